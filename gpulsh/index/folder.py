@@ -168,7 +168,9 @@ class Folder:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.unlock()
-            raise OutputError(f"{self.path}: another process or Index writes to it; close that one first") from None
+            raise OutputError(
+                f"{self.path}: another process or Index writes to it; wait until that ends, or close it"
+            ) from None
         except OSError as error:
             self.unlock()
             raise OutputError(f"{self.path}: cannot be locked: {os.strerror(error.errno or 0)}") from error

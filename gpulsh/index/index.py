@@ -352,7 +352,7 @@ class Index:
             missing = np.flatnonzero(numbers == ABSENT)
             if len(missing):
                 key = array[int(missing[0])].as_py()
-                raise ParameterError(f"keys[{missing[0]}] is {key!r}, which is not in the index")
+                raise ParameterError(f"the key {key!r} is not in the index; leave it out")
             self.collection.forget(numbers)
 
     def save(self, path: str | os.PathLike[str] | None = None) -> None:

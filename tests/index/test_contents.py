@@ -328,7 +328,7 @@ def test_keys_are_of_one_kind_and_each_once() -> None:
         index.insert(["x", "y"], ["one"])
     with pytest.raises(InputTypeError, match=r"texts\[1\] is 5"):
         index.insert(["x", "y"], ["one two three", 5])
-    with pytest.raises(ParameterError, match="'z', which is not in the index"):
+    with pytest.raises(ParameterError, match="the key 'z' is not in the index"):
         index.remove(["a", "z"])
     assert len(index) == 1 and "a" in index and "x" not in index and 1 not in index and None not in index
     assert "\ud800" not in index and 10**30 not in index

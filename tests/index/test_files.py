@@ -16,6 +16,7 @@ import pytest
 import gpulsh
 from gpulsh import Index
 from gpulsh.index import manifest
+from gpulsh.index.collection import Collection
 from tests.support.command import Command
 from tests.support.files import read_rows, read_table, write_rows
 from tests.support.pages import ROOT, blocks
@@ -259,12 +260,28 @@ def test_what_an_index_is_and_what_goes(folder: Path, command: Command) -> None:
     assert info("numbered")["documents"] == 0
     for given, said in (
         ("named", "no key is given"),
-        ("named a.jsonl:1 other", "keys[1] is 'other', which is not in the index"),
+        ("named a.jsonl:1 other", "the key 'other' is not in the index"),
         ("numbered x", "a key is 'x', and the index has integer keys"),
     ):
         refused = command(f"index remove {given}")
         assert refused.status == 2 and said in refused.error
     assert info("named")["documents"] == 2
+
+
+def test_ids_of_another_kind_are_refused_before_texts_are_read(folder: Path, command: Command) -> None:
+    write_rows("a.jsonl", [{"text": f"some words {n}", "id": f"a{n}"} for n in range(3)])
+    write_rows("b.jsonl", [{"text": f"other words {n}", "id": n} for n in range(3)])
+    assert command("index build known a.jsonl --id-column id").status == 0
+    for line, keys in (
+        ("index add known b.jsonl", "known"),
+        ("index build new a.jsonl b.jsonl", "a.jsonl"),
+        ("dedup b.jsonl -o out --index known", "known"),
+        ("dedup a.jsonl b.jsonl -o out --index new", "a.jsonl"),
+    ):
+        with mock.patch.object(Collection, "signed", side_effect=AssertionError):
+            refused = command(f"{line} --id-column id --backend reference")
+        said = f"b.jsonl: ids in column 'id' are of kind integer, and the keys in {keys} are of kind string"
+        assert refused.status == 2 and refused.error == f"{said}; give string ids" and not Path("new").exists()
 
 
 def test_a_query_may_ask_for_more_or_for_the_most_similar(folder: Path, command: Command) -> None:

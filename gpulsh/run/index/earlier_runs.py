@@ -30,7 +30,7 @@ from gpulsh.method import Asked, Method
 from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.driver import Decided, Decider, Stages
-from gpulsh.run.index.jobs import refuse_places
+from gpulsh.run.index.jobs import refuse_other_ids, refuse_places
 from gpulsh.run.index.ordered_input import InDecisionOrder, Numbered, OrderedInput
 from gpulsh.run.job import ADMIT, Layout, Made, Workplace, report_done, tallied
 from gpulsh.run.records.documents import rejected
@@ -168,7 +168,7 @@ class Admission:
         with self.earlier.opened() as index:
             collection = index.collection
             if taken_in is None:
-                self._refuse_known(index)
+                self._refuse_known(index, source)
                 origin = source.origin() if collection.evidence == "source" else None
                 numbers = collection.take_in(
                     source, source.keys, decide=True, tally=tally, names=source.names(), origin=origin
@@ -224,8 +224,9 @@ class Admission:
                 " copy, or start again with --overwrite"
             )
 
-    def _refuse_known(self, index: Index) -> None:
-        """ParameterError if the index contains the first row of a file; other keys are checked later."""
+    def _refuse_known(self, index: Index, source: OrderedInput) -> None:
+        """ParameterError if the first key of a file is in the index, or of another kind; others are checked later."""
+        refuse_other_ids(index.collection, self.earlier.path, source.named)
         for file in () if self.earlier.key else self.place.job.files:
             (key,) = place_keys(file.name, np.zeros(1, np.int64)).to_pylist()
             if key in index:

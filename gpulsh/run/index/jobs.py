@@ -6,6 +6,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
+from gpulsh.io.formats.endings import format_of
 from gpulsh.params import checked_folder
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.output.paths import marked, refuse_inside, refuse_overlap, refuse_present, refuse_url
@@ -176,6 +178,7 @@ def _grown(
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
         refuse_places(index.collection, path, id_column)
+        refuse_other_ids(index.collection, path, texts)
         origin = origin_of(texts) if index.collection.evidence == "source" else None
         with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
             with texts.unchanged():
@@ -208,6 +211,28 @@ def refuse_places(collection: Collection, path: str | os.PathLike[str], id_colum
         raise ParameterError(
             f"{path}: its keys are integers, and without --id-column keys are FILE:ROW; give --id-column"
         )
+
+
+def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts: FileTexts) -> None:
+    """ParameterError if the first id of a file is no key of the index, or of a file before, by its kind.
+
+    So it comes before all texts are read, which takes long. Later rows are checked when they are taken in.
+    """
+    column = texts.columns.id
+    if column is None:
+        return
+    known, of = collection.key_kind(), os.fspath(path)
+    for file in texts.files:
+        with suppress(InputError):  # reading all texts meets it again
+            first = one_type([format_of(file).values(file, column, np.zeros(1, np.int64))], texts.kinds(column))
+            kind = "integer" if pa.types.is_integer(first.type) else "string"
+            if known not in (None, kind):
+                raise ParameterError(
+                    f"{file.name}: ids in column {column!r} are of kind {kind}, and the keys in {of} are of kind"
+                    f" {known}; give {known} ids"
+                )
+            if known is None:
+                known, of = kind, file.name
 
 
 def query_index(

@@ -41,7 +41,7 @@ class OrderedInput:
         self.made: list[Made] = []  # of each partition that was read: the facts of its documents
         job = place.job
         assert job.earlier is not None
-        self._named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), stamps=job.stamps)
+        self.named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), stamps=job.stamps)
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once."""
@@ -50,7 +50,7 @@ class OrderedInput:
                 facts = PartitionFacts(rejected=rejected)
                 yield from self._place.read(partition.pieces, facts, most=max_bytes)
                 self.made.append(write_facts(self._place, partition, facts, rejected))
-            self._named.add(facts)
+            self.named.add(facts)
 
     def read_again(self) -> None:
         """Read all documents once more, for facts about documents that the index has added already."""
@@ -59,15 +59,15 @@ class OrderedInput:
 
     def keys(self) -> Iterator[pa.Array]:
         """The keys of the documents, once all were read."""
-        return keys_of_files(self._named)
+        return keys_of_files(self.named)
 
     def origin(self) -> Origin:
         """Where the documents can be read again."""
-        return origin_of(self._named)
+        return origin_of(self.named)
 
     def names(self) -> KeyNames:
         """How messages name the keys of the documents."""
-        return names_of_files(self._named)
+        return names_of_files(self.named)
 
     def numbers(self, positions: Numbers) -> Numbers:
         """The places in this order of documents at `positions`."""
@@ -99,7 +99,7 @@ class InDecisionOrder(OrderedInput):
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.key)
         for facts in surveyed:
             rows = {int(number): count for number, count in facts["rows"].items()}
-            self._named.add(PartitionFacts(rows=rows))
+            self.named.add(PartitionFacts(rows=rows))
         steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
         self.made = [Made(step.files, step.facts) for step in steps if step]
         layout = job.layout(surveyed)
@@ -126,7 +126,7 @@ class InDecisionOrder(OrderedInput):
 
     def keys(self) -> Iterator[pa.Array]:
         """The keys of the documents."""
-        by_position = KeyStream(keys_of_files(self._named), None).take(len(self._named))
+        by_position = KeyStream(keys_of_files(self.named), None).take(len(self.named))
         for start in range(0, len(self._ordered), KEYS_AT_ONCE):
             yield by_position.take(pa.array(self._ordered[start : start + KEYS_AT_ONCE]))
 
