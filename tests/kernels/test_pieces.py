@@ -3,7 +3,6 @@
 `tests/backends/parity/test_any.py` signs any documents by any sketch in pieces.
 """
 
-import json
 import mmap
 import shutil
 from dataclasses import replace
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulsh.arrays import Array, TextBatch
+from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import kernel_folder
 from gpulsh.backends.cuda.sign import cut_pieces, sign_in_pieces
@@ -36,7 +35,6 @@ from tests.support.texts import AWKWARD, KEYS, READINGS, batch_of
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
 FAMILY, SHAPE = Family(num_perm=6), BandShape(bands=3, rows=2)
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "bits.json").read_text())
 
 units = st.sampled_from(["word", "char"])
 # Text that offers few cuts, next to text that offers many: words longer than pieces, runs of separators, sequences of
@@ -70,10 +68,8 @@ def with_pieces(cuda: CudaBackend, piece_bytes: int, arrays: Any = None) -> Cuda
     return CudaBackend(arrays or machine.arrays, machine.launch, replace(machine.geometry, piece_bytes=piece_bytes))
 
 
-def signed(
-    cuda: CudaBackend, text: TextBatch, how: Shingling, piece: int, family: Family = FAMILY, shape: BandShape = SHAPE
-) -> Any:
-    return sign_in_pieces(cuda._machine, text, how, family, shape, KEYS, piece)
+def signed(cuda: CudaBackend, text: TextBatch, how: Shingling, piece: int) -> Any:
+    return sign_in_pieces(cuda._machine, text, how, FAMILY, SHAPE, KEYS, piece)
 
 
 def pieces_of(document: bytes, unit: Unit, piece_bytes: int, reading: Reading = PLAIN) -> list[tuple[bytes, bool]]:
@@ -148,19 +144,6 @@ def test_little_is_read_to_find_a_cut() -> None:
 
 
 @SMALL_CUT
-@pytest.mark.parametrize("shingling", ["word:5", "char:9"])
-def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
-    def words(array: Array) -> list[str]:
-        return [f"{x:016x}" for x in cuda.asnumpy(array)[0].tolist()]
-
-    pinned, family, shape = GOLDEN["signed"][shingling], Family(num_perm=16), BandShape(bands=8, rows=2)
-    for i, document in enumerate(map(bytes.fromhex, GOLDEN["documents"])):
-        found = signed(cuda, batch_of([document]), Shingling.parse(shingling), 23, family, shape)
-        assert (words(found.exact), words(found.digests)) == (pinned["exact"][i], pinned["digests"]["8x2"][i])
-        assert cuda.asnumpy(found.shingles).tolist() == [pinned["offset"][i + 1] - pinned["offset"][i]]
-
-
-@SMALL_CUT
 @pytest.mark.parametrize("unit", ["word", "char"])
 def test_counts_of_shingles_in_pieces(cuda: CudaBackend, unit: Unit) -> None:
     """With a last piece without a token, no short shingle follows exactly one full one."""
@@ -172,12 +155,6 @@ def test_counts_of_shingles_in_pieces(cuda: CudaBackend, unit: Unit) -> None:
             same(
                 signed(cuda, batch, shingling, 100), REFERENCE.sign(batch, shingling, FAMILY, SHAPE, KEYS), cuda.asnumpy
             )
-
-
-def test_a_document_on_the_device(cuda: CudaBackend) -> None:
-    text = batch_of([b"a giant that is on the device already, twice over " * 3], b"\xe4\xb8")
-    found = signed(cuda, text.moved(cuda.asarray), Shingling(), 20)
-    same(found, REFERENCE.sign(text, Shingling(), FAMILY, SHAPE, KEYS), cuda.asnumpy)
 
 
 def test_bins_that_no_probe_fills_in_one_permutation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
