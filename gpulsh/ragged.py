@@ -164,13 +164,8 @@ class TextParts(TextBatch):
     parts: Sequence[TextBatch]
 
     def __init__(self, parts: Sequence[TextBatch]) -> None:
-        offset, row = np.zeros(1 + sum(map(len, parts)), np.int64), 0
-        for part in parts:
-            end = row + len(part)
-            np.add(part.offset[1:], offset[row] - part.offset[0], out=offset[row + 1 : end + 1])
-            row = end
         object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "offset", offset)
+        object.__setattr__(self, "offset", offsets(np.concatenate([part.lengths for part in parts])))
 
     @cached_value
     def values(self) -> NDArray[np.uint8]:
