@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.errors import InputError, InputTypeError, ParameterError
+from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.formats.keys import Instant, parsed_key
 from gpulsh.report.summary import funnel_table
 from gpulsh.run.policy import Order, check_kinds, highest_first, kind_of, longest_first
