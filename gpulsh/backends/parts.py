@@ -8,10 +8,10 @@ from typing import TypeVar
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
+from gpulsh.backends.protocol import Result
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.ragged import distinct
 
-Result = TypeVar("Result")
 Items = TypeVar("Items", bound=Sized)
 
 MOST_PARTS = 1 << 16  # ranges of fingerprints a pass
@@ -41,13 +41,14 @@ def rows_in_part(rows: Fingerprints, part: int, parts: int) -> Fingerprints:
 def union_of(pieces: Iterable[Array], take: Callable[[int], None] | None = None) -> Array:
     """uint64: the different values of one or more pieces, of NumPy or CuPy, ascending.
 
-    Pieces are set aside until they are as long as the values held, so values are sorted few times. That takes 17 bytes
-    for each value. `take` gets the number of values that are held from then on, negative if they become fewer.
+    Pieces are held until they are as long as the values before them, so values are sorted few times. That takes 17
+    bytes for each value. `take` gets the number of values that are held from then on, negative if they become fewer.
     """
     runs: list[Array] = []  # the values held, then pieces
     taken = 0
     for piece in pieces:
-        runs.append(piece.copy())
+        runs.append(piece)
+        del piece  # or it would stay through the sort
         if len(runs) == 1 or sum(map(len, runs[1:])) >= len(runs[0]):
             _merge(runs)
         if take is not None:

@@ -19,9 +19,9 @@ from gpulsh.backends.cpu.fingerprinting.documents import (
 )
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
-from gpulsh.backends.cpu.threads import Result, Scratch, Threads, by_weight
+from gpulsh.backends.cpu.threads import Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import LANES
-from gpulsh.backends.protocol import Keys
+from gpulsh.backends.protocol import Keys, Result
 from gpulsh.params import Shingling
 
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache

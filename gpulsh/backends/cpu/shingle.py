@@ -68,7 +68,7 @@ def set_rows(texts: TextPass, start: int, stop: int, room: Room, part: int = 0, 
     if parts > 1:
         pieces = (rows_in_part(rows, part, parts) for rows in pieces)
     if texts.is_giant(start, stop):
-        return one_row(union_of((rows.values for rows in pieces), room.take))
+        return one_row(union_of((rows.values.copy() for rows in pieces), room.take))
     found = unique_rows(next(pieces))
     room.take(len(found.values))
     return found

@@ -15,11 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from functools import cache
-from typing import TypeVar
 
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
+from gpulsh.backends.protocol import Result
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.ragged import offsets
 
@@ -27,8 +27,6 @@ MEMORY = 8 << 30  # default bytes that a run may use
 SETS = 6  # log2 of the bytes a fingerprint of a set needs: 16 in each of two items in work, and 16 for each one's text
 
 NO_ROWS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
-
-Result = TypeVar("Result")
 
 
 class Threads:
