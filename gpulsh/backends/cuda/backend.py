@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
-from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -169,7 +168,6 @@ class Shared:
         self.tables: Tables = {}
         # A stream has its own memory in CuPy's pool, which other streams cannot use: new streams would be new memory.
         self._free: dict[int, list[list[CudaBackend]]] = defaultdict(list)
-        self._changing = Lock()
 
     @contextmanager
     def lanes(self, devices: Sequence[int]) -> Iterator[list[CudaBackend]]:
@@ -178,14 +176,12 @@ class Shared:
         try:
             yield [lane for lanes in sets for lane in lanes]
         finally:
-            with self._changing:
-                for device, lanes in zip(devices, sets, strict=True):
-                    self._free[device].append(lanes)
+            for device, lanes in zip(devices, sets, strict=True):
+                self._free[device].append(lanes)
 
     def _lane_set(self, device: int) -> list[CudaBackend]:
-        with self._changing:
-            if self._free[device]:
-                return self._free[device].pop()
+        with suppress(IndexError):
+            return self._free[device].pop()
         return [CudaBackend(devices=[device], shared=self) for _ in range(LANES)]
 
 
