@@ -294,7 +294,8 @@ def compact_index_bytes(corpus: Corpus, bands: int) -> float:
     356.0
     """
     kept = (1 - corpus.dropped) * corpus.documents
-    return float(kept * COMPACT_BAND_BYTES * bands + corpus.documents * COMPACT_ROW_BYTES)
+    row = COMPACT_ROW_BYTES + (8 if corpus.documents > 1 << 32 else 0)  # then number and witness have 64 bits
+    return float(kept * COMPACT_BAND_BYTES * bands + corpus.documents * row)
 
 
 def _seconds(amount: float, rate: float | None, workers: int, fixed: float = 0.0) -> float | None:
