@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.fuzz import columnar, delimited, jsonl, warc
+from tests.fuzz import columnar, lines, warc
 from tests.fuzz.case import Case, documents, options
 from tests.fuzz.damage import damaged
 from tests.support.files import write_rows
@@ -40,12 +40,12 @@ FILES: dict[str, Callable[[Case, Path], None]] = {
     "parquet": columnar.make_parquet,
     "arrow": partial(columnar.make_arrow, stream=False),
     "arrow-stream": partial(columnar.make_arrow, stream=True),
-    "jsonl": partial(jsonl.make, ending=".jsonl"),
-    "jsonl.gz": partial(jsonl.make, ending=".jsonl.gz"),
-    "jsonl.zst": partial(jsonl.make, ending=".jsonl.zst"),
-    "json": partial(jsonl.make, ending=".json"),
-    "csv": partial(delimited.make, endings=(".csv", ".csv", ".tsv")),
-    "csv.packed": partial(delimited.make, endings=(".csv.bz2", ".csv.xz", ".tsv.gz")),
+    "jsonl": partial(lines.make_json, ending=".jsonl"),
+    "jsonl.gz": partial(lines.make_json, ending=".jsonl.gz"),
+    "jsonl.zst": partial(lines.make_json, ending=".jsonl.zst"),
+    "json": partial(lines.make_json, ending=".json"),
+    "csv": partial(lines.make_delimited, endings=(".csv", ".csv", ".tsv")),
+    "csv.packed": partial(lines.make_delimited, endings=(".csv.bz2", ".csv.xz", ".tsv.gz")),
     "warc": partial(warc.make, ending=".warc"),
     "warc.gz": partial(warc.make, ending=".warc.gz"),
     "wet": partial(warc.make, ending=".wet"),
