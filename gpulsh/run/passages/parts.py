@@ -18,14 +18,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch, Values
+from gpulsh.arrays import TextBatch, Values
 from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
+from gpulsh.backends.repeats import groups
 from gpulsh.io.arrow.buffers import null_mask
 from gpulsh.io.arrow.identities import columns_of
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, offsets, stable_order, within_runs
 from gpulsh.repeats.copies import Copies, Parts, parts_of_batch
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
@@ -63,9 +64,9 @@ class _Groups:
 def part(place: PassagesPlace, partition: Partition) -> Made:
     """Hash the lines or paragraphs of a partition."""
     job, folder, number = place.job, place.folder, partition.number
-    groups = None if job.columns.identity is None else _Groups(place.keys)
+    within = None if job.columns.identity is None else _Groups(place.keys)
     rejected = RejectionsFile(folder, number)
-    facts = PartitionFacts(rejected=rejected, identities=[] if groups is None else groups)
+    facts = PartitionFacts(rejected=rejected, identities=[] if within is None else within)
     documents = parts = 0
 
     def hashed(ops: Backend, text: TextBatch) -> tuple[int, Parts]:
@@ -75,7 +76,7 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
     def all_parts() -> Iterator[tuple[Values, tables.Spots]]:
         nonlocal documents
         for count, found in map_batches(place.ops, place.read(partition.pieces, facts), hashed):
-            hashes = found.hashes if groups is None else found.hashes + groups.take(count)[found.row]
+            hashes = found.hashes if within is None else found.hashes + within.take(count)[found.row]
             yield hashes, tables.Spots(found.row + documents, found.start, found.stop, found.tokens)
             documents += count
 
@@ -100,38 +101,26 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
 
 def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows, tables.CopiesHere]:
     """A row for all equal ones of a run, whose first has the number `start`, and the others."""
-    order, begins = _grouped(hashes)
-    sizes = np.diff(np.append(begins, len(order)))
-    first = order[begins]
-    rank = np.arange(len(order)) - np.repeat(begins, sizes)
-    others = np.flatnonzero(rank)
-    others = others[np.argsort(order[others])]
-    copies = tables.CopiesHere(order[others] + start, np.repeat(first, sizes)[others] + start, rank[others])
-    by_hash = range_order(hashes[first, 0])
-    sizes, first = sizes[by_hash], first[by_hash]
-    return tables.PartRows(hashes[first, 0], hashes[first, 1], sizes, first + start), copies
-
-
-def _grouped(hashes: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
-    """int64 [n]: an order in which equal rows are neighbours, in their own order; and where each group begins."""
-    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
-    fresh = first_of_runs(hashes[order, 0]) | first_of_runs(hashes[order, 1])
-    return order, np.flatnonzero(fresh)
+    equal = groups(*np.ascontiguousarray(hashes.T))
+    first, others = np.flatnonzero(equal < 0), np.flatnonzero(equal >= 0)
+    rank = np.empty_like(others)
+    rank[stable_order(equal[others])] = within_runs(-equal[first] - 1) + 1
+    copies = tables.CopiesHere(others + start, equal[others] + start, rank)
+    first = first[range_order(hashes[first, 0])]
+    return tables.PartRows(hashes[first, 0], hashes[first, 1], -equal[first], first + start), copies
 
 
 def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     """Count the lines or paragraphs in one of `parts` equal ranges of hashes."""
-    upper, lower, equal, number = whole_range(tables.PARTS, place.folder, places, part, parts)
-    order, begins = _grouped(np.stack([upper, lower], axis=1))
-    equal, number = equal[order], number[order]
-    sizes = np.diff(np.append(begins, len(order)))
-    before = np.cumsum(equal) - equal
-    total = np.add.reduceat(equal, begins) if len(begins) else equal
-    earlier = before - np.repeat(before[begins], sizes)
-    rows = Copies(number, np.repeat(number[begins], sizes), earlier, np.repeat(total, sizes))
-    often = np.flatnonzero(rows.occurrences > 1)
-    often = often[np.argsort(number[often])]
-    return Made(tables.COUNTED.write(place.folder, part, tables.COUNTED.rows(rows, often)))
+    upper, lower, copies, number = whole_range(tables.PARTS, place.folder, places, part, parts)
+    equal = groups(upper, lower, copies)
+    first = np.where(equal < 0, np.arange(len(equal)), equal)
+    order = stable_order(first)
+    before = offsets(copies[order])[:-1]
+    earlier = np.empty_like(number)
+    earlier[order] = before - np.maximum.accumulate(np.where(first_of_runs(first[order]), before, 0))
+    rows = Copies(number, number[first], earlier, -equal[first])
+    return Made(tables.COUNTED.write(place.folder, part, tables.COUNTED.rows(rows, rows.occurrences > 1)))
 
 
 def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
