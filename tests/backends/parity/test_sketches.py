@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch
+from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.sketches import MAX_COLUMNS
 from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
 from gpulsh.backends.reference.hashing import PRIME
@@ -104,7 +105,8 @@ def test_signing_of_awkward_documents(ops: Backend, name: FamilyName, unit: Unit
     wanted = said("sign", text, shingling, family, SHAPE, KEYS)
     found = ops.sign(text, shingling, family, SHAPE, KEYS)
     same(found, wanted, ops.asnumpy)
-    assert ops.name != "cuda" or ops.asnumpy(found.digests).flags.f_contiguous, "who reads a band gathers it"
+    if type(ops) is CudaBackend:  # who reads a band gathers it from all rows
+        assert ops.asnumpy(found.digests).flags.f_contiguous
 
 
 def of_tokens(counts: list[int], unit: Unit) -> TextBatch:
