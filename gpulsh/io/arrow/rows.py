@@ -178,14 +178,18 @@ class _DictionaryRows(_ArrowRows):
         null = null_mask(array.indices)
         codes = numbers(array.indices).astype(np.int64, copy=False)
         self._codes = codes if null is None else np.where(null, 0, codes)
-        no_words = self._words.null_rows()[self._codes]
-        self._null: Mask = no_words if null is None else null | no_words
-        self._lengths = np.where(self._null, 0, self._words.lengths()[self._codes])
+        if self._words.nulls():
+            no_words = self._words.null_rows()[self._codes]
+            null = no_words if null is None else null | no_words
+        self._null, self._lengths = null, self._words.lengths()[self._codes]
+        if null is not None:
+            self._lengths[null] = 0
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
         pieces = self._words.pieces(self._codes[rows])
-        for place in np.flatnonzero(self._null[rows]).tolist():
-            pieces[place] = b""
+        if self._null is not None:
+            for place in np.flatnonzero(self._null[rows]).tolist():
+                pieces[place] = b""
         return pieces
 
 
