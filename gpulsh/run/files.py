@@ -213,6 +213,11 @@ def deduplicate_files(
                     copies: the first by `keep` stays, before texts are compared. Null and empty values equal no other
                     value. `similarity` is NaN for these copies, and duplicates.parquet has the column `reason`. Not
                     with `across` or `index`
+    normalize_url   compare the values of `key` as URLs, in the canonical form of w3lib (the extra `url`)
+    key_only        compare only keys, not texts
+    drop_contained_only
+                    with measure="containment". False: two documents are duplicates if either contains `threshold` of
+                    the other's shingles, and the later by `keep` is dropped, even if it is longer. Not with `index`
     keep            which of two duplicates to keep: the "first", the "longest" text in bytes, the one with the highest
                     value in the column of this name (numbers or dates, also ISO 8601 text), or with "source:A,B" the
                     one from the INPUT listed first. None: "longest" if `measure` is "containment" without an index,
@@ -228,13 +233,14 @@ def deduplicate_files(
     ignore_common   ignore windows of more than this many protected documents. None: ignore none
     within, across  compare only documents of the same INPUT, or only documents of different INPUTs. With
                     resolve="components", a chain through another INPUT can connect two documents of one INPUT
+    min_cluster     drop documents only from clusters (connected components of verified pairs) of at least this size
+    max_copies      keep up to this many of a kept document and its duplicates, the first by `keep`
     min_sources     leave out a kept document and its duplicates if they have fewer sources. Duplicates of protected
                     documents are dropped in any case
     index           folder of an index of earlier runs, created if it does not exist. Its documents come before all
                     others, and the run adds its own, kept or dropped, by `id_column` or FILE:ROW. Open parameters are
                     taken from the index. `keep` orders only the documents of a run; any value but "first" copies their
-                    texts to the work folder. This process verifies them exactly, with either engine. Not with
-                    drop_contained_only=False
+                    texts to the work folder. This process verifies them exactly, with either engine
     evidence        of a new index: "index" stores the shingles of kept documents. "source" stores at most 400 bytes per
                     document and reads texts again from INPUT, so INPUT must stay in place. None: "index", or as in an
                     existing index

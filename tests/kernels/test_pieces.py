@@ -3,6 +3,7 @@
 `tests/backends/parity/test_any.py` signs any documents by any sketch in pieces.
 """
 
+import json
 import mmap
 import shutil
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import kernel_folder
 from gpulsh.backends.cuda.sign import cut_pieces, sign_in_pieces
@@ -35,6 +36,7 @@ from tests.support.texts import AWKWARD, KEYS, READINGS, batch_of
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
 FAMILY, SHAPE = Family(num_perm=6), BandShape(bands=3, rows=2)
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "bits.json").read_text())
 
 units = st.sampled_from(["word", "char"])
 # Text that offers few cuts, next to text that offers many: words longer than pieces, runs of separators, sequences of
@@ -155,6 +157,20 @@ def test_counts_of_shingles_in_pieces(cuda: CudaBackend, unit: Unit) -> None:
             same(
                 signed(cuda, batch, shingling, 100), REFERENCE.sign(batch, shingling, FAMILY, SHAPE, KEYS), cuda.asnumpy
             )
+
+
+@SMALL_CUT
+@pytest.mark.parametrize("shingling", ["word:5", "char:9"])
+def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
+    def words(array: Array) -> list[str]:
+        return [f"{x:016x}" for x in cuda.asnumpy(array)[0].tolist()]
+
+    pinned, how = GOLDEN["signed"][shingling], Shingling.parse(shingling)
+    for i, document in enumerate(map(bytes.fromhex, GOLDEN["documents"])):
+        given = how, Family(num_perm=16), BandShape(bands=8, rows=2), KEYS
+        found = sign_in_pieces(cuda._machine, batch_of([document]), *given, 23)
+        assert (words(found.exact), words(found.digests)) == (pinned["exact"][i], pinned["digests"]["8x2"][i])
+        assert cuda.asnumpy(found.shingles).tolist() == [pinned["offset"][i + 1] - pinned["offset"][i]]
 
 
 def test_bins_that_no_probe_fills_in_one_permutation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
