@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from keyword import iskeyword
 from typing import Any
 
 import click
-
-from gpulsh.errors import ParameterError
 
 Function = Callable[..., Any]
 Option = Callable[[Function], Function]
@@ -173,38 +169,6 @@ def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def in_options(message: str, parameters: Iterable[click.Parameter]) -> str:
-    """The message with options of a command instead of Python's keywords, in it or at the beginning of a clause.
-
-    >>> given = [click.Option([name]) for name in ("--rows", "--num-perm", "--write")]
-    >>> in_options("rows is 0; give fewer rows, or a larger num_perm", given)
-    '--rows is 0; give fewer rows, or a larger --num-perm'
-    >>> in_options("'num_perm' is True and write is 'rows'", given)
-    "'num_perm' is True and --write is 'rows'"
-    """
-    given = [option for option in parameters if isinstance(option, click.Option)]
-    options = {max(option.opts, key=len).lstrip("-").replace("-", "_"): option for option in given}
-    options = {name: option for name, option in options.items() if not iskeyword(name)}  # such as "and"
-    options |= {option.name or "": option for option in given}
-
-    def written(found: re.Match[str]) -> str:
-        option = options.get(found[1])
-        if option is None:
-            return found[0]
-        is_clause = _CLAUSE.search(message, 0, found.start()) or message.startswith("=", found.end())
-        if "_" not in found[1] and not (is_clause and _VERB.match(message, found.end(1))):
-            return found[0]
-        if found[2] == " is False" and option.secondary_opts:
-            return f"{option.secondary_opts[0]} is given"
-        return max(option.opts, key=len) + (" is given" if found[2] else "")
-
-    return re.sub(rf"'[^']*'|(?<![\w-])({'|'.join(map(re.escape, options))})\b( is True| is False)?", written, message)
-
-
-_CLAUSE = re.compile(r"(?:^| and | without )$")  # what precedes a keyword that is a word, too
-_VERB = re.compile(r" (?:is|are|and|names|needs|cannot|')|[=;,]|$")  # what follows it
-
-
 # --- help ---
 
 
@@ -232,14 +196,6 @@ class Context(click.Context):
     """The context of every command; `obj` is whether --verbose was given."""
 
     formatter_class = Formatter
-
-    def invoke(self, *called: Any, **keywords: Any) -> Any:
-        """Call the command's function; its errors name options."""
-        try:
-            return super().invoke(*called, **keywords)
-        except ParameterError as error:
-            error.args = (in_options(error.message, self.command.params),)
-            raise
 
 
 def _show_all(ctx: click.Context, option: click.Parameter, given: bool) -> None:

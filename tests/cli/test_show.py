@@ -57,8 +57,8 @@ def test_chosen_documents(shown: Callable[[str], list[str]], command: Command) -
     assert lines[0] == "Showing 1 of 2 matching of 4 dropped documents." and rows(lines) == [3]
     assert rows(shown("--id 0")) == [1, 4]
     assert rows(shown("--id 6 --cluster 2")) == [6]
-    assert command("show out --id x").error.startswith("--id is 'x'; give the id")
-    assert command("show out --cluster 1").error.startswith("--cluster is 1, and it has no")
+    assert command("show out --id x").error.startswith("id is 'x'; give the id")
+    assert command("show out --cluster 1").error.startswith("cluster is 1, and it has no")
 
 
 def test_in_a_terminal_colours_mark_and_nothing_else_passes(
