@@ -181,7 +181,7 @@ def test_near_duplicates_of_held_near_duplicates_are_paired_some_at_a_time() -> 
     """Each of 700 new documents is similar to each of 700 held ones; a block has at most 2048 of these pairs."""
     common = " ".join(f"w{number}" for number in range(60))
     texts = [f"{common} own{number}" for number in range(1400)]
-    index = Index(threshold=0.5, backend="reference", num_perm=32)
+    index = Index(threshold=0.5, backend="cpu", num_perm=32)
     index.insert(range(700), texts[:700])
     most, whole = [], meeting.distinct_edges
 

@@ -405,7 +405,8 @@ def test_a_device_that_fails_on_the_way_of_a_text_is_told(
     """It would be waited for without end if the slot were lost."""
     arrays, told = DeviceModule(), list[BaseException]()
 
-    def failing(event: _Event, *_: Any) -> None:
+    def failing(event: _Event, *given: Any) -> None:
+        getattr(_Event, fails)(event, *given)
         raise LOST
 
     monkeypatch.setattr(arrays.cuda, "Event", type("Failing", (_Event,), {fails: failing}))

@@ -233,7 +233,7 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         (2, "within cannot be combined", "--within"),
         (2, "across cannot be combined", "--across"),
         (2, told.format("--and"), "--and", "simhash:3"),
-        (2, "leave --id-column out", "--on-error", "skip", "--id-column", "id"),
+        (2, "leave id_column out", "--on-error", "skip", "--id-column", "id"),
     ):
         assert reason in refused(status, "feb.jsonl", "-o", "out", *options)
     with pytest.raises(ParameterError, match=f"^{told.format('also')}$"):
