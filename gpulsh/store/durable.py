@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import BinaryIO, Self
 from uuid import uuid4
 
-from zlib_ng.zlib_ng import crc32 as crc32_of
-
 from gpulsh.errors import GpulshError, OutputError
+
+try:
+    from zlib_ng.zlib_ng import crc32 as crc32_of
+except ModuleNotFoundError:  # a source tree beside CuPy and little else: the same checksums, in three times the time
+    from zlib import crc32 as crc32_of
 
 READ_AT_ONCE = 1 << 18  # bytes, which stay in a processor's cache until their checksum is known
 MANY = 16  # files that one syncfs takes
