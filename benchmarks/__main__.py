@@ -26,12 +26,20 @@ def _chosen(text: str, known: tuple[str, ...]) -> list[str]:
     return names
 
 
+def _is_installed(engine: str) -> bool:
+    try:
+        engine_class(engine)
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
 def _arguments() -> argparse.Namespace:
     ask = argparse.ArgumentParser(prog="ci/bench", description="gpulsh beside its rivals on one corpus")
     ask.add_argument("corpus", help="Parquet file with a column text")
     ask.add_argument("pairs", nargs="?", help="Parquet file of all true pairs >= 0.5: i, j, jaccard (else computed)")
     ask.add_argument("--cases", default=list(CASES), type=lambda t: _chosen(t, CASES))
-    ask.add_argument("--engines", default=list(ENGINES), type=lambda t: _chosen(t, tuple(ENGINES)))
+    ask.add_argument("--engines", type=lambda t: _chosen(t, tuple(ENGINES)), help="by default, all that are installed")
     ask.add_argument("--threads", default=[1, 2], type=lambda t: [int(x) for x in t.split(",")])
     ask.add_argument("--rounds", default=5, type=int)
     ask.add_argument("--rows", type=int, help="only the first rows of the corpus (a quick look)")
@@ -42,6 +50,10 @@ def _arguments() -> argparse.Namespace:
     ask.add_argument("--record", type=Path, help="folder of the record; else benchmarks/record/DEVICE/DATE")
     ask.add_argument("--name", default="bench", help="file name of the record, without suffix")
     given = ask.parse_args()
+    absent = [name for name in given.engines or ENGINES if not _is_installed(name)]
+    if given.engines and absent:
+        ask.error(f"{', '.join(absent)} cannot be imported; ./ci/bench installs all engines")
+    given.engines = [name for name in given.engines or ENGINES if name not in absent]
     pq.read_schema(given.corpus).field("text")
     return given
 
