@@ -17,6 +17,7 @@ import gpulsh
 from gpulsh import Index
 from gpulsh.index import manifest
 from gpulsh.index.collection import Collection
+from gpulsh.io.formats.parquet import Parquet
 from tests.support.command import Command
 from tests.support.files import read_rows, read_table, write_rows
 from tests.support.pages import ROOT, blocks
@@ -282,6 +283,22 @@ def test_ids_of_another_kind_are_refused_before_texts_are_read(folder: Path, com
             refused = command(f"{line} --id-column id --backend reference")
         said = f"b.jsonl: ids in column 'id' are of kind integer, and the keys in {keys} are of kind string"
         assert refused.status == 2 and refused.error == f"{said}; give string ids" and not Path("new").exists()
+
+
+def test_types_of_ids_are_read_once_for_each_file_and_use(folder: Path, command: Command) -> None:
+    """They were read from every file for each file: with the square of their number."""
+    count, kinds = 16, []
+    Path("in").mkdir()
+    for number in range(count):
+        pq.write_table(pa.table({"id": [f"n{number}"], "text": [f"text number {number}"]}), f"in/{number:02}.parquet")
+
+    def kind(self: Parquet, file: Any, column: str) -> pa.DataType:
+        kinds.append(file.name)
+        return pa.string()
+
+    with mock.patch.object(Parquet, "kind", kind):
+        assert command("index build i in --id-column id --backend reference").status == 0
+    assert count <= len(kinds) <= 6 * count
 
 
 def test_a_query_may_ask_for_more_or_for_the_most_similar(folder: Path, command: Command) -> None:

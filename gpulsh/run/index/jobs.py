@@ -99,7 +99,8 @@ class Duplicates(Listing):
         names = strings([file.name for file in texts.files])
         named = sorted_distinct(self.positions)
         with texts.unchanged():
-            ids = pa.nulls(len(named)) if texts.columns.id is None else _ids(texts, named)
+            column = texts.columns.id
+            ids = pa.nulls(len(named)) if column is None else _ids(texts, named, texts.kinds(column))
         for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
             files, rows = texts.locate(self.positions[part])
@@ -222,9 +223,13 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
     if column is None:
         return
     known, of = collection.key_kind(), os.fspath(path)
+    try:
+        declared = texts.kinds(column)
+    except InputError:  # reading all texts meets it again
+        return
     for file in texts.files:
-        with suppress(InputError):  # reading all texts meets it again
-            first = one_type([format_of(file).values(file, column, np.zeros(1, np.int64))], texts.kinds(column))
+        with suppress(InputError):  # likewise
+            first = one_type([format_of(file).values(file, column, np.zeros(1, np.int64))], declared)
             kind = "integer" if pa.types.is_integer(first.type) else "string"
             if known not in (None, kind):
                 raise ParameterError(
@@ -308,12 +313,13 @@ def open_inputs(inputs: Sequence[str], columns: Columns, form: Form, ops: Backen
 
 def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
     """The keys of all documents in order, one file at a time."""
-    starts = texts.starts.tolist()
+    starts, column = texts.starts.tolist(), texts.columns.id
+    declared = [] if column is None else texts.kinds(column)  # once: each file is opened for it
     for file, first, stop in zip(texts.files, starts, starts[1:], strict=True):
         for start in range(first, stop, KEYS_AT_ONCE):
             positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))
-            if texts.columns.id is not None:
-                yield _ids(texts, positions)
+            if column is not None:
+                yield _ids(texts, positions, declared)
             else:
                 yield place_keys(file.name, positions - first)
 
@@ -336,11 +342,11 @@ def names_of_files(texts: FileTexts) -> KeyNames:
     return KeyNames(of, ": its key", "leave it out", repeated)
 
 
-def _ids(texts: FileTexts, positions: Numbers) -> pa.Array:
-    """The ids of documents, strings or integers; InputError if one is null."""
+def _ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) -> pa.Array:
+    """The ids of documents, strings or integers, of files with `declared` types; InputError if one is null."""
     column = texts.columns.id
     assert column is not None
-    ids = one_type(texts.values(column, positions), texts.kinds(column))
+    ids = one_type(texts.values(column, positions), declared)
     missing = null_mask(ids)
     if len(ids) and (pa.types.is_null(ids.type) or (missing is not None and missing.any())):
         place = int(positions[0 if missing is None else int(np.argmax(missing))])
