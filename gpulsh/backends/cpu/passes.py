@@ -54,7 +54,6 @@ class TextPass:
         # Bytes that may be read in blocks; with 0, kernels look up each code point in the table, as it does not fold.
         self._at, self._readable = text.values.ctypes.data, len(text.values) if reading.case else 0
         self._symbols = True if self._words and shingling.symbols else None  # for `word_sums`
-        self._two_bytes_a_token = self._words and not shingling.symbols
 
     def map(self, work: Callable[[int, int], Result]) -> list[Result]:
         """`work(start, stop)` for each chunk of documents."""
@@ -93,7 +92,7 @@ class TextPass:
         A word needs two bytes with its separator, a single has three, a character or a symbol one.
         """
         sizes: Numbers = self.text.offset[start + 1 : stop + 1] - self.text.offset[start:stop]
-        return sizes // 2 + 1 if self._two_bytes_a_token else sizes
+        return sizes // 2 + 1 if self._words and self._symbols is None else sizes
 
     def pieces(self, start: int, stop: int, exact: Words = NO_HASHES) -> Iterator[Fingerprints]:
         """The fingerprints of documents [start, stop): all at once, or the pieces of a giant, a row each.

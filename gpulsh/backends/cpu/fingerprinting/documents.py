@@ -76,7 +76,7 @@ def fingerprint_characters(
 def hash_tokens(address, room, offset, words, table, keys, secret, tokens, packed, run, ends, symbols):
     """All documents of a chunk: hashes of their tokens under `keys` end to end, and their end positions.
 
-    All but `offset` and `ends` are numbers, or addresses of arrays.
+    All but `offset` and `ends` are numbers, or addresses of arrays; `symbols` is as for `word_sums`.
     """
     written = 0
     for document in range(offset.size - 1):
