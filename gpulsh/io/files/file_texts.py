@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ FEW_ROWS = 64
 AHEAD_BLOCKS = 2  # waiting blocks for each thread that reads
 LEAST_BLOCK = 1 << 20  # bytes of text that a thread decodes at once, however many share them
 
+Item_contra = TypeVar("Item_contra", contravariant=True)
 Blocks = list[tuple[int, Rows]]  # the texts of a piece, each block with its first row
 
 
@@ -58,18 +59,25 @@ class Partition:
     pieces: tuple[Piece, ...]
 
 
+class Receiver(Protocol[Item_contra]):
+    """A receiver of values, block by block."""
+
+    def append(self, item: Item_contra, /) -> None:
+        """Add the values of the next rows."""
+
+
 @dataclass
 class PartitionFacts:
     """Facts of the documents of a partition, complete once they were read."""
 
     sizes: list[Values] = field(default_factory=list)  # bytes of text, in integers of any type
     keys: list[Keys] = field(default_factory=list)  # blocks of the key column
-    identities: Any = field(default_factory=list)  # values of --key; a list, or another object with `append`
+    identities: Receiver[pa.Array] = field(default_factory=list)  # values of --key
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
     bad: int = 0  # rejected rows, which are not among the nulls
     stray: Stray = NO_STRAY
-    rejected: Any = field(default_factory=list)  # as well, of `gpulsh.io.files.rejected.rejections`
+    rejected: Receiver[pa.RecordBatch] = field(default_factory=list)  # of `gpulsh.io.files.rejected.rejections`
 
     @property
     def bytes(self) -> int:
