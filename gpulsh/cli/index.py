@@ -25,7 +25,7 @@ def index() -> None:
 
 EVIDENCE = (
     "Where evidence comes from. index: the stored shingles of kept documents. source: texts read again from INPUT,"
-    " with only hashes stored, at most 400 bytes a document."
+    " with only hashes stored, about 360 bytes a document with the default bands."
 )
 
 _files = together(

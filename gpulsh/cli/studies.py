@@ -84,11 +84,14 @@ def sample(inputs: Sequence[str], as_json: bool, thresholds: Sequence[float], **
 
 
 def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
+    from gpulsh.report.wording import share
+
     kind = found.kind
+    brief, signs, single = (share(part, 1) for part in (kind.brief, kind.signs, kind.single))
     yield f"{found.sample:,} of {found.documents:,} documents compared, drawn so that similar ones come together."
     yield (
-        f"Half of them have {kind.tokens:,} words or more; {kind.brief:.0%} have fewer than five. Symbols are"
-        f" {kind.signs:.0%} of the characters; {kind.single:.0%} of the others are in scripts without spaces."
+        f"Half of them have {kind.tokens:,} words or more; {brief} have fewer than five. Symbols are"
+        f" {signs} of the characters; {single} of the others are in scripts without spaces."
     )
     chosen = f": {kind.why}" if found.shingling == kind.shingling else ""
     yield f"Compared by {found.shingling}{chosen}."

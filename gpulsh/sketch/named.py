@@ -48,6 +48,8 @@ def _bits_named(name: str, text: str, seed: int | None, distance: int | None) ->
         return sketch
     if distance not in (None, own):
         raise ParameterError(f"{name} is {text!r} and distance is {distance}; give one distance")
+    if own >= sketch.bits:
+        raise ParameterError(f"{name} is {text!r}; give a distance from 0 to {sketch.bits - 1}")
     return sketch.near(own)
 
 

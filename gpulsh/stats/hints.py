@@ -18,48 +18,16 @@ _log = logging.getLogger("gpulsh")
 
 def give_hints(method: Method, funnel: Funnel) -> list[str]:
     """The hints, each logged as a warning."""
-    found = hints(method, funnel)
+    found = list(hints(method, funnel))
     for hint in found:
         _log.warning(Advice(hint))
     return found
 
 
-def hints(method: Method, funnel: Funnel) -> list[str]:
+def hints(method: Method, funnel: Funnel) -> Iterator[str]:
     """A line each, with the command's options."""
-    of_sketches = [*_of_banding(method), *_of_bits(method)] if method.measure == "jaccard" else []
-    return [*of_sketches, *_of_texts(method, funnel)]
-
-
-def _of_banding(method: Method) -> Iterator[str]:
-    bands, rows, threshold = method.banding.bands, method.banding.rows, method.threshold
-    found = float(SCurve(bands=bands, rows=rows).probability(threshold))
-    if method.near is not None or found >= FOUND:
-        return
-    try:
-        bands_then, rows_then = default_banding(method.family.num_perm, threshold)
-        remedy = f"without bands and rows, gpulsh uses {bands_then} bands of {rows_then} rows"
-    except ParameterError:
-        remedy = "give a larger --num-perm"
-    of = f"{bands} band{'s' * (bands > 1)} of {rows} row{'s' * (rows > 1)}"
-    yield f"{of} find only {found:.0%} of the pairs of similarity {threshold:g}; {remedy}"
-
-
-def _of_bits(method: Method) -> Iterator[str]:
-    for option, near, probability in (
-        ("--sketch", method.near, meeting_probability),
-        ("--and", method.also, near_probability),
-    ):
-        found = 1.0 if near is None else probability(near, method.threshold)
-        if near is not None and found < FOUND:
-            share = f"{found:.0%}" if found >= 0.01 else f"{found:.1%}"
-            better = default_distance(near, method.threshold, probability).distance
-            yield (
-                f"a distance of {near.distance} of {near.bits} bits ({option}) finds only {share} of the pairs of"
-                f" similarity {method.threshold:g}; without a distance, gpulsh uses {better}"
-            )
-
-
-def _of_texts(method: Method, funnel: Funnel) -> Iterator[str]:
+    if method.measure == "jaccard":
+        yield from _sketch_hints(method)
     size, some = method.shingling.size, funnel.documents - funnel.empty
     if size > 1 and 0 < funnel.shingles <= BRIEF * some:
         of_words = method.shingling.unit == "word"
@@ -76,3 +44,28 @@ def _of_texts(method: Method, funnel: Funnel) -> Iterator[str]:
             f"{stray} in {documents} {are} not UTF-8, or not of the given encoding, and {are} read as U+FFFD; for CSV"
             " and text give --encoding, such as latin-1"
         )
+
+
+def _sketch_hints(method: Method) -> Iterator[str]:
+    threshold, (bands, rows) = method.threshold, (method.banding.bands, method.banding.rows)
+    pairs = f"of the pairs of similarity {threshold:g}"
+    found = float(SCurve(bands=bands, rows=rows).probability(threshold))
+    if method.near is None and found < FOUND:
+        try:
+            remedy = "without bands and rows, gpulsh uses {} bands of {} rows".format(
+                *default_banding(method.family.num_perm, threshold)
+            )
+        except ParameterError:
+            remedy = "give a larger --num-perm"
+        of = f"{bands} band{'s' * (bands > 1)} of {rows} row{'s' * (rows > 1)}"
+        yield f"{of} find only {100 * found:.1f} % {pairs}; {remedy}"
+    for option, near, probability in (
+        ("--sketch", method.near, meeting_probability),
+        ("--and", method.also, near_probability),
+    ):
+        if near is not None and (found := probability(near, threshold)) < FOUND:
+            better = default_distance(near, threshold, probability).distance
+            yield (
+                f"a distance of {near.distance} of {near.bits} bits ({option}) finds only {100 * found:.1f} %"
+                f" {pairs}; without a distance, gpulsh uses {better}"
+            )

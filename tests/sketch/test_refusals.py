@@ -133,6 +133,7 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
     (run(also=gpulsh.MinHash(), distance=3), "also is of type MinHash"),
     (run(distance=3), "distance is 3"),
     (run(sketch=SimHash(), distance=64), "distance is 64"),
+    (run(also="simhash:64:99"), "also is 'simhash:64:99'; give a distance from 0 to 63"),
     (run(sketch=SimHash(weights="idf")), "weights is 'idf'"),
     *((run(sketch=SimHash(), **given), "a sketch of bits") for given in ({"verify": "signature"}, {"rows": 4})),
     (run(sketch=SimHash(), num_perm=64), "num_perm is 64"),

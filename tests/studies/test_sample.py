@@ -148,29 +148,29 @@ def test_hints_of_parameters_that_miss_pairs_at_the_threshold() -> None:
     for method, begin, end in (
         (
             Method.chosen(bands=10, rows=12),
-            "10 bands of 12 rows find only 51% of the pairs of similarity 0.8; without bands and rows",
+            "10 bands of 12 rows find only 50.9 % of the pairs of similarity 0.8; without bands and rows",
             "gpulsh uses 21 bands of 6 rows",
         ),
         (Method.chosen(0.2, num_perm=4, bands=1), "1 band of 4 rows", "give a larger --num-perm"),
         (
             Method.chosen(sketch=bits, distance=3),
-            "a distance of 3 of 64 bits (--sketch) finds only 12% of the pairs of similarity 0.8",
+            "a distance of 3 of 64 bits (--sketch) finds only 11.6 % of the pairs of similarity 0.8",
             "without a distance, gpulsh uses 12",
         ),
         (
             Method.chosen(also=bits, distance=3),
-            "a distance of 3 of 64 bits (--and) finds only 0.9% of the pairs of similarity 0.8",
+            "a distance of 3 of 64 bits (--and) finds only 0.9 % of the pairs of similarity 0.8",
             "without a distance, gpulsh uses 18",
         ),
     ):
         (hint,) = hints(method, some)
         assert hint.startswith(begin) and hint.endswith(end)
-    assert len(hints(Method.chosen(sketch=bits, also=bits, distance=3), some)) == 2
+    assert len(list(hints(Method.chosen(sketch=bits, also=bits, distance=3), some))) == 2
     usual = [Method.chosen(), Method.chosen(0.95, also=bits, distance=16)]
     usual += [Method.chosen(also=bits, distance=3, measure="containment")]
     for threshold in (0.3, 0.8, 0.95, 1.0):
         usual += [Method.chosen(threshold, sketch=one, also=one) for one in (bits, gpulsh.SimHash(bits=384))]
-    assert not any(hints(method, some) for method in usual)
+    assert not any(list(hints(method, some)) for method in usual)
 
 
 def test_a_hint_of_documents_shorter_than_a_shingle(caplog: pytest.LogCaptureFixture) -> None:
@@ -180,5 +180,5 @@ def test_a_hint_of_documents_shorter_than_a_shingle(caplog: pytest.LogCaptureFix
         gpulsh.deduplicate(["two words", "three words here", "a text of six words here"], backend="cpu")
     (record,) = caplog.records
     assert record.getMessage().startswith("at least half of the documents have at most 5 words, so they duplicate only")
-    assert not hints(Method.chosen(shingling=gpulsh.Shingling(size=1)), Funnel(documents=3, shingles=3))
-    assert not hints(Method.chosen(), Funnel(documents=3, empty=3))
+    assert not list(hints(Method.chosen(shingling=gpulsh.Shingling(size=1)), Funnel(documents=3, shingles=3)))
+    assert not list(hints(Method.chosen(), Funnel(documents=3, empty=3)))

@@ -234,9 +234,9 @@ def corpus(tmp_path: Path) -> str:
 
 def test_wrong_options_give_one_line_and_status_2(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
     for line, message in (
-        ("compare CORPUS --methods minhush:128", "method is 'minhush:128'; give names out of affine32,"),
-        ("compare CORPUS --methods b-bit:x", "method is 'b-bit:x'; give b-bit or b-bit:1"),
-        ("compare CORPUS --methods md5:3", "method is 'md5:3'; give md5"),
+        ("compare CORPUS --methods minhush:128", "there is no method 'minhush:128'; give names out of affine32,"),
+        ("compare CORPUS --methods b-bit:x", "there is no method 'b-bit:x'; give b-bit or b-bit:1"),
+        ("compare CORPUS --methods md5:3", "there is no method 'md5:3'; give md5"),
         ("compare CORPUS --methods simhash:64:3:1", "has no bits"),
         ("compare CORPUS --verify maybe", "verify is 'maybe'"),
         ("compare CORPUS --threshold 2", "threshold is 2.0"),

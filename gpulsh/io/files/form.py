@@ -59,12 +59,13 @@ class Form:
 
 
 def _patterns(given: object) -> tuple[str, ...]:
-    patterns = (given,) if isinstance(given, str) else given
-    if not isinstance(patterns, (list, tuple)) or not all(isinstance(each, str) and each for each in patterns):
-        raise ParameterError(
-            f"as_text is {shown(given)}; give a pattern of file names, such as '*.py', or a list of them"
-        )
-    return tuple(patterns)
+    patterns = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    for each in patterns:
+        if not isinstance(each, str) or not each:
+            raise ParameterError(
+                f"as_text is {shown(each)}; give a pattern of file names, such as '*.py', or a list of them"
+            )
+    return patterns
 
 
 def _delimiter(given: object) -> str | None:
