@@ -4,9 +4,9 @@ A document is compared only with *kept* earlier ones, so near-copies of one page
 join over the documents of all large buckets serves every bucket: a pair counts where it shares one of them. Three ways
 lead to the pairs of a block of documents; where an exact measure follows, no bit depends on the way.
 
+- The fingerprints of some thousands of documents are held, so that each text is read once. Bitmaps of all pairs rule
+  out most of them (`decide.compare`). They cost less than prefixes, which take three passes over the texts.
 - Few kept documents, as of near-copies of one page, are compared with every document.
-- Up to some thousands of documents, bitmaps of all pairs rule out most of them (`decide.compare`). They cost less than
-  prefixes, which take three passes over the texts.
 - Otherwise prefixes find the pairs (`decide.prefixes`), and only the texts whose prefixes meet are read again. Pages
   made of the same sentences meet nearly all others over their prefixes, again and again. Where there are more matches
   of shingles than pairs, bitmaps rule out pairs here, too.
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers
+from gpulsh.arrays import Array, Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare import BOUNDS_AT_ONCE, bounds_allow, compare, measure_of, sizes_allow, unmeasured, words_for
 from gpulsh.decide.prefixes import Entries, Prefixes, PrefixIndex
@@ -44,7 +44,7 @@ LARGEST_JOIN = 1 << 22  # matches, or pairs, in memory together
 TEXT_AT_ONCE = 16 << 20  # bytes
 FEW_KEPT = 8  # documents that others are compared with before anything else
 FEW_DOCUMENTS = 64  # compared with as few before anything else
-MOST_DOCUMENTS = 4096  # up to so many, bitmaps are made before prefixes
+MOST_DOCUMENTS = 4096  # up to so many, fingerprints are held
 MOST_BYTES = 16 << 20  # of their text
 
 
@@ -83,8 +83,15 @@ class LargeBucketJoin:
             self._block_bytes = min(BLOCK_BYTES, max(whole >> 2, 1))
             self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
             most_bytes = min(MOST_BYTES, whole >> 2)
-        self._are_few = len(self.documents) <= MOST_DOCUMENTS and int(self._text_sizes.sum()) <= most_bytes
         self._bitmaps = Bitmaps(self.texts, self.method.threshold, self.ops)
+        self._held: Fingerprints | None = None  # of all documents, if these are few
+        if self._is_exact and len(self.documents) <= MOST_DOCUMENTS and int(self._text_sizes.sum()) <= most_bytes:
+            every = np.arange(len(self.documents))
+            try:
+                self._held = self.texts.fingerprints(every)
+                self._bitmaps.add(every, self._held)
+            except DeviceMemoryError:
+                self._held, self._bitmaps = None, Bitmaps(self.texts, self.method.threshold, self.ops)
         self._prefixes: Prefixes | None = None
         self._kept = PrefixIndex()
         self._entries: Entries | None = None  # of the current block; None if it has no prefixes
@@ -136,12 +143,12 @@ class LargeBucketJoin:
         """
         if len(known) == 0 or len(asking) == 0:
             return np.empty((0, 2), np.int64)
+        most = self._largest_join if len(here) > 1 else math.inf
+        if self._held is not None:
+            return self._near(known, asking, most)
         if self._is_exact and (len(known) <= FEW_KEPT or max(len(known), len(asking)) <= FEW_DOCUMENTS):
             pairs = product(known, asking)
             return self._counted(chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1]))
-        most = self._largest_join if len(here) > 1 else math.inf
-        if self._is_exact and self._are_few:
-            return self._near(known, asking, most)
         if self._prefixes is None:
             self._prefixes = self._read(start=int(here[0]))
         if self._entries is None:
@@ -186,9 +193,11 @@ class LargeBucketJoin:
         return counted
 
     def _verified(self, pairs: Numbers) -> Edges:
-        """Read the documents of lexicographic `pairs` [m, 2], and keep the pairs at or above the threshold."""
+        """The lexicographic `pairs` [m, 2] at or above the threshold; reads their documents unless they are held."""
         measure, similarity = measure_of(self.method), np.full(len(pairs), np.nan)
-        if measure is not unmeasured:
+        if self._held is not None:
+            similarity = self.ops.asnumpy(measure(self.ops.asarray(pairs), [self._held], self.ops))
+        elif measure is not unmeasured:
             places, rows = renumbered(pairs, len(self._rows))
             bound = self.method.threshold if self._is_exact else 0.0  # sizes bound the Jaccard, not its estimate
             texts = self.texts.renumbered(places)
@@ -228,17 +237,21 @@ class Bitmaps:
             wanted[places] = True
         return np.flatnonzero(wanted & ~self._made)
 
+    def add(self, places: Numbers, fingerprints: Fingerprints) -> None:
+        """Make the bitmaps of the documents at `places` [m] from their fingerprints."""
+        if self._bitmaps is None or self._sizes is None:
+            documents = len(self._made)
+            words = words_for(self._ops.asnumpy(fingerprints.lengths), documents, self._threshold)
+            self._bitmaps = self._ops.asarray(np.zeros((documents, words), np.uint64))
+            self._sizes = self._ops.asarray(np.zeros(documents, np.int64))
+        rows = self._ops.asarray(places)
+        self._bitmaps[rows] = self._ops.bitmaps(fingerprints, self._bitmaps.shape[1])
+        self._sizes[rows] = fingerprints.lengths
+        self._made[places] = True
+
     def _make(self, missing: Numbers) -> None:
         for places, fingerprints in in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
-            if self._bitmaps is None or self._sizes is None:
-                documents = len(self._made)
-                words = words_for(self._ops.asnumpy(fingerprints.lengths), documents, self._threshold)
-                self._bitmaps = self._ops.asarray(np.zeros((documents, words), np.uint64))
-                self._sizes = self._ops.asarray(np.zeros(documents, np.int64))
-            rows = self._ops.asarray(places)
-            self._bitmaps[rows] = self._ops.bitmaps(fingerprints, self._bitmaps.shape[1])
-            self._sizes[rows] = fingerprints.lengths
-            self._made[places] = True
+            self.add(places, fingerprints)
 
 
 def _check_count(count: int, most: float) -> None:

@@ -351,6 +351,18 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.funnel.crowded == 600 and result.funnel.kept == 1
 
 
+def test_few_documents_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their fingerprints are held: bitmaps and the measure take them from memory."""
+    texts, read, fingerprints = pages(400, 6), list[int](), ShingledTexts.fingerprints
+
+    def counted(chosen: ShingledTexts, places: Any) -> Any:
+        read.append(len(places))
+        return fingerprints(chosen, places)
+
+    monkeypatch.setattr(ShingledTexts, "fingerprints", counted)
+    assert joined(texts, CpuBackend(2)) == by_sets(texts) and read == [400]
+
+
 def test_a_kept_document_is_found_by_prefixes_whatever_way_its_block_took(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64, 128, 256 and 512: the second and the last are joined by prefixes, the one between needs none."""
     one, other, third, fourth = (near_copies(*given) for given in ((900, 1), (28, 2), (20, 3), (20, 4)))
