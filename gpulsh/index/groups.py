@@ -127,7 +127,7 @@ def _together(segments: Sequence[Segment], keys: bool, folder: Path) -> Group:
     if keys:
         hashes = [[segment.keys.key_hash for segment in segments if segment.keys]]
     else:
-        hashes = [[segment.bands[band].digest for segment in segments] for band in range(len(segments[0].bands))]
+        hashes = [[segment.band(band).digest for segment in segments] for band in range(segments[0].band_count)]
         hashes.append([segment.hashes.hash_0 for segment in segments])
     column, ends = Column(np.uint64, folder), [0]
     for parts in hashes:

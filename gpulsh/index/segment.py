@@ -22,10 +22,10 @@ nor places.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,13 +33,14 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.cached import cached_value
-from gpulsh.index.evidence.blocks import BlockRows, HeldRows
+from gpulsh.index.evidence.blocks import BlockRows
 from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
 from gpulsh.index.filters import Words, filter_of, passing, passing_own
-from gpulsh.ragged import first_of_runs, ranges, run_bounds, runs_of
+from gpulsh.ragged import chosen_rows, first_of_runs, ranges, run_bounds, runs_of
 from gpulsh.store.columns import Column, MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 
+Row = TypeVar("Row")
 KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
 FILTERS = pa.schema([("word", pa.uint64())])
@@ -108,13 +109,13 @@ class FilterWords(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class HeldBands(Sequence[Band]):
+class HeldBands:
     """Bands in memory: the digests [k] of all of them together, ascending, equal ones of a band by document.
 
     Together they are one column to sort, search and join, where twenty bands would take twenty calls.
     """
 
-    bands: int
+    count: int
     digest: NDArray[np.uint64]
     band: NDArray[np.uint16]
     document: Numbers
@@ -136,41 +137,30 @@ class HeldBands(Sequence[Band]):
         order = np.argsort(digest, kind="stable")
         if len(removed):
             order = order[~among(document[order], removed)]
-        return cls(parts[0].bands, digest[order], band[order], document[order])
+        return cls(parts[0].count, digest[order], band[order], document[order])
 
     @cached_value
     def words(self) -> Words:
         """The filter of all digests. Looking up a digest in it takes less time than a search."""
         return filter_of([self.digest])
 
-    def __len__(self) -> int:
-        return self.bands
-
-    def __getitem__(self, band: Any) -> Any:
-        if not 0 <= band < self.bands:
-            raise IndexError(band)
-        if self.bands == 1:
-            return Band(self.digest, self.document)
-        own = np.flatnonzero(self.band == band)
-        return Band(self.digest[own], self.document[own])
-
 
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Documents as they are looked up, in memory or mapped from files. `keys` arrive last and are None before.
 
-    A segment with `files` has been written under its `name`. `filters` are of each band and of the hashes, None in
+    A segment with `files` has been written under its `name`. `filters` are of each band and of the hashes, none in
     memory. With evidence `at_source`, `places` arrive with the keys, and replace `fingerprints` and `filters`.
     """
 
     documents: Documents
     hashes: Hashes
     bands: HeldBands | list[Band]
-    fingerprints: HeldRows | BlockRows | None
+    fingerprints: Fingerprints | BlockRows | None
     keys: Keys | None = None
     places: Places | None = None
     at_source: bool = False
-    filters: Sequence[Words] | None = None
+    filters: Sequence[Words] = ()
     mapped: tuple[MappedBatches, ...] = ()
     name: str = ""
     files: Mapping[str, FileFact] | None = None  # by kind
@@ -191,6 +181,36 @@ class Segment:
         """The number from which the documents of `bands` count."""
         return int(self.documents.number[0]) if self.at_source and self.mapped and len(self) else 0
 
+    @property
+    def band_count(self) -> int:
+        """The number of bands."""
+        return self.bands.count if isinstance(self.bands, HeldBands) else len(self.bands)
+
+    def band(self, band: int) -> Band:
+        """The digests of one band."""
+        held = self.bands
+        if not isinstance(held, HeldBands):
+            return held[band]
+        own = slice(None) if held.count == 1 else np.flatnonzero(held.band == band)
+        return Band(held.digest[own], held.document[own])
+
+    def sets(self, rows: Numbers) -> Fingerprints:
+        """The fingerprints of the documents `rows` [m], in that order."""
+        assert self.fingerprints is not None
+        if isinstance(self.fingerprints, BlockRows):
+            return self.fingerprints.read(rows)
+        return chosen_rows(self.fingerprints, rows)
+
+    def keys_at(self, rows: Numbers) -> pa.Array:
+        """The keys of the documents `rows`."""
+        assert self.keys is not None
+        known = self.keys.key
+        return known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows))
+
+    def live(self, removed: Numbers, rows: Numbers | slice = ALL) -> NDArray[np.bool_]:
+        """bool [m]: whether neither each of `rows` nor its witness was removed; `removed` ascends."""
+        return ~(among(self.documents.number[rows], removed) | among(self.documents.witness[rows], removed))
+
     def release(self) -> None:
         """Release the pages that were read from its files to the operating system."""
         for file in self.mapped:
@@ -198,8 +218,8 @@ class Segment:
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """The documents with digests [m] in `bands` [m], which ascend: places in `digests` [k] and numbers [k]."""
-        if isinstance(self.bands, HeldBands):
-            held = self.bands
+        held = self.bands
+        if isinstance(held, HeldBands):
             place, found = matches(held.digest, digests, held.words if len(digests) >= MANY else None)
             if len(place) == 0:
                 return place, found
@@ -209,7 +229,7 @@ class Segment:
         passed = passing_own(self.filters, bands, digests) if self.filters else np.arange(len(digests))
         for start, stop in run_bounds(bands[passed]):
             some = passed[start:stop]
-            band = self.bands[bands[some[0]]]
+            band = held[bands[some[0]]]
             place, found = matches(band.digest, digests[some])
             places.append(some[place])
             numbers.append(band.document[found] + np.int64(self.base))
@@ -220,8 +240,9 @@ class Segment:
 
         The first halves ascend.
         """
-        hash_1, row = self.hashes.hash_1, self.hashes.row
-        place, first, count = runs(self.hashes.hash_0, np.ascontiguousarray(exact[:, 0]), self.filter(-1))
+        hash_0, hash_1, row = self.hashes
+        halves = np.ascontiguousarray(exact[:, 0])
+        place, first, count = runs(hash_0, halves, self.filters[-1] if self.filters else None)
 
         def is_found(place: Numbers, at: Numbers) -> NDArray[np.bool_]:
             same: NDArray[np.bool_] = (hash_1[at] == exact[place, 1]) & self.live(removed, row[at])
@@ -236,40 +257,23 @@ class Segment:
         return np.append(place[at_once], others[fresh]), row[np.append(first[at_once], at[fresh])]
 
     def has_hashes(self, rows: Numbers, exact: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """bool [m]: whether the documents `rows` [m] have these exact hashes [m, 2]."""
-        hashes, order = self.hashes, np.argsort(exact[:, 0], kind="stable")
-        halves, rows, other_halves = exact[order, 0], rows[order], exact[order, 1]
-        fresh = first_of_runs(halves)
-        place, first, count = runs(hashes.hash_0, halves[fresh])
-        low, high = np.zeros(int(fresh.sum()), np.int64), np.zeros(int(fresh.sum()), np.int64)
-        low[place], high[place] = first, first + count
-        group = np.cumsum(fresh) - 1
-        low, high = low[group], high[group]
-        stop = high.copy()
-        while len(some := np.flatnonzero(low < high)):  # a binary search: equal hashes are in the order of their rows
+        """bool [m]: whether the documents `rows` [m] have these exact hashes [m, 2].
+
+        A binary search, for a page may have very many copies: equal hashes are in the order of their rows.
+        """
+        (hash_0, hash_1, row), halves = self.hashes, exact[:, 1]
+        low, stop = (hash_0.searchsorted(exact[:, 0], side) for side in ("left", "right"))
+        high = stop.copy()
+        while len(some := np.flatnonzero(low < high)):
             middle = (low[some] + high[some]) // 2
-            half, row = hashes.hash_1[middle], hashes.row[middle]
-            before = (half < other_halves[some]) | ((half == other_halves[some]) & (row < rows[some]))
+            half, wanted = hash_1[middle], halves[some]
+            before = (half < wanted) | ((half == wanted) & (row[middle] < rows[some]))
             low[some[before]] = middle[before] + 1
             high[some[~before]] = middle[~before]
-        some = np.flatnonzero(low < stop)
-        found, at = np.zeros(len(rows), np.bool_), low[some]
-        found[order[some]] = (hashes.hash_1[at] == other_halves[some]) & (hashes.row[at] == rows[some])
+        found: NDArray[np.bool_] = low < stop
+        at = low[found]
+        found[found] = (hash_1[at] == halves[found]) & (row[at] == rows[found])
         return found
-
-    def filter(self, number: int) -> Words | None:
-        """Return the filter of band `number`'s digests, or for -1 the filter of the first halves of the hashes."""
-        return self.filters[number] if self.filters else None
-
-    def keys_at(self, rows: Numbers) -> pa.Array:
-        """The keys of the documents `rows`."""
-        assert self.keys is not None
-        known = self.keys.key
-        return known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows))
-
-    def live(self, removed: Numbers, rows: Numbers | slice = ALL) -> NDArray[np.bool_]:
-        """bool [m]: whether neither each of `rows` nor its witness was removed; `removed` ascends."""
-        return ~(among(self.documents.number[rows], removed) | among(self.documents.witness[rows], removed))
 
 
 def make_segment(
@@ -281,15 +285,14 @@ def make_segment(
     digests, the fingerprints are the digests of one band.
     """
     with_token = np.flatnonzero(exact.any(axis=1))
-    order = np.lexsort((exact[with_token, 1], exact[with_token, 0]))
-    row = with_token[order]
+    row = with_token[np.lexsort((exact[with_token, 1], exact[with_token, 0]))]
     if digests is None:
         bands = HeldBands.of(fingerprints.values[:, None], np.repeat(documents.number, documents.size))
     else:
         held = np.flatnonzero(documents.size > 0)
         bands = HeldBands.of(digests[held], documents.number[held])
     hashes = Hashes(np.ascontiguousarray(exact[row, 0]), np.ascontiguousarray(exact[row, 1]), row)
-    return Segment(documents, hashes, bands, HeldRows(fingerprints.values, fingerprints.offset))
+    return Segment(documents, hashes, bands, fingerprints)
 
 
 @dataclass(frozen=True)
@@ -310,37 +313,55 @@ def new_name() -> str:
     return secrets.token_hex(8)
 
 
+def remove_files(folder: Path, name: str) -> None:
+    """Remove the files of the segment `name`."""
+    for kind in KINDS:
+        (folder / file_name(kind, name)).unlink(missing_ok=True)
+
+
 def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source] = ()) -> Segment:
     """The segment in these files, mapped; `sources` are the sources of its index."""
     path = {kind: folder / file_name(kind, stored.name) for kind in stored.files}
-    documents, hashes = MappedColumns(path["documents"], Documents), MappedColumns(path["hashes"], Hashes)
-    digests = MappedColumns(path["digests"], Band)
-    rows = documents.whole()
-    files: list[MappedBatches] = [documents, digests, hashes]
-    fingerprints = filters = None
+    files: list[MappedBatches] = []
+
+    def columns(kind: str, row: Callable[..., Row]) -> MappedColumns[Row]:
+        file = MappedColumns(path[kind], row)
+        files.append(file)
+        return file
+
+    documents, hashes = columns("documents", Documents).whole(), columns("hashes", Hashes).whole()
+    bands = list(columns("digests", Band).runs())
+    fingerprints = places = keys = None
+    filters: list[Words] = []
     if "fingerprints" in path:
-        fingerprints = BlockRows(path["fingerprints"], rows.size)
+        fingerprints = BlockRows(path["fingerprints"], documents.size)
         files.append(fingerprints.mapped)
     if "filters" in path:
-        own = MappedColumns(path["filters"], FilterWords)
-        filters = [filter.word for filter in own.runs()]
-        files.append(own)
-    segment = Segment(
-        rows,
-        hashes.whole(),
-        list(digests.runs()),
+        filters = [filter.word for filter in columns("filters", FilterWords).runs()]
+    if "places" in path:
+        places = Places(*columns("places", PlaceColumns).whole(), sources)
+    if "keys" in path:
+        file = columns("keys", Keys)
+        if all("key" in batch.schema.names for batch in file.batches):
+            keys = file.whole()
+        elif places is None:
+            raise damaged_file(path["keys"], "it lacks the keys")
+        else:
+            (of_keys,) = file.beside(KeyHashes)
+            keys = Keys(PlaceKeys(places), *of_keys)
+    return Segment(
+        documents,
+        hashes,
+        bands,
         fingerprints,
-        at_source=filters is None,
+        keys,
+        places,
+        at_source="filters" not in path,
         filters=filters,
         mapped=tuple(files),
         name=stored.name,
         files=stored.files,
     )
-    if "places" in path:
-        places = MappedColumns(path["places"], PlaceColumns)
-        found = Places(*places.whole(), sources)
-        segment = replace(segment, places=found, mapped=(*segment.mapped, places))
-    return _with_keys(segment, path["keys"]) if "keys" in path else segment
 
 
 def keyed(segment: Segment, keys: Keys, folder: Path | None, places: Places | None = None) -> Segment:
@@ -354,12 +375,11 @@ def keyed(segment: Segment, keys: Keys, folder: Path | None, places: Places | No
     path = {kind: folder / file_name(kind, segment.name) for kind in KINDS}
     with writing(folder, INTACT):
         files = {**segment.files, "keys": write_keys(path["keys"], keys, places)}
-        if places is None:
-            return replace(_with_keys(segment, path["keys"]), files=files)
-        files["places"] = write_places(path["places"], places)
-        del files["fingerprints"]
-        path["fingerprints"].unlink()
-    return mapped(folder, StoredSegment(segment.name, files), places.sources)
+        if places is not None:
+            files["places"] = write_places(path["places"], places)
+            del files["fingerprints"]
+            path["fingerprints"].unlink()
+    return mapped(folder, StoredSegment(segment.name, files), places.sources if places else ())
 
 
 def write_keys(path: Path, keys: Keys, places: Places | None) -> FileFact:
@@ -390,22 +410,6 @@ def narrow(values: NDArray[np.integer], folder: Path) -> NDArray[np.integer]:
 def wide(values: NDArray[np.integer]) -> Numbers:
     """Numbers as int64."""
     return values.astype(np.int64, copy=False)
-
-
-def _with_keys(segment: Segment, path: Path) -> Segment:
-    file = MappedColumns(path, Keys)
-    if all("key" in batch.schema.names for batch in file.batches):
-        return replace(segment, keys=file.whole(), mapped=(*segment.mapped, file))
-    if segment.places is None:
-        raise damaged_file(path, "it lacks the keys")
-    (hashes,) = file.beside(KeyHashes)
-    return replace(segment, keys=Keys(PlaceKeys(segment.places), *hashes), mapped=(*segment.mapped, file))
-
-
-def remove_files(folder: Path, name: str) -> None:
-    """Remove the files of the segment `name`."""
-    for kind in KINDS:
-        (folder / file_name(kind, name)).unlink(missing_ok=True)
 
 
 def matches(

@@ -68,7 +68,7 @@ class Snapshot:
         """int64 [m]: how many documents have ascending digests [m] in the first band, removed ones included."""
         counts = np.zeros(len(digests), np.int64)
         for segment in self.segments:
-            place, _, count = runs(segment.bands[0].digest, digests, segment.filter(0))
+            place, _, count = runs(segment.band(0).digest, digests, segment.filters[0] if segment.filters else None)
             counts[place] += count
             if len(digests) >= MANY:
                 segment.release()
@@ -78,7 +78,7 @@ class Snapshot:
         """The digests [k] of all held documents in `band`, and the documents' numbers [k]."""
         digests, numbers = [np.empty(0, np.uint64)], [NOTHING]
         for segment in self.segments:
-            known = segment.bands[band]
+            known = segment.band(band)
             document = known.document + np.int64(segment.base)
             alive = ~among(document, self.removed)
             digests.append(known.digest[alive])
@@ -164,7 +164,7 @@ class Snapshot:
                 assert self.again is not None
                 parts.append(self.again.fingerprints(segment, rows, ops))
             else:
-                parts.append(segment.fingerprints.read(rows))
+                parts.append(segment.sets(rows))
             places.append(here)
         return in_places(parts, places)
 

@@ -24,14 +24,6 @@ BLOCKS_HELD = 64  # decoded blocks in memory, of all files together
 SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
 
 
-class HeldRows(Fingerprints):
-    """Rows in memory."""
-
-    def read(self, rows: Numbers) -> HeldRows:
-        """The rows `rows` [m], in that order."""
-        return chosen_rows(self, rows)
-
-
 class BlockRows:
     """Rows of a mapped file of blocks; `sizes` int64 [n] are the numbers of fingerprints of the rows."""
 
