@@ -14,22 +14,19 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from gpulsh.budget import cut
-from gpulsh.decide.counts.retention import Retention
-from gpulsh.errors import GpulshError, InputError, InputTypeError, ParameterError
+from gpulsh.errors import GpulshError, InputTypeError, ParameterError
 from gpulsh.io.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_packing, refuse_unused
 from gpulsh.io.files.no_documents import REPORT
-from gpulsh.io.files.pipes import Streams, is_stream
-from gpulsh.io.files.readers import Reader
+from gpulsh.io.files.pipes import Streams
 from gpulsh.io.packing import Packing
 from gpulsh.memory_limit import out_of_memory
 from gpulsh.params import check_type, is_path, shown, shown_type
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.run.engines import Engine, EngineName, Machine
 from gpulsh.run.job import FileJob, OnError
-from gpulsh.run.key_rule import refuse_policies
 from gpulsh.run.output.folder import OutputFolder, finished, read_report, write_report
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.progress import Show, open_progress
@@ -160,15 +157,10 @@ def is_given(paths: object) -> bool:
     return not isinstance(paths, (str, list, tuple, NoneType)) or bool(paths)
 
 
-def check_flags(**flags: object) -> None:
-    """ParameterError for a flag that is not True or False."""
-    for name, flag in flags.items():
-        check_type(name, flag, bool)
-
-
 def check_renewal(overwrite: object, resume: object) -> None:
     """ParameterError unless one of both at most is True."""
-    check_flags(overwrite=overwrite, resume=resume)
+    check_type("overwrite", overwrite, bool)
+    check_type("resume", resume, bool)
     if overwrite and resume:
         raise ParameterError(
             "overwrite and resume are both given; give --resume to continue the finished part, or --overwrite to begin"
@@ -181,29 +173,6 @@ def check_columns(**columns: object) -> None:
     for name, column in columns.items():
         if not isinstance(column, (str, NoneType)):
             raise ParameterError(f"{name} is {shown(column)}; give the name of a column")
-
-
-def refuse_without_rows(retention: Retention, **given: object) -> None:
-    """ParameterError for options about rows if write is "duplicates"."""
-    if retention.min_sources > 1:
-        raise ParameterError(
-            f"min_sources is {retention.min_sources} and write is 'duplicates', which does not list what is left out;"
-            " leave one of them out"
-        )
-    for name, value in given.items():
-        if value is not None:
-            raise ParameterError(
-                f"{name} is {value!r} and write is 'duplicates', which writes no rows; leave one of them out"
-            )
-
-
-def refuse_with_key(retention: Retention, *, across: bool, reader: Reader) -> None:
-    """ParameterError for parameters that a key cannot combine with."""
-    if across:  # the first document with a key may itself be dropped for one of the INPUT that its copy is of
-        raise ParameterError("key and across cannot be combined; leave one of them out")
-    if reader == "cudf":
-        raise ParameterError("key is given, and reader is 'cudf', which reads no keys; give --reader arrow")
-    refuse_policies(retention)
 
 
 def overlap_chosen(
@@ -219,16 +188,3 @@ def overlap_chosen(
     if not guarded:
         raise ParameterError("passages is given without protect; give --protect, the files of the test set")
     return Overlap.chosen("passages", passages, coverage, ignore_common)
-
-
-def refuse_dry_run(folders: Folders, engine: EngineName, inputs: Sequence[str]) -> None:
-    """ParameterError or InputError for anything that a dry run cannot check without doing it."""
-    if folders.is_remote:
-        raise ParameterError(f"--dry-run checks only local folders, and output is {folders.output!r}; give one")
-    if engine != "local":
-        raise ParameterError(f"--dry-run checks only this machine, and engine is {engine!r}; leave out one of them")
-    if folders.index is not None:
-        raise ParameterError("--dry-run cannot know the effect of an index; leave out one of them")
-    for given in inputs:
-        if is_stream(given):
-            raise InputError(f"{given}: can be read only once, and --dry-run would read it; give a file")

@@ -16,14 +16,14 @@ from gpulsh.backends.select import BackendName
 from gpulsh.budget import parse_memory
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.counts.weights import WeightBy, chosen_recipe
-from gpulsh.errors import ParameterError
+from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import Stamps
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import COUNTED
-from gpulsh.io.files.pipes import Streams
+from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.packing import Packing
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
@@ -43,17 +43,17 @@ from gpulsh.params import (
 from gpulsh.report.page import missing, write_page
 from gpulsh.run import file_run
 from gpulsh.run.driver import Stages, deduplicate_partitions
-from gpulsh.run.engines import Engine, EngineName, Machine
+from gpulsh.run.engines import EngineName, Machine
 from gpulsh.run.file_run import Input, Opened, run_job, system_errors_as_output_errors, with_cut
 from gpulsh.run.job import Earlier, Job, OnError, Workplace
-from gpulsh.run.key_rule import KeyRule
+from gpulsh.run.key_rule import KeyRule, refuse_with_key
 from gpulsh.run.output.finished import Finished, weigh_run
 from gpulsh.run.output.folder import PAGE, OutputFolder
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.output.remote import RemoteFolder
 from gpulsh.run.policy import Counting, Policy, Write, refuse_without_columns
 from gpulsh.run.progress import Show
-from gpulsh.run.report import RunReport, Start
+from gpulsh.run.report import Start, finished_report, planned_report
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
 from gpulsh.stats.stages import Funnel
@@ -306,7 +306,8 @@ def deduplicate_files(
     if evidence is not None and index is None:
         raise ParameterError(f"evidence is {shown(evidence)}, and no index is given; leave it out, or give one")
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
-    file_run.check_flags(add_counts=add_counts, within=within, across=across, dry_run=dry_run)
+    for name, flag in {"add_counts": add_counts, "within": within, "across": across, "dry_run": dry_run}.items():
+        check_type(name, flag, bool)
     file_run.check_renewal(overwrite, resume)
     text_column = text_named(text_column)
     file_run.check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
@@ -316,14 +317,30 @@ def deduplicate_files(
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
     recipe = None if weights is None else chosen_recipe(weights)
     if write == "duplicates":
-        file_run.refuse_without_rows(retention, format=format, compression=compression, add_counts=add_counts or None)
+        if retention.min_sources > 1:
+            raise ParameterError(
+                f"min_sources is {min_sources} and write is 'duplicates', which does not list what is left out; leave"
+                " one of them out"
+            )
+        for name, value in {"format": format, "compression": compression, "add_counts": add_counts or None}.items():
+            if value is not None:
+                raise ParameterError(
+                    f"{name} is {value!r} and write is 'duplicates', which writes no rows; leave one of them out"
+                )
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     packing = None if compression is None else Packing.parse(compression)
     run_secret = chosen_secret(secret)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     if dry_run:
-        file_run.refuse_dry_run(folders, engine, [*given, *guarded])
+        if folders.is_remote:
+            raise ParameterError(f"--dry-run checks only local folders, and output is {folders.output!r}; give one")
+        if engine != "local":
+            raise ParameterError(f"--dry-run checks only this machine, and engine is {engine!r}; leave out one of them")
+        if folders.index is not None:
+            raise ParameterError("--dry-run cannot know the effect of an index; leave out one of them")
+        if (pipe := next(filter(is_stream, [*given, *guarded]), None)) is not None:
+            raise InputError(f"{pipe}: can be read only once, and --dry-run would read it; give a file")
     folding = normalizing(folding, normalize)
     sketch, also = sketches_named(sketch, also, num_perm, seed, distance)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
@@ -332,18 +349,11 @@ def deduplicate_files(
     else:
         from gpulsh.run.index.earlier_runs import EarlierRuns, refuse_with_index
 
-        others = {
-            "protect": guarded,
-            "within": within,
-            "across": across,
-            "--and": also,
-            "key": key,
-            **retention.to_json(),
-        }
-        others |= {**counting.to_json(), "write 'marked'": write == "marked"}
         check_type("drop_contained_only", drop_contained_only, bool)
-        others["drop_contained_only=False"] = not drop_contained_only
-        refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
+        refused = {"protect": guarded, "within": within, "across": across, "--and": also, "key": key}
+        refused |= {**retention.to_json(), **counting.to_json(), "write 'marked'": write == "marked"}
+        refused["drop_contained_only=False"] = not drop_contained_only
+        refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, refused)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
     overlap = file_run.overlap_chosen(guarded, passages, coverage, ignore_common)
@@ -351,7 +361,9 @@ def deduplicate_files(
         raise ParameterError("passages and write 'marked' cannot be combined; leave one of them out")
     policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
     if rule is not None:
-        file_run.refuse_with_key(retention, across=across, reader=reader)
+        refuse_with_key({"across": across, **retention.to_json()})
+        if reader == "cudf":
+            raise ParameterError("key is given, and reader is 'cudf', which reads no keys; give --reader arrow")
     streams = Streams(form)  # to the end of the run
     files = file_run.input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
     policy.check_sources(files, source_column)
@@ -388,10 +400,7 @@ def deduplicate_files(
         counting=counting,
         reader=reader,
     )
-    parameters = {"id_column": id_column, "threads": machine.threads, "reader": reader}
-
-    def reporting(job: Job, opened: Engine) -> RunReport:
-        return RunReport(job, opened, {**parameters, "memory": opened.memory}, start)
+    others = {"id_column": id_column, "threads": machine.threads, "reader": reader}
 
     @contextmanager
     def results(job: Job, run: Opened) -> Iterator[dict[str, Any]]:
@@ -401,7 +410,8 @@ def deduplicate_files(
             stages = Stages(runner, run.progress)
             decided = deduplicate_partitions(job, run.work, run.engine.ops, stages, decider)
         no_page = missing()
-        report = reporting(job, run.engine).finished(run.work, decided, stages, no_page)
+        parameters = {**job.parameters(), **others, "memory": run.engine.memory}
+        report = finished_report(job, parameters, run, decided, stages, start, no_page)
         if no_page is None:
             write_page(run.work / PAGE, report)
         yield report
@@ -412,7 +422,7 @@ def deduplicate_files(
             job = with_cut(job, opened)
             job.texts(opened.ops).check()
             OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.steps())
-            return FilesResult(out, reporting(job, opened).planned())
+            return FilesResult(out, planned_report(job, {**job.parameters(), **others, "memory": opened.memory}))
     renewal: Any = {"overwrite": overwrite, "resume": resume}
     how: Any = {**renewal, "machine": machine, "progress": progress, "secret": run_secret}
     if not folders.is_remote:

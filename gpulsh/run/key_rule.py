@@ -18,7 +18,6 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import with_key_copies
-from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
 from gpulsh.params import check_type, shown
@@ -62,10 +61,11 @@ def check_flags(key: object, normalize_url: bool, key_only: bool) -> None:
         require_extra()
 
 
-def refuse_policies(retention: Retention) -> None:
-    """ParameterError for options that a key cannot combine with."""
-    for name in retention.to_json():
-        raise ParameterError(f"key and {name} cannot be combined; give one of them")
+def refuse_with_key(others: Mapping[str, object]) -> None:
+    """ParameterError for options that a key cannot combine with, if they are given."""
+    for name, value in others.items():  # across: a copy may be of the INPUT that its first document is dropped for
+        if value:
+            raise ParameterError(f"key and {name} cannot be combined; leave one of them out")
 
 
 def decide_by_key(documents: int, later: Array, first: Array, ops: Backend) -> Decision:

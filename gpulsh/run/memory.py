@@ -40,7 +40,7 @@ from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
 from gpulsh.ragged import offsets
-from gpulsh.run.key_rule import KeyHashes, check_flags, decide_by_key, refuse_policies
+from gpulsh.run.key_rule import KeyHashes, check_flags, decide_by_key, refuse_with_key
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
@@ -163,7 +163,7 @@ def deduplicate(
     method = Method.chosen(*asked, drop_contained_only)
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
     if key is not None:
-        refuse_policies(retention)
+        refuse_with_key(retention.to_json())
     if retention.min_sources > 1 and source_column is None:
         raise ParameterError(
             f"min_sources is {retention.min_sources}, and all documents are of one source; give source_column"

@@ -21,7 +21,7 @@ from gpulsh.report.evidence import by_similarity, counted, summarise
 from gpulsh.report.page import missing
 from gpulsh.report.reproduce import machine, versions
 from gpulsh.run.driver import Decided, Stages
-from gpulsh.run.engines import Engine
+from gpulsh.run.file_run import Opened
 from gpulsh.run.job import Job
 from gpulsh.run.output.folder import PAGE
 from gpulsh.stats.counts import SAMPLED, definitions
@@ -48,79 +48,71 @@ class Start:
         }
 
 
-@dataclass(frozen=True)
-class RunReport:
-    """The content of report.json."""
+def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of a dry run, before anything is read."""
+    written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
+    lists = [EVIDENCE, *([] if job.earlier else [COUNTED]), *(["rejected.parquet"] if job.on_error == "skip" else [])]
+    lists += ["contamination.parquet"] if job.policy.overlap is not None else []
+    return {
+        "gpulsh": __version__,
+        "parameters": parameters,
+        "inputs": list(job.policy.inputs),
+        "files": [{"file": file.name} for file in job.files],
+        "funnel": Funnel().to_dict(),
+        "outputs": [
+            *sorted(f"{DATA}/{file.relative}" for file in written),
+            *lists,
+            REPORT,
+            *([] if missing() else [PAGE]),
+        ],
+    }
 
-    job: Job
-    engine: Engine
-    parameters: Mapping[str, Any]  # reported next to the job's
-    start: Start
 
-    def planned(self) -> dict[str, Any]:
-        """The report of a dry run, before anything is read."""
-        job = self.job
-        written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
-        counted = [] if job.earlier else [COUNTED]
-        lists = [EVIDENCE, *counted, *(["rejected.parquet"] if job.on_error == "skip" else [])]
-        lists += ["contamination.parquet"] if job.policy.overlap is not None else []
-        return {
-            "gpulsh": __version__,
-            "parameters": {**job.parameters(), **self.parameters},
-            "inputs": list(job.policy.inputs),
-            "files": [{"file": file.name} for file in job.files],
-            "funnel": Funnel().to_dict(),
-            "outputs": [
-                *sorted(f"data/{file.relative}" for file in written),
-                *lists,
-                REPORT,
-                *([] if missing() else [PAGE]),
-            ],
-        }
-
-    def finished(self, work: Path, decided: Decided, stages: Stages, no_page: str | None) -> dict[str, Any]:
-        """The whole report, once the results are made in `work`; `no_page` says why there is no report.html."""
-        job, files, ops, funnel = self.job, self.job.files, self.engine.ops, stages.funnel
-        known = (texts.beginnings for texts in (stages.runner.held, decided.gathered) if texts is not None)
-        outputs = dict.fromkeys(_written(work))  # in order, and quick to search
-        return {
-            **self.start.facts(),
-            "parameters": {**job.parameters(), **self.parameters},
-            "digest": job.method.digest(),
-            "backend": {"name": ops.name, "device": getattr(ops, "device", None)},
-            "memory": shares(self.engine.memory, ops.sizes()),
-            "engine": self.engine.to_json(),
-            "versions": versions(),
-            "machine": machine(),
-            "inputs": list(job.policy.inputs),
-            "files": [
-                {"file": file.name, "rows": rows, **({"kept": decided.kept[number]} if number in decided.kept else {})}
-                for number, (file, rows) in enumerate(zip(files, decided.layout.rows(), strict=True))
-            ],
-            "written": [
-                name if name in outputs else None for name in (f"{DATA}/{file.relative}" for file in job.files)
-            ],
-            "sources": [
-                {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
-                for of, found in groupby(files, lambda file: file.source)
-            ],
-            "funnel": funnel.to_dict(),
-            "definitions": definitions(job.method.measure),
-            "hints": give_hints(job.method, funnel),
-            "evidence": summarise(
-                work / EVIDENCE,
-                files,
-                job.columns,
-                job.method.threshold,
-                known,
-                self.parameters["threads"] or processors(),
-            ),
-            "counts": counted(work / COUNTED),
-            SAMPLED.name: by_similarity(decided.sample.similarity),
-            "page": {"written": no_page is None, "reason": no_page},
-            "outputs": [*outputs, *([] if no_page else [PAGE])],
-            "job": job.to_json(),
-        }
+def finished_report(
+    job: Job,
+    parameters: Mapping[str, Any],
+    run: Opened,
+    decided: Decided,
+    stages: Stages,
+    start: Start,
+    no_page: str | None,
+) -> dict[str, Any]:
+    """The whole report, once the results are made; `no_page` says why there is no report.html."""
+    work, engine, ops, funnel = run.work, run.engine, run.engine.ops, stages.funnel
+    known = (texts.beginnings for texts in (stages.runner.held, decided.gathered) if texts is not None)
+    outputs = dict.fromkeys(_written(work))  # in order, and quick to search
+    rows = []
+    for number, (file, count) in enumerate(zip(job.files, decided.layout.rows(), strict=True)):
+        kept = {"kept": decided.kept[number]} if number in decided.kept else {}
+        rows.append({"file": file.name, "rows": count, **kept})
+    places = [f"{DATA}/{file.relative}" for file in job.files]
+    threads = parameters["threads"] or processors()
+    return {
+        **start.facts(),
+        "parameters": parameters,
+        "digest": job.method.digest(),
+        "backend": {"name": ops.name, "device": getattr(ops, "device", None)},
+        "memory": shares(engine.memory, ops.sizes()),
+        "engine": engine.to_json(),
+        "versions": versions(),
+        "machine": machine(),
+        "inputs": list(job.policy.inputs),
+        "files": rows,
+        "written": [place if place in outputs else None for place in places],
+        "sources": [
+            {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
+            for of, found in groupby(job.files, lambda file: file.source)
+        ],
+        "funnel": funnel.to_dict(),
+        "definitions": definitions(job.method.measure),
+        "hints": give_hints(job.method, funnel),
+        "evidence": summarise(work / EVIDENCE, job.files, job.columns, job.method.threshold, known, threads),
+        "counts": counted(work / COUNTED),
+        SAMPLED.name: by_similarity(decided.sample.similarity),
+        "page": {"written": no_page is None, "reason": no_page},
+        "outputs": [*outputs, *([] if no_page else [PAGE])],
+        "job": job.to_json(),
+    }
 
 
 def _written(work: Path) -> list[str]:
