@@ -172,7 +172,7 @@ def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
         patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
         patch.setattr("gpulsh.run.stages.sign.RUN_DIGESTS", run)
         patch.setattr("gpulsh.run.stages.arrange.ROWS_AT_ONCE", run)
-        patch.setattr("gpulsh.run.records.forest.ROWS_AT_ONCE", run)
+        patch.setattr("gpulsh.run.stages.connect.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.run.stages.write.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
         patch.setattr("gpulsh.decide.sample.MOST", SAMPLED)

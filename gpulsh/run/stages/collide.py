@@ -21,7 +21,7 @@ others are dropped for what they contain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,27 +31,30 @@ from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import least_share, prefix_lengths
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.prefixes import Owners
-from gpulsh.lsh.collisions import bucketed
+from gpulsh.lsh.collisions import Memberships, bucketed
 from gpulsh.lsh.pairs import packed, renumbered, unpacked
 from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.key_rule import decide_by_key
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import looked_up, ranks_of
-from gpulsh.run.records.forest import write_met
 from gpulsh.run.records.ranges import Participants, PostingsFile, bundles, rows_in_range
 from gpulsh.run.records.sightings import seen_in_group
 from gpulsh.run.records.tables import Ranges, Table
+from gpulsh.store.durable import FileFact
 
 
 def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     """Find the documents that have the key of an earlier one, for the hashes in one of `parts` equal ranges."""
     copies_of, within = _hashed(place, layout, tables.KEYS, part, parts), place.job.policy.within
     found = copies_of(within)
-    if within and layout.protected:
-        found = _of_protected_first(found, copies_of(False), layout.protected)
-    dropped = found.document >= layout.protected  # protected ones are always compared
-    found = tables.KEY_COPIES.rows(found, dropped)
+    if within and layout.protected:  # copies of protected documents are copies within any INPUT
+        of_all = copies_of(False)
+        of_protected = tables.KEY_COPIES.rows(of_all, of_all.first < layout.protected)
+        others = tables.KEY_COPIES.rows(found, ~np.isin(found.document, of_protected.document))
+        found = tables.KEY_COPIES.joined([of_protected, others])
+        found = tables.KEY_COPIES.rows(found, np.argsort(found.document))
+    found = tables.KEY_COPIES.rows(found, found.document >= layout.protected)  # protected ones are always compared
     facts, made = {"copies": len(found.document)}, tables.KEY_COPIES.write(place.folder, part, found)
     if place.job.key is not None and place.job.key.only:
         members = sorted_distinct(np.concatenate(found))
@@ -80,14 +83,6 @@ def copies(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: i
     return Made(made)
 
 
-def _of_protected_first(found: tables.Copies, of_all: tables.Copies, protected: int) -> tables.Copies:
-    """The copies `of_all` sources whose first one is protected, and those `found` within sources that are not these."""
-    of_protected = tables.KEY_COPIES.rows(of_all, of_all.first < protected)
-    others = tables.KEY_COPIES.rows(found, ~np.isin(found.document, of_protected.document))
-    both = tables.Copies(*map(np.concatenate, zip(of_protected, others, strict=True)))
-    return tables.KEY_COPIES.rows(both, np.argsort(both.document))
-
-
 def _hashed(
     place: Workplace,
     layout: Layout,
@@ -96,7 +91,10 @@ def _hashed(
     parts: int,
     participants: Participants | None = None,
 ) -> Callable[[bool], tables.Copies]:
-    """For documents whose hashes are in a range, a function that finds copies, within an INPUT if so."""
+    """A function that finds the documents with the hash of an earlier one in decision order, and the first of each.
+
+    The hashes are of one range. With True, both are of one INPUT.
+    """
     hashes, positions, ops = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)], place.ops
     for _, halves, documents in rows_in_range(table, place.folder, layout, part, parts, participants):
         hashes.append(np.stack(halves, axis=1))
@@ -115,7 +113,6 @@ def _hashed(
         return ops.asarray(ranks)
 
     def copies_of(within: bool) -> tables.Copies:
-        """Documents with the hash of an earlier one in decision order, and the first of each."""
         with ops.here():
             given = ops.asarray(whole), ops.asarray(np.arange(len(position))), rank, ops
             later, first = map(ops.asnumpy, first_copies(*given, source if within else None))
@@ -135,7 +132,7 @@ def collide(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: 
         digests = _Digests(place, layout, ranges, part, parts)
         small, memberships = bucketed(digests, place.ops, lambda done: None)
         del digests
-        made = write_met(place, layout, part, small.pieces(PAIRS_AT_ONCE), memberships)
+        made = _write_met(place, layout, part, small.pieces(PAIRS_AT_ONCE), memberships)
     place.progress.advance(bands)
     return Made(made, {"amount": bands, "memberships": len(memberships.document)})
 
@@ -146,23 +143,51 @@ class _Digests:
     ascending = False  # they come partition by partition, in order of their upper bits
 
     def __init__(self, place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> None:
-        self._part, self._parts, self._ops = part, parts, place.ops
+        self._part, self._parts, there = part, parts, place.ops.asarray
         self.documents, self.bands = len(layout), place.job.method.banding.bands
-        there = place.ops.asarray
-        self._digests: list[list[Array]] = [[there(np.empty(0, np.uint64))] for _ in range(self.bands)]
-        self._ids: list[list[Array]] = [[there(np.empty(0, np.int64))] for _ in range(self.bands)]
+        none = there(np.empty(0, np.uint64)), there(np.empty(0, np.int64))
+        self._found: list[list[tuple[Array, Array]]] = [[none] for _ in range(self.bands)]
         given = place.folder, layout, part, parts, Participants(place.folder, layout, ranges)
         for at, (digests,), documents in rows_in_range(tables.DIGESTS, *given, there=there):
-            self._digests[at % self.bands].append(digests)
-            self._ids[at % self.bands].append(documents)
+            self._found[at % self.bands].append((digests, documents))
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band in one of `parts` parts of the range, and the documents' numbers."""
-        digests, ids = np.concatenate(self._digests[band]), np.concatenate(self._ids[band])
+        digests, ids = map(np.concatenate, zip(*self._found[band], strict=True))
         if parts > 1:
             chosen = in_part(digests, self._part * parts + part, self._parts * parts)
             digests, ids = digests[chosen], ids[chosen]
         return digests, ids
+
+
+def _write_met(
+    place: Workplace, layout: Layout, part: int, runs: Iterable[Numbers], memberships: Memberships
+) -> dict[str, FileFact]:
+    """PAIRS of a range from ascending runs [m, 2], MEMBERSHIPS, and the FOREST of the documents that both connect.
+
+    It takes memory for the connected documents, and for one run of pairs.
+    """
+    none, ops = np.empty(0, np.int64), place.ops
+    forest = tables.ForestRows(none, none, none.astype(np.int32))
+
+    def connect(edges: Numbers, is_pair: bool) -> tables.ForestRows:
+        known = np.stack([forest.label, forest.document], axis=1)
+        document, places = renumbered(np.concatenate([edges, known]), len(layout))
+        root = ops.asnumpy(ops.components(len(document), ops.asarray(places)))
+        pairs = np.zeros(len(document), np.int32)
+        pairs[places[len(edges) :, 1]] = forest.pairs
+        if is_pair:
+            pairs += np.bincount(places[: len(edges), 0], minlength=len(document)).astype(np.int32)
+        return tables.ForestRows(document, document[root], pairs)
+
+    with tables.PAIRS.create(place.folder, part) as out:
+        for pairs in runs:
+            forest = connect(pairs, True)
+            out.append(tables.Pairs(*np.ascontiguousarray(pairs.T)))
+        made = out.finish_by_name()
+    forest = connect(np.stack([memberships.bucket, memberships.document], axis=1), False)
+    made |= tables.MEMBERSHIPS.write(place.folder, part, memberships)
+    return made | tables.FOREST.write(place.folder, part, forest)
 
 
 FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
@@ -235,27 +260,23 @@ def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int
     del prefixes
 
     def possible() -> Iterator[NDArray[np.uint64]]:
-        for _, (fingerprints,), holders in rows_in_range(tables.POSTINGS, *given):
-            for pairs in owners.met_by(fingerprints, holders):
-                yield _possible(place, layout, *pairs)
+        """Packed pairs i < j, ascending, each once: those in which the holder has enough fingerprints to contain the
+        owner and, if only contained documents are dropped, comes first in decision order.
+        """
+        job, least = place.job, least_share(place.job.method.threshold)
+        for _, (fingerprints,), found in rows_in_range(tables.POSTINGS, *given):
+            for holders, of in owners.met_by(fingerprints, found):
+                others = holders != of
+                met = unpacked(sorted_distinct(packed(holders[others], of[others])))
+                documents, pairs = renumbered(met, len(layout))
+                rank = ranks_of(documents, place, layout)
+                size = looked_up(tables.SET_SIZES, documents, place.folder, layout).size
+                holder, owner = pairs.T
+                may = size[holder] >= least * size[owner]
+                if job.method.drop_contained_only:
+                    may &= rank[holder] < rank[owner]
+                yield sorted_distinct(packed(*np.sort(met[may], axis=1).T))
 
     runs = (unpacked(sorted_distinct(np.concatenate(found))) for found in bundles(possible(), PAIRS_AT_ONCE, len))
     with place.ops.here():
-        return Made(write_met(place, layout, part, runs, tables.MEMBERSHIPS.empty()))
-
-
-def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Numbers) -> NDArray[np.uint64]:
-    """Packed pairs i < j, ascending, each once: those in which the holder has enough fingerprints to contain the owner
-    and, if only contained documents are dropped, comes first in decision order.
-    """
-    job, others = place.job, holders != owners
-    met = unpacked(sorted_distinct(packed(holders[others], owners[others])))
-    documents, pairs = renumbered(met, len(layout))
-    rank = ranks_of(documents, place, layout)
-    size = looked_up(tables.SET_SIZES, documents, place.folder, layout).size
-    holder, owner = pairs.T
-    may = size[holder] >= least_share(job.method.threshold) * size[owner]
-    if job.method.drop_contained_only:
-        may &= rank[holder] < rank[owner]
-    found: NDArray[np.uint64] = sorted_distinct(packed(*np.sort(met[may], axis=1).T))
-    return found
+        return Made(_write_met(place, layout, part, runs, tables.MEMBERSHIPS.empty()))

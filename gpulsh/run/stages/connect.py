@@ -12,67 +12,58 @@ the pairs whose first document is in a range.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.ragged import cuts, sorted_distinct
+from gpulsh.backends.protocol import Backend
+from gpulsh.ragged import cuts, first_of_runs, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import sizes_of
-from gpulsh.run.records.forest import NO_PAIR, Forest, merged, pieces
-from gpulsh.run.records.tables import CONNECT, MEMBERS, SHARES, Members, Places, Ranges, Shares
-from gpulsh.store.columns import Column
+from gpulsh.run.records.tables import CONNECT, FOREST, MEMBERS, SHARES, Members, Places, Ranges, Shares
+from gpulsh.store.columns import Column, MappedColumns
 
+Files = Sequence[MappedColumns[Any]]
+
+ROWS_AT_ONCE = 1 << 18
+NO_PAIR = -1  # of a document that is only a copy
 DOCUMENT_COST = 256  # bytes that a document in memory costs besides its text
 PAIR_COST = 96
 
 
 def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
     """Merge all forests, and put whole components into groups."""
-    found, most = merged(place.ops, place.folder, ranges), place.job.cut.group
+    folder, most = place.folder, place.job.cut.group
+    forests, copies = FOREST.all(folder, ranges.met), ranges.copied(folder)
+    document = _documents(forests, copies)
+    pairs = np.full(len(document), NO_PAIR, np.int32)  # how often each is the first of a candidate pair
+    for file in forests:
+        known, _, count = file.whole()
+        for rows in _pieces(len(known)):
+            places = np.searchsorted(document, known[rows])
+            pairs[places] = np.maximum(pairs[places], 0) + count[rows]
+            file.release()
+    label = _components(document, [*forests, *copies], place.ops)
 
     def to_decide(rows: slice) -> Numbers:
         """int64 [rows]: bytes that some documents cost, with their pairs; texts of copies are not read."""
-        pairs = found.pairs[rows].astype(np.int64)
-        cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(pairs, 0), pairs != NO_PAIR
-        cost[meets] += sizes_of(found.document[rows][meets], place.folder, layout)
+        here = pairs[rows].astype(np.int64)
+        cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(here, 0), here != NO_PAIR
+        cost[meets] += sizes_of(document[rows][meets], folder, layout)
         return cost
 
-    def to_compare(places: Numbers, second: int) -> Numbers:
-        """int64 [places]: bytes that the pairs of first documents cost, with `second` for each second one."""
-        document = DOCUMENT_COST + sizes_of(found.document[places], place.folder, layout)
-        return document + found.pairs[places].astype(np.int64) * (PAIR_COST + second)
-
-    groups, oversized = _grouped(found, to_decide, most)
-    compared = oversized if place.job.method.verify != "none" else []
-    shares, pairs = _shares(found, groups, compared, to_compare, most, len(layout))
-    meets = found.pairs != NO_PAIR
-    facts = {
-        "documents": len(groups),
-        "meeting": int(meets.sum()),
-        "groups": int(groups.max(initial=-1)) + 1,
-        "shares": len(shares.group),
-        "pairs": pairs,
-    }
-    members = MEMBERS.write(place.folder, CONNECT, Members(found.document, groups, meets))
-    return Made({**members, **SHARES.write(place.folder, CONNECT, shares)}, facts)
-
-
-def _grouped(forest: Forest, cost: Callable[[slice], Numbers], most: int) -> tuple[Places, Sequence[int]]:
-    """Groups [m] of whole components, which overwrite their labels, in the same order; and the numbers of groups larger
-    than `most`, which are single components.
-    """
-    label = forest.label
+    # Groups of whole components, which overwrite their labels; groups larger than `most` are single components.
     growing = Column(label.dtype)
-    for rows in pieces(len(label)):
-        some = rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop))
-        growing.append(some)
+    for rows in _pieces(len(label)):
+        growing.append(rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop)))
     roots = growing.whole()
     offset = np.zeros(len(roots) + 1, np.int64)  # of the components
-    for rows in pieces(len(label)):
+    for rows in _pieces(len(label)):
         label[rows] = np.searchsorted(roots, label[rows])
-        np.add.at(offset[1:], label[rows], cost(rows))
+        np.add.at(offset[1:], label[rows], to_decide(rows))
     np.cumsum(offset, out=offset)
     del growing, roots
     of_component, oversized = np.empty(len(offset) - 1, label.dtype), []
@@ -80,47 +71,108 @@ def _grouped(forest: Forest, cost: Callable[[slice], Numbers], most: int) -> tup
         of_component[start:stop] = number
         if offset[stop] - offset[start] > most:
             oversized.append(number)
-    for rows in pieces(len(label)):
+    for rows in _pieces(len(label)):
         label[rows] = of_component[label[rows]]
-    return label, oversized
+
+    compared = oversized if place.job.method.verify != "none" else []
+    shares, in_shares = _shares(place, layout, document, label, pairs, compared)
+    meets = pairs != NO_PAIR
+    facts = {
+        "documents": len(document),
+        "meeting": int(meets.sum()),
+        "groups": len(of_component) and int(of_component[-1]) + 1,
+        "shares": len(shares.group),
+        "pairs": in_shares,
+    }
+    members = MEMBERS.write(folder, CONNECT, Members(document, label, meets))
+    return Made({**members, **SHARES.write(folder, CONNECT, shares)}, facts)
+
+
+def _pieces(rows: int) -> Iterator[slice]:
+    """All rows, some at a time."""
+    for start in range(0, rows, ROWS_AT_ONCE):
+        yield slice(start, min(start + ROWS_AT_ONCE, rows))
+
+
+def _documents(forests: Files, copies: Files) -> Numbers:
+    """int64 [m]: the documents of all files, ascending, each once."""
+    columns = [file.whole().document for file in (*forests, *copies)]
+    columns += [sorted_distinct(file.whole().first) for file in copies]
+    each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
+    document = Column(np.int64)
+    while columns := [column for column in columns if len(column)]:
+        last = min(column[:each][-1] for column in columns)
+        stops = [int(np.searchsorted(column[:each], last, side="right")) for column in columns]
+        some = np.sort(np.concatenate([column[:stop] for column, stop in zip(columns, stops, strict=True)]))
+        document.append(some[first_of_runs(some)])
+        columns = [column[stop:] for column, stop in zip(columns, stops, strict=True)]
+        for file in (*forests, *copies):
+            file.release()
+    return document.whole()
+
+
+def _components(document: Numbers, files: Files, ops: Backend) -> Places:
+    """[m]: the place in `document` [m] of the least document that each is connected with, by the pairs of all files."""
+    parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
+    with ops.here():
+        for file in files:
+            first, second, *_ = file.whole()
+            for rows in _pieces(len(first)):
+                edges = np.searchsorted(document, np.stack([second[rows], first[rows]], axis=1))
+                file.release()
+                roots = _roots(parent, edges)
+                apart = roots[roots[:, 0] != roots[:, 1]]
+                known, places = np.unique(apart, return_inverse=True)
+                least = ops.asnumpy(ops.components(len(known), ops.asarray(places.reshape(apart.shape))))
+                parent[known] = known[least]  # the least of a tree is its root
+                parent[edges] = parent[roots]
+    for rows in _pieces(len(parent)):  # parents come before their children
+        parent[rows] = _roots(parent, parent[rows])
+    return parent
+
+
+def _roots(parent: Places, places: Places) -> Places:
+    while bool(((above := parent[places]) != places).any()):
+        places = above
+    return places
 
 
 def _shares(
-    forest: Forest,
+    place: Workplace,
+    layout: Layout,
+    document: Numbers,
     groups: Places,
+    pairs: NDArray[np.int32],
     oversized: Sequence[int],
-    to_compare: Callable[[Numbers, int], Numbers],
-    most: int,
-    documents: int,
 ) -> tuple[Shares, int]:
-    """The shares of `oversized` groups: each costs at most `most` and a document, of `documents` that there are; and
-    how many pairs they have together.
+    """The shares of `oversized` groups, and how many pairs they have together. A share costs at most as much as a
+    group may, and a document.
     """
-    cost_before, share_before = dict.fromkeys(oversized, 0), dict.fromkeys(oversized, -1)
-    room = {number: most - DOCUMENT_COST * _members(groups, number) for number in oversized}
-    total = 0
-    group, start = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for rows in pieces(len(groups)) if oversized else ():
-        chosen = rows.start + np.flatnonzero(np.isin(groups[rows], oversized) & (forest.pairs[rows] > 0))
+    most, cost_before, share_before = place.job.cut.group, dict.fromkeys(oversized, 0), dict.fromkeys(oversized, -1)
+    room = dict.fromkeys(oversized, most)
+    for rows in _pieces(len(groups)) if oversized else ():
+        for number in oversized:
+            room[number] -= DOCUMENT_COST * int(np.count_nonzero(groups[rows] == number))
+    total, group, start = 0, [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for rows in _pieces(len(groups)) if oversized else ():
+        chosen = rows.start + np.flatnonzero(np.isin(groups[rows], oversized) & (pairs[rows] > 0))
         for number in sorted_distinct(groups[chosen]).tolist():
             own = chosen[groups[chosen] == number]
+            of_each = pairs[own].astype(np.int64)
             # The second documents of a share are all of the group at most: where these are many, one a pair.
             some = room[number] > most // 2
-            cost = to_compare(own, 0 if some else DOCUMENT_COST)
-            total += int(forest.pairs[own].sum())
+            cost = DOCUMENT_COST + sizes_of(document[own], place.folder, layout)
+            cost += of_each * (PAIR_COST + (0 if some else DOCUMENT_COST))
+            total += int(of_each.sum())
             ends = cost_before[number] + np.cumsum(cost)
             share = (ends - cost) // (room[number] if some else most)
             begins = own[share != np.concatenate([[share_before[number]], share[:-1]])]
             group.append(np.full(len(begins), number))
-            start.append(forest.document[begins])
+            start.append(document[begins])
             cost_before[number], share_before[number] = int(ends[-1]), int(share[-1])
     of, first = np.concatenate(group), np.concatenate(start)
     order = np.argsort(of, kind="stable")
     of, first = of[order], first[order]
-    stop = np.append(first[1:], documents)[: len(first)]
-    stop[:-1][of[1:] != of[:-1]] = documents
+    stop = np.append(first[1:], len(layout))[: len(first)]
+    stop[:-1][of[1:] != of[:-1]] = len(layout)
     return Shares(of, first, stop), total
-
-
-def _members(groups: Places, number: int) -> int:
-    return sum(int(np.count_nonzero(groups[rows] == number)) for rows in pieces(len(groups)))
