@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, Signed, Values
+from gpulsh.arrays import Fingerprints, Numbers, Signed
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.counts.counts import NO_DATE
 from gpulsh.io.arrow.buffers import to_arrow
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.formats.endings import format_of
 from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
 from gpulsh.run.job import Layout, Made, Workplace
@@ -44,47 +44,39 @@ OTHER_WORDS = 4  # of a row, besides its digests: an exact hash, its number, and
 
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
-    rule = place.job.key
+    job, where = place.job, (place.folder, partition.number)
     left_out = contaminated_in(place, partition.number)
-    is_signed = rule is None or not rule.only
-    texts = place.texts() if is_signed else place.job.others(place.ops, place.parallel)
-    with RejectionsFile(place.folder, partition.number) as bad:
+    is_signed = job.key is None or not job.key.only
+    texts = place.texts() if is_signed else job.others(place.ops, place.parallel)
+    hashes = None if job.key is None else KeyHashes(place.keys, job.key.normalize_url)
+    made: dict[str, FileFact] = {}
+    with RejectionsFile(*where) as bad:
         facts = PartitionFacts(rejected=bad)
-        made: dict[str, FileFact] = {}
-        hashes = None if rule is None else KeyHashes(place.keys, rule.normalize_url)
         if hashes is not None:
             facts.identities = hashes
         batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
-        given = batches, place.job.method, place.keys, place.ops, Funnel(), place.progress
-        where = place.folder, partition.number
+        given = batches, job.method, place.keys, place.ops, Funnel(), place.progress
         with place.unchanged(piece.file for piece in partition.pieces):
             if not is_signed:
                 for _ in with_progress(batches, place.progress):
                     pass
                 counts = {"shingles": 0, "empty": facts.nulls + facts.bad}
-            elif place.job.method.measure == "containment":
+            elif job.method.measure == "containment":
                 with PostingsFile(POSTINGS, *where) as postings:
                     signed = _without_sets(sign_batches(*given, sign_sets), postings, left_out)
                     made, counts = _write_runs(*where, signed, 0, place.ops, left_out)
                     made |= postings.finish()
             else:
                 signed = sign_batches(*given, sign_by_method)
-                made, counts = _write_runs(*where, signed, place.job.method.banding.bands, place.ops, left_out)
+                made, counts = _write_runs(*where, signed, job.method.banding.bands, place.ops, left_out)
         if hashes is not None:
-            made |= _write_keys(*where, *hashes.whole(), left_out)
+            halves, rows = hashes.whole()
+            takes_part = np.flatnonzero(~np.isin(rows, left_out))
+            chosen = takes_part[range_order(halves[takes_part, 0])]
+            first, second = halves[chosen].T.copy()
+            made |= KEYS.write(*where, ExactRows(first, second, rows[chosen].astype(np.uint32)))
         known = write_facts(place, partition, facts, bad)
     return Made({**made, **known.files}, {**known.facts, **counts})
-
-
-def _write_keys(
-    folder: Path, partition: int, hashes: NDArray[np.uint64], rows: Numbers, left_out: Numbers
-) -> dict[str, FileFact]:
-    """The file of hashes of keys, but of rows that are `left_out`."""
-    takes_part = ~np.isin(rows, left_out)
-    hashes, rows = hashes[takes_part], rows[takes_part]
-    first = np.ascontiguousarray(hashes[:, 0])
-    order = range_order(first)
-    return KEYS.write(folder, partition, ExactRows(first[order], hashes[order, 1], rows[order].astype(np.uint32)))
 
 
 def _without_sets(
@@ -132,40 +124,35 @@ class _Run:
 
     def __init__(self, bands: int) -> None:
         self._bands = bands
-        self._digests: list[NDArray[np.uint64]] = []
-        self._exact: list[NDArray[np.uint64]] = []
-        self._numbers: list[NDArray[np.uint32]] = []
+        self._parts: list[tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]] = []
         self.rows = 0
 
     def add(
         self, digests: NDArray[np.uint64], exact: NDArray[np.uint64], filled: NDArray[np.bool_], start: int
     ) -> None:
         """Rows from number `start` on: [m, bands], [m, 2], and whether each has a token."""
-        numbers = np.flatnonzero(filled)
-        whole = len(numbers) == len(filled)
-        self._digests.append(digests if whole else digests.T.take(numbers, axis=1).T)
-        self._exact.append(exact if whole else exact[numbers])
-        self._numbers.append((numbers + start).astype(np.uint32))
-        self.rows += len(numbers)
+        rows = np.flatnonzero(filled)
+        if len(rows) < len(filled):
+            digests, exact = digests.T.take(rows, axis=1).T, exact[rows]
+        self._parts.append((digests, exact, (rows + start).astype(np.uint32)))
+        self.rows += len(rows)
 
     def write(self, digests_out: ColumnsFile, exact_out: ColumnsFile, threads: int) -> None:
         """Write all digests and hashes; so many threads put the bands in order."""
         if not self.rows:
             return
-        numbers = np.concatenate(self._numbers)
-
-        def column(parts: list[Values], number: int) -> Values:
-            return np.concatenate([part[:, number] for part in parts])
+        digests, exact, parts = zip(*self._parts, strict=True)
+        numbers = np.concatenate(parts)
 
         def ordered(band: int) -> DigestRows:
-            digests = column(self._digests, band)
-            order = range_order(digests)
-            return DigestRows(digests[order], numbers[order])
+            column = np.concatenate([part[:, band] for part in digests])
+            order = range_order(column)
+            return DigestRows(column[order], numbers[order])
 
         bands = range(self._bands)
         for columns in pipelined_map(bands, [ordered] * threads) if threads > 1 else map(ordered, bands):
             digests_out.append(columns)
-        first, second = column(self._exact, 0), column(self._exact, 1)
+        first, second = (np.concatenate([part[:, half] for part in exact]) for half in (0, 1))
         order = range_order(first)
         exact_out.append(ExactRows(first[order], second[order], numbers[order]))
 
@@ -196,39 +183,28 @@ def background_writer(beside: bool) -> Iterator[Callable[[Work], None]]:
 
 
 def sight(place: Workplace, layout: Layout, partition: int) -> Made:
-    """Read the sources and the dates of a partition."""
+    """Read the sources and the dates of a partition; rejected records have neither."""
     start, stop = layout.partitions[partition : partition + 2].tolist()
-    found = []
-    if start < stop:
-        first, last = layout.file_of(np.array([start, stop - 1])).tolist()
-        bad = rejected(place.folder, layout, range(first, last + 1))
-        for number in range(first, last + 1):
-            begin, end = layout.files[number : number + 2].tolist()
-            here = max(start, begin) - begin, min(stop, end) - begin
-            found.append(_of_file(place, number, *here, end - begin, bad))
+    job, limit, found = place.job, place.job.limit(place.parallel), list[SightingRows]()
+    first, last = layout.file_of(np.array([start, stop - 1])).tolist() if start < stop else (0, -1)
+    bad = rejected(place.folder, layout, range(first, last + 1))
+    for number in range(first, last + 1):
+        file, (begin, end) = job.files[number], layout.files[number : number + 2].tolist()
+        here = slice(max(start, begin) - begin, min(stop, end) - begin)
+        rows = np.flatnonzero(bad.left_out(np.ones(end - begin, bool), number)[here])
+        count = here.stop - here.start
+        source, date = pa.nulls(count, pa.string()), np.full(count, NO_DATE)
+
+        def values(column: str, file: File = file, rows: Numbers = rows + here.start) -> pa.Array:
+            return format_of(file).values(file, column, rows, limit) if len(rows) else pa.nulls(0)
+
+        with job.stamps.unchanged([number]):
+            if job.counting.source is not None:
+                at = np.full(count, -1)
+                at[rows] = np.arange(len(rows))
+                source = source_texts(values(job.counting.source)).take(to_arrow(at, at < 0))
+            if job.counting.date is not None:
+                where = lambda row, name=file.name, rows=rows + here.start: f"{name}: row {rows[row]}"  # noqa: E731
+                date[rows] = instants(values(job.counting.date), job.counting.date, where)
+        found.append(SightingRows(source, date))
     return Made(SIGHTINGS.write(place.folder, partition, SIGHTINGS.joined(found)))
-
-
-def _of_file(place: Workplace, number: int, start: int, stop: int, count: int, bad: Rejected) -> SightingRows:
-    """The rows from `start` to before `stop` of a file of `count`; rejected ones have neither source nor date."""
-    job, file = place.job, place.job.files[number]
-    usable = np.flatnonzero(bad.left_out(np.ones(count, bool), number)[start:stop]) + start
-    source, date = pa.nulls(stop - start, pa.string()), np.full(stop - start, NO_DATE)
-    with job.stamps.unchanged([number]):
-        if job.counting.source is not None:
-            values = source_texts(_values(place, number, job.counting.source, usable))
-            at = np.full(stop - start, -1)
-            at[usable - start] = np.arange(len(usable))
-            source = values.take(to_arrow(at, at < 0))
-        if job.counting.date is not None:
-            values = _values(place, number, job.counting.date, usable)
-            where = lambda row: f"{file.name}: row {usable[row]}"  # noqa: E731
-            date[usable - start] = instants(values, job.counting.date, where)
-    return SightingRows(source, date)
-
-
-def _values(place: Workplace, number: int, column: str, rows: Numbers) -> pa.Array:
-    file = place.job.files[number]
-    if not len(rows):
-        return pa.nulls(0)
-    return format_of(file).values(file, column, rows, place.job.limit(place.parallel))
