@@ -62,9 +62,9 @@ def protect(place: ScreenedPlace, pieces: Sequence[Piece]) -> Made:
 
 def screen(place: ScreenedPlace, partition: Partition) -> Made:
     """Find the documents of a partition that hold items; protected ones are left out."""
-    job, screening = place.job, _screening(place)
+    job, screening, where = place.job, _screening(place), (place.folder, partition.number)
     if not screening.marks and all(screening.protects(job.files[piece.file]) for piece in partition.pieces):
-        return Made(tables.HELD.write(place.folder, partition.number, tables.HELD.empty()), {"amount": 0})
+        return Made(tables.HELD.write(*where, tables.HELD.empty()), {"amount": 0})
     facts, reading, folding = PartitionFacts(), screening.shingling, screening.folding
     index = Benchmark(screening.overlap, *(table.read(place.folder, PROTECT) for table in ITEMS))
 
@@ -79,20 +79,19 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
             marked = tables.HeldSpans(spans.row, start, stop, spans.stop - spans.first, spans.item)
         return len(text), items, marked
 
-    parts, marks, documents = [tables.HELD.empty()], [tables.HELD_SPANS.empty()], 0
+    parts, marks, documents = list[tables.HeldItems](), list[tables.HeldSpans](), 0
     with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
         for count, items, marked in map_batches(place.ops, place.read(partition.pieces, facts), find):
             parts.append(items._replace(row=items.row + documents))
             marks.append(marked._replace(row=marked.row + documents))
             documents += count
-    held = tables.HELD.joined(parts)
-    first = sum(rows for number, rows in facts.rows.items() if screening.protects(job.files[number]))
-    held = tables.HELD.rows(held, slice(int(np.searchsorted(held.row, first)), None))
-    made = tables.HELD.write(place.folder, partition.number, held)
+    protected = sum(rows for number, rows in facts.rows.items() if screening.protects(job.files[number]))
+    held, spans = tables.HELD.joined(parts), tables.HELD_SPANS.joined(marks)
+    held = tables.HELD.rows(held, slice(int(np.searchsorted(held.row, protected)), None))
+    made = tables.HELD.write(*where, held)
     if screening.marks:
-        spans = tables.HELD_SPANS.joined(marks)
-        spans = tables.HELD_SPANS.rows(spans, slice(int(np.searchsorted(spans.row, first)), None))
-        made |= tables.HELD_SPANS.write(place.folder, partition.number, spans)
+        first = int(np.searchsorted(spans.row, protected))
+        made |= tables.HELD_SPANS.write(*where, tables.HELD_SPANS.rows(spans, slice(first, None)))
     contaminated = int(np.count_nonzero(first_of_runs(held.row)))
     return Made(made, {**read_facts(facts, {}), "dropped": contaminated})
 
@@ -112,13 +111,10 @@ def contamination(place: ScreenedPlace, layout: Layout) -> Made:
             held = tables.HELD.read(place.folder, partition)
             for at in range(0, len(held.row), ROWS_AT_ONCE):
                 some = tables.HELD.rows(held, slice(at, at + ROWS_AT_ONCE))
-                columns = [
-                    *job.file_and_row(layout, some.item),
-                    *(splits.take(to_arrow(layout.file_of(some.item))), to_arrow(some.coverage)),
-                    *job.file_and_row(layout, some.row + start),
-                    *(to_arrow(some.start), to_arrow(some.stop)),
-                ]
-                yield pa.table(columns, schema)
+                item = *job.file_and_row(layout, some.item), splits.take(to_arrow(layout.file_of(some.item)))
+                document = job.file_and_row(layout, some.row + start)
+                coverage, first, stop = map(to_arrow, some[2:])
+                yield pa.table([*item, coverage, *document, first, stop], schema)
 
     return Made(write_result(place.folder, FILE, schema, listed()), {"amount": 0})
 

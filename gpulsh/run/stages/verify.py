@@ -10,7 +10,6 @@ documents and the pairs at or above the threshold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -62,63 +61,64 @@ def compare(place: Workplace, layout: Layout, ranges: Ranges, share: int) -> Mad
 
 def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, group: int) -> Made:
     """Decide about a group. `gathered` partitions have its texts; `compare` did a group with shares before."""
-    job, folder = place.job, place.folder
+    job, folder, there = place.job, place.folder, place.ops.asarray
     memberships = rows_of(tables.MEMBERSHIPS, folder, ranges.met, group)
-    later, first = rows_of(tables.COPIES, folder, ranges.copies, group)
-    again, before = rows_of(tables.TWINS, folder, ranges.copies if job.policy.by_source() else 0, group)
-    same, of = rows_of(tables.KEY_COPIES, folder, ranges.keys, group)
+    copies = rows_of(tables.COPIES, folder, ranges.copies, group)
+    copies = tables.COPIES.rows(copies, np.argsort(copies.document))
+    twins = rows_of(tables.TWINS, folder, ranges.copies if job.policy.by_source() else 0, group)
+    keyed = rows_of(tables.KEY_COPIES, folder, ranges.keys, group)
     texts = GroupTexts(folder, group, ((number, None) for number in range(gathered)))
     # The shares of the group; none if its pairs are compared here.
-    compared = range(*np.searchsorted(tables.SHARES.read(folder, CONNECT).group, [group, group + 1]).tolist())
-    met = rows_of(tables.PAIRS, folder, 0 if compared else ranges.met, group)
-    meeting = (
-        texts.documents
-        if compared
-        else sorted_distinct(np.concatenate([*met, memberships.document, memberships.bucket]))
-    )
-    members = sorted_distinct(np.concatenate([meeting, later, first, again, before, same, of]))
+    shares = range(*np.searchsorted(tables.SHARES.read(folder, CONNECT).group, [group, group + 1]).tolist())
+    met = rows_of(tables.PAIRS, folder, 0 if shares else ranges.met, group)
+    if shares:
+        meeting = texts.documents
+    else:
+        meeting = sorted_distinct(np.concatenate([*met, memberships.document, memberships.bucket]))
+    members = sorted_distinct(np.concatenate([meeting, *copies, *twins, *keyed]))
 
     def number(documents: Numbers) -> Numbers:
         return np.searchsorted(members, documents)
 
-    there = place.ops.asarray
+    def edges() -> Edges:
+        found = tables.EDGES.joined(tables.EDGES.read(folder, share) for share in shares)
+        return Edges(number(found.earlier), number(found.later), found.similarity).moved(there)
+
     collisions = Collisions.of(
         there(unpacked(sorted_distinct(packed(*map(number, met))))),  # a pair may meet in several ranges
         Memberships(number(memberships.document), memberships.band, number(memberships.bucket)),
         job.method.banding.bands,
     )
-    order = np.argsort(later)
-    later, first = later[order], first[order]
-    rank = ranks_of(members, place, layout)
     draw = Draw(members)
     case = Undecided(
         len(members),
         collisions,
-        there(number(later)),
-        there(number(first)),
-        there(rank),
+        there(number(copies.document)),
+        there(number(copies.first)),
+        there(ranks_of(members, place, layout)),
         relation_of(members, job.policy, layout),
         texts,
         job.method,
         place.keys,
         place.ops,
-        Compared(there(number(meeting)), lambda: _edges(place, compared, number)) if compared else None,
+        Compared(there(number(meeting)), edges) if shares else None,
         draw,
-        (there(number(again)), there(number(before))),
+        (there(number(twins.document)), there(number(twins.first))),
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
     progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
     decision = case.decide(funnel, progress, ordered=False)
     retention = job.policy.retention
     if retention != Retention():
-        found = sightings_at(job, place.folder, layout, members) if retention.min_sources > 1 else None
+        found = sightings_at(job, folder, layout, members) if retention.min_sources > 1 else None
         decision = retention.applied(decision, case.all_copies, case.rank, case.relation.protected, found, place.ops)
-    if len(same):
+    if len(keyed.document):
         with place.ops.here():
-            decision = with_key_copies(decision, there(number(same)), there(number(of)), place.ops)
+            of = there(number(keyed.document)), there(number(keyed.first))
+            decision = with_key_copies(decision, *of, place.ops)
     decision = decision.to_numpy()
     kept = int(decision.keep[np.searchsorted(members, layout.protected) :].sum())
-    progress.finish()
+    progress.report(len(members))
     place.progress.count(dropped=funnel.dropped)
     seen = seen_in_group(job, folder, layout, members, decision.duplicate_of)
     made = tables.DECIDED.write(folder, group, tables.Decisions.of(members, decision))
@@ -128,7 +128,7 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
 
 
 class _GroupProgress(Progress):
-    """The progress of a group's pairs and large buckets, converted to documents, as it may take minutes."""
+    """The progress of a group's pairs, then of its documents in large buckets, as a share of its documents."""
 
     def __init__(self, listener: Progress, documents: int, pairs: int, in_large: int) -> None:
         self._listener, self._documents = listener, documents
@@ -136,25 +136,14 @@ class _GroupProgress(Progress):
         self._done = self._reported = 0
 
     def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
-        """Begin to count pairs, and later documents of large buckets."""
         self._cost = 1 if unit == "pairs" else SMALL_BUCKET
         return nullcontext()
 
     def advance(self, amount: int) -> None:
-        """Report the share of all work that is done, in documents."""
         self._done += amount * self._cost
-        self._report(self._documents * min(self._done, self._work) // self._work)
+        self.report(self._documents * min(self._done, self._work) // self._work)
 
-    def finish(self) -> None:
-        """Report the rest as done."""
-        self._report(self._documents)
-
-    def _report(self, documents: int) -> None:
+    def report(self, documents: int) -> None:
+        """Report that so many are done, of all."""
         self._listener.advance(documents - self._reported)
         self._reported = documents
-
-
-def _edges(place: Workplace, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:
-    """The pairs at or above the threshold that `compare` found in some shares, with documents by their `number`."""
-    found = tables.EDGES.joined(tables.EDGES.read(place.folder, share) for share in shares)
-    return Edges(number(found.earlier), number(found.later), found.similarity).moved(place.ops.asarray)
