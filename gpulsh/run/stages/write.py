@@ -69,29 +69,21 @@ def write_decisions(place: Workplace, layout: Layout, partition: int, columns: D
 
 
 def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
-    """Write the ids of some documents of a partition, where documents have ids."""
-    made: dict[str, FileFact] = {}
-    if place.job.columns.id is not None:
-        for number, ids in enumerate(ids_of(place, layout, documents)):
-            made |= ids_table(number).write(place.folder, partition, ids)
-    return made
-
-
-def ids_of(place: Place[FileJob], layout: Layout, named: Numbers) -> Iterator[Ids]:
-    """The ids of the documents `named`, in runs that have one type."""
-    job, column = place.job, place.job.columns.id
-    assert column is not None
-    parts = []
-    for number in sorted_distinct(layout.file_of(named)).tolist():
-        start, stop = layout.files[number : number + 2]
-        here = named[slice(*np.searchsorted(named, [start, stop]))]
-        file = job.files[number]
+    """Write the ids of some documents of a partition, if documents have ids: a file for each run of one type."""
+    job, column, parts = place.job, place.job.columns.id, []
+    if column is None:
+        return {}
+    for number in sorted_distinct(layout.file_of(documents)).tolist():
+        file, (start, stop) = job.files[number], layout.files[number : number + 2]
+        here = documents[slice(*np.searchsorted(documents, [start, stop]))]
         with job.stamps.unchanged([number]):
             values = format_of(file).values(file, column, here - start, job.limit(place.parallel))
         parts.append((here, decoded(values)))
-    for _, run in groupby(parts, lambda part: part[1].type):
-        documents, values = zip(*run, strict=True)
-        yield Ids(np.concatenate(documents), pa.concat_arrays(values))
+    made: dict[str, FileFact] = {}
+    for number, (_, run) in enumerate(groupby(parts, lambda part: part[1].type)):
+        known, ids = zip(*run, strict=True)
+        made |= ids_table(number).write(place.folder, partition, Ids(np.concatenate(known), pa.concat_arrays(ids)))
+    return made
 
 
 STAGE = "write"
@@ -133,51 +125,50 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
     files may be many.
     """
     bounds = layout.files[numbers.start : numbers.stop + 1].tolist()
-    start, stop = bounds[0], bounds[-1]
-    job, limit = place.job, place.job.limit(place.parallel)
-    keep = np.full(stop - start, job.policy.retention.min_sources == 1)
+    start, stop, job, limit = bounds[0], bounds[-1], place.job, place.job.limit(place.parallel)
+    several_sources = job.policy.retention.min_sources > 1
+    keep, size = np.full(stop - start, not several_sources), 0
     first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
-    last = int(np.searchsorted(layout.partitions, stop, side="left"))
-    size = 0
-    for partition in range(first, last):
+    for partition in range(first, int(np.searchsorted(layout.partitions, stop, side="left"))):
         documents, stays = decided_in(place.folder, partition, start, stop)
         keep[documents - start] = stays
-        contaminated = contaminated_in(place, partition) + layout.partitions[partition]
-        keep[contaminated[slice(*np.searchsorted(contaminated, [start, stop]))] - start] = False
         begin, end = layout.partitions[partition : partition + 2].tolist()
+        contaminated = contaminated_in(place, partition) + begin
+        keep[contaminated[slice(*np.searchsorted(contaminated, [start, stop]))] - start] = False
         here = slice(max(start, begin) - begin, min(stop, end) - begin)
         size += int(tables.SIZES.read(place.folder, partition).size[here].sum())
     bad = rejected(place.folder, layout, numbers)
     marked = MarkedRows(job, place.folder, layout, *ids) if ids is not None else None
-    needs_sound = job.write == "marked" or job.format is not None
+    targets, names, kept_rows = Targets(place.folder / DATA), dict[str, str](), dict[str, int]()
     with _turn if len(numbers) >= MANY_FILES else nullcontext(), Together(place.folder) as made:
-        targets, names, stay = Targets(place.folder / DATA), dict[str, str](), dict[str, int]()
         with place.unchanged(numbers):
             for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
-                kept, file = bad.left_out(keep[begin - start : end - start], number), job.files[number]
-                if job.policy.retention.min_sources > 1:
-                    stay[str(number)] = int(kept.sum())
-                sound = bad.left_out(np.ones(end - begin, bool), number) if needs_sound else kept
+                file, kept = job.files[number], bad.left_out(keep[begin - start : end - start], number)
+                if several_sources:
+                    kept_rows[str(number)] = int(kept.sum())
+                if begin == end and bad.touches(number):  # so damaged that no row is known
+                    continue
+                sound = kept
+                if job.write == "marked" or job.format is not None:
+                    sound = bad.left_out(np.ones(end - begin, bool), number)
                 if job.write == "marked":
                     kept = sound
-                if not (begin == end and bad.touches(number)):  # of a file so damaged that no row is known is nothing
-                    target = targets.of(file)
-                    names[target] = f"{DATA}/{file.relative}"
-                    # Not in `data/`: a killed attempt leaves no result.
-                    part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
-                    known = Known(job.columns, partial(_held, place, number))
-                    how: Writing = {"limit": limit, "packing": job.packing, "known": known, "typed": sound}
-                    if marked is not None:
-                        how["added"] = marked.added(begin, np.flatnonzero(kept))
-                    with naming(target):
-                        write_kept(job.format, job.columns, file, kept, part, **how)
+                target = targets.of(file)
+                names[target] = f"{DATA}/{file.relative}"
+                # Not in `data/`: a killed attempt leaves no result.
+                part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
+                known = Known(job.columns, partial(_held, place, number))
+                how: Writing = {"limit": limit, "packing": job.packing, "known": known, "typed": sound}
+                if marked is not None:
+                    how["added"] = marked.added(begin, np.flatnonzero(kept))
+                with naming(target):
+                    write_kept(job.format, job.columns, file, kept, part, **how)
         facts = made.complete()
-    files = {names[path]: fact for path, fact in facts.items()}
     dropped = len(keep) - int(keep.sum())
     place.progress.advance(len(keep))
     place.progress.count(size=size, dropped=dropped)
-    facts_of_all = {"amount": len(keep), "bytes": size, "dropped": dropped, "kept": stay}
-    return Made(files, facts_of_all, brief=size < BRIEF_BYTES)
+    of_all = {"amount": len(keep), "bytes": size, "dropped": dropped, "kept": kept_rows}
+    return Made({names[path]: fact for path, fact in facts.items()}, of_all, brief=size < BRIEF_BYTES)
 
 
 def decided_in(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
@@ -203,39 +194,30 @@ SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
 
 def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: Ranges) -> Made:
     """Write the evidence; `id_files` is the number of files of ids of each partition."""
-    job, bad = place.job, rejected(place.folder, layout)
-    partitions = len(layout.partitions) - 1
-    earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
-    ids = IdColumn.of(job, place.folder, layout, id_files, bad, earlier.kinds() if earlier else ())
-    rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
-    schema = types_of(rows, ids.type)
-    reasons = None if job.key is None else _reasons(place.folder, ranges, by_source=job.policy.by_source())
+    job, folder, partitions = place.job, place.folder, len(layout.partitions) - 1
+    bad = rejected(folder, layout)
+    earlier = EarlierKeys(folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
+    ids = IdColumn.of(job, folder, layout, id_files, bad, earlier.kinds() if earlier else ())
+    schema = types_of(DUPLICATES if job.key is None else (*DUPLICATES, REASON), ids.type)
+    reasons = None if job.key is None else _reasons(folder, ranges, by_source=job.policy.by_source())
 
     def where(positions: Numbers) -> list[pa.Array]:
         return [*job.file_and_row(layout, positions), ids.at(positions)]
 
-    def where_kept(partition: int, targets: Numbers) -> list[pa.Array]:
-        own = targets >= 0
-        if earlier is None or own.all():
-            return where(targets)
-        parts = zip(where(targets[own]), earlier.where(partition, ~targets[~own], ids.type), strict=True)
-        back = np.argsort(np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)]))
-        return [chosen(pa.concat_arrays(columns), back) for columns in parts]
+    def listed() -> Iterator[pa.Table]:
+        for partition, (document, target, *rest) in _dropped(folder, partitions, ids):
+            own = target >= 0
+            of_kept = where(target[own])
+            if earlier is not None and not own.all():
+                of_earlier = earlier.where(partition, ~target[~own], ids.type)
+                back = np.argsort(np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)]))
+                parts = zip(of_kept, of_earlier, strict=True)
+                of_kept = [chosen(pa.concat_arrays(columns), back) for columns in parts]
+            reason = [] if reasons is None else [reasons(document, target)]
+            yield pa.table([*where(document), *of_kept, *map(to_arrow, rest), *reason], schema)
 
-    listed = (
-        pa.table(
-            [
-                *where(document),
-                *where_kept(partition, target),
-                *map(to_arrow, rest),
-                *([] if reasons is None else [reasons(document, target)]),
-            ],
-            schema,
-        )
-        for partition, (document, target, *rest) in _fitting(_dropped(place.folder, partitions), ids)
-    )
-    made = write_result(place.folder, EVIDENCE, schema, listed, ("id", "duplicate_of_id"))
-    made |= write_rejected(place.folder, bad, job)
+    made = write_result(folder, EVIDENCE, schema, listed(), ("id", "duplicate_of_id"))
+    made |= write_rejected(folder, bad, job)
     bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(job.protected_files)}
     return Made(made, {"amount": 0, "records": bad.records, **bad_rows})
 
@@ -265,27 +247,25 @@ def _reasons(folder: Path, ranges: Ranges, *, by_source: bool) -> Callable[[Numb
     return reasons
 
 
-def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Values]]]:
-    """Dropped documents in order, some of a partition at a time: document, duplicate_of, similarity, cluster."""
+def _dropped(folder: Path, partitions: int, ids: IdColumn) -> Iterator[tuple[int, list[Values]]]:
+    """Dropped documents in order, some of a partition at a time: document, duplicate_of, similarity, cluster.
+
+    Their ids take about BLOCK_BYTES at most.
+    """
     for partition in range(partitions):
         decided = tables.DECISIONS.read(folder, partition)
         dropped = np.flatnonzero(decided.document != decided.duplicate_of)
         for start in range(0, len(dropped), ROWS_AT_ONCE):
             rows = dropped[start : start + ROWS_AT_ONCE]
-            yield partition, [column[rows] for column in decided[:4]]
-
-
-def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: IdColumn) -> Iterator[tuple[int, list[Values]]]:
-    """Cut dropped documents into pieces whose ids take about BLOCK_BYTES."""
-    for partition, columns in dropped:
-        document, target = columns[:2]
-        if 2 * ids.largest * len(document) <= SMALL_BYTES:
-            yield partition, columns
-            continue
-        sizes = ids.sizes(document)
-        sizes[target >= 0] += ids.sizes(target[target >= 0])
-        for start, stop in batch_cuts(offsets(sizes), BLOCK_BYTES):
-            yield partition, [column[start:stop] for column in columns]
+            columns = [column[rows] for column in decided[:4]]
+            pieces: Iterable[tuple[int, int]] = [(0, len(columns[0]))]
+            if 2 * ids.largest * len(columns[0]) > SMALL_BYTES:
+                document, target = decided.document[rows], decided.duplicate_of[rows]
+                sizes = ids.sizes(document)
+                sizes[target >= 0] += ids.sizes(target[target >= 0])
+                pieces = batch_cuts(offsets(sizes), BLOCK_BYTES)
+            for first, last in pieces:
+                yield partition, [column[first:last] for column in columns]
 
 
 def clusters(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
