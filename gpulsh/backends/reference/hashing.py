@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from operator import mul
 
 from gpulsh import secret
 from gpulsh.backends.protocol import GOLDEN, LENGTH, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN, WINDOW_PART
@@ -41,15 +40,28 @@ def keyed(keys: EvidenceKeys, near: int, places: int, far: int, place: int) -> i
     return factor
 
 
+def token_key(keys: EvidenceKeys | None, place: int) -> int:
+    """The multiplier of one place of a token."""
+    if keys is None:
+        return key(STREAM_TOKEN, place)
+    return keyed(keys, secret.TOKEN, secret.PLACES, secret.TOKEN_FAR, place)
+
+
+@lru_cache(maxsize=1 << 12)
+def shingle_key(keys: EvidenceKeys | None, place: int) -> int:
+    """The multiplier of one place of a shingle."""
+    return key(STREAM_SHINGLE, place) if keys is None else int(keys.words[secret.SHINGLE + place])
+
+
 def token_hash(code_points: Sequence[int], keys: EvidenceKeys | None = None) -> int:
     """The hash of one token's folded code points."""
-    total = sum(map(mul, _token_keys(keys, _places(code_points)), code_points))
+    total = sum(token_key(keys, place) * point for place, point in enumerate(code_points))
     return mix64(total + len(code_points) * LENGTH)
 
 
 def shingle_hash(tokens: Sequence[int], keys: EvidenceKeys | None = None) -> int:
     """The fingerprint of one shingle's token hashes."""
-    total = sum(map(mul, _shingle_keys(keys, _places(tokens)), tokens))
+    total = sum(shingle_key(keys, place) * token for place, token in enumerate(tokens))
     return mix64(total + len(tokens) * LENGTH)
 
 
@@ -60,8 +72,8 @@ def window_hash(tokens: Sequence[int], keys: EvidenceKeys | None = None) -> int:
     part = WINDOW_PART
     while 2 * part < len(tokens):
         part *= 2
-    halves = window_hash(tokens[:part], keys), window_hash(tokens[-part:], keys)
-    return mix64(sum(map(mul, _shingle_keys(keys, _places(halves)), halves)))
+    first, last = window_hash(tokens[:part], keys), window_hash(tokens[-part:], keys)
+    return mix64(shingle_key(keys, 0) * first + shingle_key(keys, 1) * last)
 
 
 def rabin_hash(tokens: Sequence[int]) -> int:
@@ -89,7 +101,7 @@ def packed_token(code_points: Sequence[int], keys: EvidenceKeys) -> int:
     total = 0
     for place, code_point in enumerate(code_points):
         plain = place < 8 and code_point < 0x80
-        total += code_point << 8 * place if plain else _token_key(keys, place) * code_point
+        total += code_point << 8 * place if plain else token_key(keys, place) * code_point
     return total & MASK
 
 
@@ -97,40 +109,10 @@ def exact_hash(packed: Sequence[int], keys: EvidenceKeys) -> tuple[int, int]:
     """The 128-bit hash of a document's packed tokens."""
     sums = []
     for half in range(2):
-        factor = int(keys.words[secret.EXACT_SPREAD + half])
-        spread = (_reversed_bytes(token * factor) for token in packed)
-        sums.append(sum(map(mul, _exact_keys(keys, half, _places(packed)), spread)) & MASK)
+        near, far = secret.EXACT + half * secret.EXACT_PLACES, secret.EXACT_FAR + half * secret.LEVELS * secret.DIGITS
+        spread, total = int(keys.words[secret.EXACT_SPREAD + half]), 0
+        for place, token in enumerate(packed):
+            reversed_bytes = int.from_bytes((token * spread & MASK).to_bytes(8, "little"), "big")
+            total += keyed(keys, near, secret.EXACT_PLACES, far, place) * reversed_bytes
+        sums.append(total & MASK)
     return sums[0], sums[1]
-
-
-def _places(values: Sequence[int]) -> int:
-    """How many keys are listed for values: as many, or a few more, so that few lists are kept."""
-    return max(secret.PLACES, 1 << (len(values) - 1).bit_length())
-
-
-@lru_cache(maxsize=64)
-def _token_keys(keys: EvidenceKeys | None, places: int) -> list[int]:
-    return [_token_key(keys, place) for place in range(places)]
-
-
-@lru_cache(maxsize=64)
-def _shingle_keys(keys: EvidenceKeys | None, places: int) -> list[int]:
-    if keys is None:
-        return [key(STREAM_SHINGLE, place) for place in range(places)]
-    return [int(word) for word in keys.words[secret.SHINGLE : secret.SHINGLE + secret.LONGEST_SHINGLE]]
-
-
-@lru_cache(maxsize=64)
-def _exact_keys(keys: EvidenceKeys, half: int, places: int) -> list[int]:
-    near, far = secret.EXACT + half * secret.EXACT_PLACES, secret.EXACT_FAR + half * secret.LEVELS * secret.DIGITS
-    return [keyed(keys, near, secret.EXACT_PLACES, far, place) for place in range(places)]
-
-
-def _token_key(keys: EvidenceKeys | None, place: int) -> int:
-    if keys is None:
-        return key(STREAM_TOKEN, place)
-    return keyed(keys, secret.TOKEN, secret.PLACES, secret.TOKEN_FAR, place)
-
-
-def _reversed_bytes(x: int) -> int:
-    return int.from_bytes((x & MASK).to_bytes(8, "little"), "big")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -57,40 +56,20 @@ def documents(text: TextBatch, shingling: Shingling) -> Iterator[list[list[int]]
 
 def code_points(document: bytes, unit: Unit, reading: Reading = PLAIN) -> list[list[int]]:
     """Each token as its folded code points."""
-    characters = document.decode("utf-8", "replace")
-    known = {character: classify(ord(character), reading) for character in set(characters)}
-    classified = [known[character] for character in characters]
-    return _words(classified) if unit == "word" else _characters(classified)
-
-
-def _words(classified: list[tuple[int, int]]) -> list[list[int]]:
     found: list[list[int]] = []
-    inside = False  # a word is open at the end of `found`
-    for klass, folded in classified:
+    gap = inside = False  # separators precede; a word is open at the end of `found`
+    for character in document.decode("utf-8", "replace"):
+        klass, folded = classify(ord(character), reading)
         if klass == SEPARATOR:
-            inside = False
-        elif klass == SINGLE:
-            found.append([folded])
-            inside = False
-        elif inside:
-            found[-1].append(folded)
-        else:
-            found.append([folded])
-            inside = True
-    return found
-
-
-def _characters(classified: list[tuple[int, int]]) -> list[list[int]]:
-    found: list[list[int]] = []
-    gap = False  # separators since the last token
-    for klass, folded in classified:
-        if klass == SEPARATOR:
-            gap = True
+            gap, inside = True, False
             continue
-        if gap and found:
+        if unit == "word" and klass != SINGLE and inside:
+            found[-1].append(folded)
+            continue
+        if unit == "char" and gap and found:
             found.append([SPACE])
         found.append([folded])
-        gap = False
+        gap, inside = False, klass != SINGLE
     return found
 
 
@@ -103,36 +82,32 @@ def token_bounds(text: TextBatch, shingling: Shingling, row: Numbers, token: Num
 
 def _bounds(document: bytes, shingling: Shingling) -> list[tuple[int, int]]:
     """Where each token begins and ends. Bytes that are in no character separate, each by itself."""
-    places = [0]
-    while places[-1] < len(document):
-        rest = document[places[-1] :]
-        size = next((size for size in (1, 2, 3, 4) if _is_character(rest[:size])), 1)
-        places.append(places[-1] + size)
-    classes = [
-        classify(ord(document[start:stop].decode("utf-8", "replace")[:1]), shingling.reading)[0]
-        for start, stop in pairwise(places)
-    ]
     found: list[tuple[int, int]] = []
-    gap = inside = False
-    for (start, stop), klass in zip(pairwise(places), classes, strict=True):
+    start, gap, inside = 0, False, False
+    while start < len(document):
+        character, stop = _character(document, start)
+        klass, _ = classify(ord(character), shingling.reading)
         if klass == SEPARATOR:
             gap, inside = True, False
-            continue
-        if shingling.unit == "char" and gap and found:
-            found.append((found[-1][1], start))
-        if shingling.unit == "word" and klass != SINGLE and inside:
+        elif shingling.unit == "word" and klass != SINGLE and inside:
             found[-1] = found[-1][0], stop
         else:
+            if shingling.unit == "char" and gap and found:
+                found.append((found[-1][1], start))
             found.append((start, stop))
-        gap, inside = False, klass != SINGLE
+            gap, inside = False, klass != SINGLE
+        start = stop
     return found
 
 
-def _is_character(piece: bytes) -> bool:
-    try:
-        return len(piece.decode("utf-8")) == 1
-    except UnicodeDecodeError:
-        return False
+def _character(document: bytes, start: int) -> tuple[str, int]:
+    """The character that begins at a byte, and where it ends."""
+    for stop in range(start + 1, start + 5):
+        try:
+            return document[start:stop].decode("utf-8"), stop
+        except UnicodeDecodeError:
+            pass
+    return "\ufffd", start + 1
 
 
 def word_hashes(document: list[list[int]], shingling: Shingling, keys: Keys) -> list[int]:
