@@ -6,6 +6,7 @@ by the 128-bit hash under a secret that proves exact copies of documents. One wi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from gpulsh.text.documents import Documents
 
 Part = Literal["line", "paragraph"]
 
+PIECE_BYTES = 1 << 20  # of a longer document, whose parts are hashed some at a time
 WHITE = np.isin(np.arange(256), list(b" \t\n\v\f\r"))
 
 
@@ -69,6 +71,28 @@ def parts_of_batch(
     begin = offset[:-1] - text.offset[row]
     stop = offset[1:] - text.offset[row]
     return Parts(*(column[has] for column in (hashes, row, begin, stop, tokens)))
+
+
+def pieces_of(batch: TextBatch, unit: Part) -> Iterator[tuple[int, TextBatch]]:
+    """A batch, or a long document, which is a batch of its own, in pieces of whole parts; and where each begins."""
+    size = int(batch.offset[-1] - batch.offset[0])
+    if len(batch) > 1 or size <= PIECE_BYTES:
+        yield 0, batch
+        return
+    text = batch.moved(on_host)
+    values, start, length = text.values[text.offset[0] : text.offset[-1]], 0, PIECE_BYTES
+    while start < size:
+        here = values[start : start + length]
+        if start + length < size:
+            last = int(part_offsets(TextBatch(here, np.array([0, length])), unit)[0][-2])  # that part may go on
+            if last == 0:
+                length *= 2
+                continue
+            here = here[:last]
+        if len(here) <= PIECE_BYTES:
+            here = here.copy()  # so the document can go before its pieces
+        yield start, TextBatch(here, np.array([0, len(here)]))
+        start, length = start + len(here), PIECE_BYTES
 
 
 def part_offsets(text: TextBatch, unit: Part) -> tuple[Numbers, Numbers]:

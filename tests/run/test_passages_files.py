@@ -16,7 +16,7 @@ import gpulsh
 from gpulsh import budget
 from gpulsh.cli import main
 from gpulsh.errors import InputError
-from gpulsh.repeats import windows
+from gpulsh.repeats import copies, windows
 from gpulsh.run.passages import documents, find, mark, parts
 from tests.support.files import read_rows, record, rejected, write_rows
 from tests.support.texts import licences, pieces
@@ -41,6 +41,17 @@ def by_position(table: pa.Table, files: dict[str, int]) -> list[dict[str, Any]]:
         first = None if row["first_file"] is None else files[row["first_file"]] + row["first_row"]
         rows.append({**row, "row": files[row["file"]] + row["row"], "first_row": first})
     return [{name: row[name] for name in SPANS} for row in rows]
+
+
+def each_alone(folder: Path, **columns: Sequence[str | None]) -> dict[str, int]:
+    """Rows in a file each, for `by_position`: small row groups of one file would be read as one batch."""
+    files = {}
+    for number in range(len(columns["text"])):
+        path = folder / f"{number}.parquet"
+        row = {name: pa.array(values[number : number + 1], pa.string()) for name, values in columns.items()}
+        pq.write_table(pa.table(row), path)
+        files[str(path)] = number
+    return files
 
 
 def cut_small(monkeypatch: pytest.MonkeyPatch, partition: int, digests: int) -> None:
@@ -111,19 +122,19 @@ def test_large_texts_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         f"{licence} {licence[:300]} own\n{licence}",
         "b a " * 70,
     ]
-    pq.write_table(pa.table({"text": texts}), path := tmp_path / "a.parquet", row_group_size=1)
+    files = each_alone(tmp_path, text=texts)
     given = {"backend": "cpu", **options}
-    whole = gpulsh.passages_files(path, tmp_path / "whole", **given)
+    whole = gpulsh.passages_files(list(files), tmp_path / "whole", **given)
     cut_small(monkeypatch, 1, 1000)
     monkeypatch.setattr(find, "GIANT_BYTES", 0)
     monkeypatch.setattr(windows, "PIECE", 11)
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 40)
-    pieces = gpulsh.passages_files(path, tmp_path / "pieces", **given)
+    pieces = gpulsh.passages_files(list(files), tmp_path / "pieces", **given)
     assert pieces.passages.read_bytes() == whole.passages.read_bytes()
     assert [pieces.report[name] for name in ("passages", "windows")] == [
         whole.report[name] for name in ("passages", "windows")
     ]
-    found = by_position(pq.read_table(pieces.passages), {str(path): 0})
+    found = by_position(pq.read_table(pieces.passages), files)
     assert len(found) > 3 and found == gpulsh.passages(texts, **given).select(SPANS).to_pylist()
 
 
@@ -158,15 +169,15 @@ def test_any_long_documents_piece_by_piece(
 ) -> None:
     options = {"backend": backend, **how, "keep": keep, "bridge": bridge}
     folder = tmp_path_factory.mktemp("long")
-    pq.write_table(pa.table({"text": texts}), path := folder / "a.parquet", row_group_size=1)
+    files = each_alone(folder, text=texts)
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch, 1, 1000)
         patch.setattr(find, "GIANT_BYTES", 0)
         patch.setattr(windows, "PIECE", 4)
         patch.setattr(documents, "PLACES_AT_ONCE", 7)
-        result = gpulsh.passages_files(path, folder / "out", **options)
+        result = gpulsh.passages_files(list(files), folder / "out", **options)
     wanted = gpulsh.passages(texts, **options).select(SPANS)
-    assert by_position(pq.read_table(result.passages), {str(path): 0}) == wanted.to_pylist()
+    assert by_position(pq.read_table(result.passages), files) == wanted.to_pylist()
     assert result.report["passages"]["documents_marked"] == len(wanted["row"].unique())
 
 
@@ -253,14 +264,34 @@ any_lines = st.lists(st.sampled_from(["a b", "A, b", "c", "", " ", ".", "漢字"
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(any_lines.map("\n".join), max_size=9), st.sampled_from(["line", "paragraph"]), st.integers(1, 3))
+@given(
+    st.lists(st.tuples(any_lines.map("\n".join), st.sampled_from([None, "x", "y"])), min_size=1, max_size=9),
+    st.sampled_from(["line", "paragraph"]),
+    st.integers(1, 3),
+    st.booleans(),
+    st.sampled_from([1, 2, 5, 1 << 20]),
+)
 def test_parts_of_awkward_texts(
-    tmp_path_factory: pytest.TempPathFactory, small_parts: None, texts: list[str], unit: str, most: int
+    tmp_path_factory: pytest.TempPathFactory,
+    small_parts: None,
+    rows: list[tuple[str, str | None]],
+    unit: str,
+    most: int,
+    within: bool,
+    piece: int,
 ) -> None:
+    """Whole batches, and documents in pieces of so many bytes."""
     folder = tmp_path_factory.mktemp("parts")
-    path = write_rows(folder / "a.jsonl", [{"text": text} for text in texts])
-    table = found(path, folder / "out", unit=unit, max_copies=most, tokens=50)
-    assert by_position(table, {str(path): 0}) == expected(texts, unit=unit, max_copies=most, tokens=50).to_pylist()
+    texts, hosts = [text for text, _ in rows], [host for _, host in rows]
+    files = each_alone(folder, text=texts, host=hosts)
+    options: dict[str, Any] = {"unit": unit, "max_copies": most, "tokens": 50}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copies, "PIECE_BYTES", piece)
+        if piece < 9:
+            cut_small(patch, 1, 200)
+        table = found(list(files), folder / "out", **options, within="host" if within else None)
+    whole = expected(texts, **options, within=hosts if within else None)
+    assert by_position(table, files) == whole.to_pylist()
 
 
 def test_the_report_and_the_cut_of_lines(tmp_path: Path) -> None:

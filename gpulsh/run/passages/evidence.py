@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -124,11 +125,14 @@ def with_texts(entries: Sequence[Entry], text_of: Callable[[int], Any]) -> list[
 def with_texts_again(
     entries: Sequence[Entry], place: PassagesPlace, layout: Layout, partition: Partition
 ) -> list[Entry]:
-    """The entries with their texts; the documents of the partition are read again."""
+    """The entries by document, with their texts; the documents of the partition are read again."""
     documents = sorted_distinct(np.array([one[3] for one in entries], np.int64))
+    found: list[Entry] = []
     with place.unchanged(piece.file for piece in partition.pieces):
-        texts = [text for some in chosen_texts(place.texts(), layout, partition, documents) for text in some]
-    return with_texts(entries, lambda document: texts[int(np.searchsorted(documents, document))])
+        texts = chain.from_iterable(chosen_texts(place.texts(), layout, partition, documents))
+        for document, text in zip(documents.tolist(), texts, strict=True):  # one at a time: they may be long
+            found += with_texts([one for one in entries if one[3] == document], {document: text}.__getitem__)
+    return found
 
 
 def most_frequent(entries: Sequence[Entry]) -> list[Entry]:

@@ -10,7 +10,7 @@ for all equal lines in it. So a line with a million copies takes no more memory 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +27,7 @@ from gpulsh.io.arrow.buffers import null_mask
 from gpulsh.io.arrow.identities import columns_of
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.ragged import first_of_runs, offsets, stable_order, within_runs
-from gpulsh.repeats.copies import Copies, Parts, parts_of_batch
+from gpulsh.repeats.copies import Copies, Parts, parts_of_batch, pieces_of
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows
@@ -67,18 +67,30 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
     within = None if job.columns.identity is None else _Groups(place.keys)
     rejected = RejectionsFile(folder, number)
     facts = PartitionFacts(rejected=rejected, identities=[] if within is None else within)
-    documents = parts = 0
+    parts, unit = 0, job.part
+    assert unit is not None
+    begins = deque[int]()  # of the pieces in work: bytes of a long document
+
+    def pieces() -> Iterator[TextBatch]:
+        for batch in place.read(partition.pieces, facts):
+            for begin, piece in pieces_of(batch, unit):
+                begins.append(begin)
+                yield piece
+                del piece
+            del batch  # before the next one is read
 
     def hashed(ops: Backend, text: TextBatch) -> tuple[int, Parts]:
-        assert job.part is not None
-        return len(text), parts_of_batch(ops, job.shingling, job.folding.form, text, job.part, place.keys)
+        return len(text), parts_of_batch(ops, job.shingling, job.folding.form, text, unit, place.keys)
 
     def all_parts() -> Iterator[tuple[Values, tables.Spots]]:
-        nonlocal documents
-        for count, found in map_batches(place.ops, place.read(partition.pieces, facts), hashed):
-            hashes = found.hashes if within is None else found.hashes + within.take(count)[found.row]
-            yield hashes, tables.Spots(found.row + documents, found.start, found.stop, found.tokens)
-            documents += count
+        documents, count, groups = 0, 0, np.empty((0, 2), np.uint64)
+        for read, found in map_batches(place.ops, pieces(), hashed):
+            begin = begins.popleft()
+            if begin == 0:  # otherwise the document of the piece before goes on
+                documents, count = documents + count, read
+                groups = groups if within is None else within.take(count)
+            hashes = found.hashes if within is None else found.hashes + groups[found.row]
+            yield hashes, tables.Spots(found.row + documents, found.start + begin, found.stop + begin, found.tokens)
 
     with (
         rejected,
