@@ -200,21 +200,22 @@ def sample_lines(plan: Plan) -> Iterator[str]:
 
 def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estimate]:
     """The facts of the plan as JSON values, and the estimate."""
+    from gpulsh.backends.cuda.memory import most_sizes
     from gpulsh.backends.parallel import processors
-    from gpulsh.budget import MOST_CHOSEN, parse_memory
+    from gpulsh.budget import MOST_CHOSEN, parse_memory, shares
     from gpulsh.errors import ParameterError
     from gpulsh.forecast.formula import MOST_WORKERS, RATES, Corpus, check_rates, estimate, recorded, workers_needed
     from gpulsh.method import Asked
     from gpulsh.params import check_integer
 
-    gpus, hours = options["gpus"], options["hours"]
+    gpus, nodes, hours = options["gpus"], options["nodes"], options["hours"]
     kind, name = ("thread", "threads") if gpus is None else ("GPU", "gpus")
     workers = check_integer(name, processors() if options[name] is None else options[name], 1, MOST_WORKERS)
 
     def machines(workers: int) -> int:
-        return options["nodes"] if options["nodes"] is not None else 1 if gpus is None else workers
+        return nodes or (1 if gpus is None else workers)
 
-    check_integer("nodes", machines(workers), 1, workers)
+    check_integer("nodes", machines(workers) if nodes is None else nodes, 1, workers)
     check_rates(options["rates"])
     known = recorded().get(kind, {})
     rates = {**known.get("rates", {}), **options["rates"]}
@@ -222,15 +223,18 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     corpus = Corpus(documents=options["docs"], bytes=options["size"], **assumed)
     memory = MOST_CHOSEN if options["memory"] is None else parse_memory(options["memory"])
     method = Asked(**{name: options[name] for name in ("threshold", "num_perm", "bands", "rows")}).method()
-    banding = {"bands": method.banding.bands, "rows": method.banding.rows}
+    banding, remote = {"bands": method.banding.bands, "rows": method.banding.rows}, options["remote"]
     fixed = {name: known.get(name, 0.0) for name in ("start", "process")}
-    how = {**fixed, **banding, "remote": options["remote"], "memory": memory}
 
     def estimated(workers: int) -> Estimate:
-        return estimate(corpus, rates, workers=workers, nodes=machines(workers), **how)
+        at: dict[str, Any] = {"workers": workers, "nodes": machines(workers), "remote": remote, "memory": memory}
+        return estimate(corpus, rates, **at, **fixed, **banding)
 
     found = estimated(workers)
-    deadline = {}
+    deadline, held = {}, {}
+    if gpus is not None:  # the devices' own memory is not known
+        sizes = shares(memory, most_sizes(memory, -(-workers // machines(workers))))
+        held = {name: sizes[name] for name in ("read_ahead", "pinned")}
     if hours is not None:
         if not (math.isfinite(hours) and hours > 0):
             raise ParameterError(f"hours is {hours:g}; give a number above 0")
@@ -244,24 +248,15 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
         "workers": workers,
         "worker": kind,
         "nodes": machines(workers),
-        "remote": options["remote"],
+        "remote": remote,
         "memory": memory,
-        "shares": _shares(memory, -(-workers // machines(workers))) if gpus is not None else {},
+        "shares": held,
         "assumed": assumed,
         "rates": {name: rates.get(name) for name in RATES},
         "measured_worker": known.get("worker"),
         "source": known.get("source"),
         **deadline,
     }, found
-
-
-def _shares(memory: int, devices: int) -> Mapping[str, int]:
-    """The parts of a machine's budget with so many devices, whose own memory is not known."""
-    from gpulsh.backends.cuda.memory import most_sizes
-    from gpulsh.budget import shares
-
-    found = shares(memory, most_sizes(memory, devices))
-    return {name: found[name] for name in ("read_ahead", "pinned")}
 
 
 def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> Iterator[str]:

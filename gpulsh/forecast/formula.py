@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,8 +70,7 @@ class Corpus:
         return self.bytes / max(self.documents, 1) / self.bytes_per_shingle
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
+class Work(NamedTuple):
     """The work of a stage; all but its amount in bytes."""
 
     amount: float  # in the stage's unit of cost (`stats.stages`)
@@ -85,24 +84,22 @@ class Work:
 def stage_works(corpus: Corpus, bands: float) -> dict[str, Work]:
     """The work of each stage, by its name, for signatures of so many bands."""
     documents, met, pairs = corpus.documents, corpus.met * corpus.documents, corpus.pairs * corpus.documents
-    digests = bands * documents
-    signed = DIGEST_BYTES * digests + (HASH_BYTES + SIZE_BYTES) * documents
-    hashes, by_range = HASH_BYTES * documents, DIGEST_BYTES * digests
-    stars, decisions = STAR_BYTES * met, DECISION_BYTES * met
+    digests, hashes = bands * documents, HASH_BYTES * documents
+    signed, stars, decisions = DIGEST_BYTES * digests, STAR_BYTES * met, DECISION_BYTES * met
     members = (MEMBER_BYTES if met < 1 << 31 else MEMBER_OF_MANY_BYTES) * met
     texts, every = corpus.met * corpus.bytes, corpus.bytes
-    compared, routed = texts + ROUTED_PAIR_BYTES * pairs, ROUTED_PAIR_BYTES * pairs
-    kept = (1 - corpus.dropped) * every
+    found, routed = PAIR_BYTES * pairs, ROUTED_PAIR_BYTES * pairs
+    compared = texts + routed
     return {
-        "sign": Work(amount=every, inputs=every, written=signed),
-        "copies": Work(amount=documents, read=hashes, gathered=hashes),
-        "collide": Work(amount=digests, read=by_range, gathered=by_range, written=PAIR_BYTES * pairs + stars),
-        "connect": Work(amount=met, read=2 * stars, gathered=stars, written=members),
-        "route": Work(amount=pairs, read=PAIR_BYTES * pairs + members, gathered=members, written=routed),
-        "gather": Work(amount=texts, inputs=every if texts else 0.0, written=texts),
-        "verify": Work(amount=texts + PAIR_COST * pairs, read=compared, gathered=compared, written=decisions),
-        "collect": Work(amount=met, read=decisions, gathered=decisions, written=decisions),
-        "write": Work(amount=every, inputs=every, read=decisions, outputs=kept),
+        "sign": Work(every, inputs=every, written=signed + (HASH_BYTES + SIZE_BYTES) * documents),
+        "copies": Work(documents, read=hashes, gathered=hashes),
+        "collide": Work(digests, read=signed, gathered=signed, written=found + stars),
+        "connect": Work(met, read=2 * stars, gathered=stars, written=members),
+        "route": Work(pairs, read=found + members, gathered=members, written=routed),
+        "gather": Work(texts, inputs=every if texts else 0.0, written=texts),
+        "verify": Work(texts + PAIR_COST * pairs, read=compared, gathered=compared, written=decisions),
+        "collect": Work(met, read=decisions, gathered=decisions, written=decisions),
+        "write": Work(every, inputs=every, read=decisions, outputs=(1 - corpus.dropped) * every),
     }
 
 
@@ -186,48 +183,44 @@ def estimate(
     >>> found.stages[0].seconds, found.stages[1].seconds, found.seconds
     (500.0, None, None)
     """
-    works = stage_works(corpus, bands)
-
-    def stage(name: str, work: Work) -> Stage:
-        read = work.read + (0.0 if remote else work.inputs)
-        written = work.written + (0.0 if remote else work.outputs)
-        network = work.gathered * (1 - 1 / nodes) + (work.inputs + work.outputs if remote else 0.0)
-        seconds = {
-            "work": _seconds(work.amount, rates.get(name), workers, start if name == "sign" else 0.0),
-            "disk": _seconds(read + written, rates.get("disk"), nodes),
-            "network": _seconds(network, rates.get("network"), nodes),
-        }
-        known = {bound: took for bound, took in seconds.items() if took is not None and seconds["work"] is not None}
+    works, stages = stage_works(corpus, bands), []
+    for name, work in works.items():
+        far, near = (work.inputs + work.outputs, 0.0) if remote else (0.0, 1.0)
+        read, written = work.read + near * work.inputs, work.written + near * work.outputs
+        network = work.gathered * (1 - 1 / nodes) + far
+        known: dict[str, float] = {}  # seconds, by what takes them
+        if name in rates:
+            known["work"] = (start if name == "sign" else 0.0) + work.amount / (rates[name] * workers)
+            for shared, amount in (("disk", read + written), ("network", network)):
+                if shared in rates:
+                    known[shared] = amount / (rates[shared] * nodes)
         bound = max(known, key=known.__getitem__, default=None)
         held = min(memory, budget.PROGRAM + held_at_once(name, corpus, bands, workers, nodes, memory))
-        return Stage(
-            name=name,
-            amount=work.amount,
-            unit=COSTS[name],
-            seconds=known[bound] if bound else None,
-            bound=bound,
-            disk_read=read,
-            disk_written=written,
-            network=network,
-            memory_each=max(held, CONNECT_BYTES * corpus.met * corpus.documents if name == "connect" else 0),
+        stages.append(
+            Stage(
+                name=name,
+                amount=work.amount,
+                unit=COSTS[name],
+                seconds=known[bound] if bound else None,
+                bound=bound,
+                disk_read=read,
+                disk_written=written,
+                network=network,
+                memory_each=max(held, CONNECT_BYTES * corpus.met * corpus.documents if name == "connect" else 0),
+            )
         )
-
     false = {similarity: false_candidates(corpus.documents, similarity, bands, rows) for similarity in UNRELATED}
+    compared = rates.get("verify", 0.0) * workers
     return Estimate(
-        stages=tuple(stage(name, work) for name, work in works.items()),
+        stages=tuple(stages),
         start=process,
-        work_disk=work_disk(corpus, bands),
+        work_disk=sum(work.written for work in works.values()),
         output=works["write"].outputs,
         index=index_bytes(corpus, bands),
         index_at_source=compact_index_bytes(corpus, bands),
         false_candidates=false,
-        false_seconds={at: _seconds(PAIR_COST * pairs, rates.get("verify"), workers) for at, pairs in false.items()},
+        false_seconds={at: PAIR_COST * pairs / compared if compared else None for at, pairs in false.items()},
     )
-
-
-def work_disk(corpus: Corpus, bands: float) -> float:
-    """Bytes of OUT/_work at most, without the results."""
-    return sum(work.written for work in stage_works(corpus, bands).values())
 
 
 def held_at_once(name: str, corpus: Corpus, bands: float, workers: int, nodes: int, memory: int) -> float:
@@ -296,7 +289,3 @@ def compact_index_bytes(corpus: Corpus, bands: int) -> float:
     kept = (1 - corpus.dropped) * corpus.documents
     row = COMPACT_ROW_BYTES + (8 if corpus.documents > 1 << 32 else 0)  # then number and witness have 64 bits
     return float(kept * COMPACT_BAND_BYTES * bands + corpus.documents * row)
-
-
-def _seconds(amount: float, rate: float | None, workers: int, fixed: float = 0.0) -> float | None:
-    return None if rate is None else fixed + amount / (rate * workers)

@@ -15,13 +15,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from gpulsh.backends.parallel import processors
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.forecast.formula import Corpus, held_at_once, stage_works, work_disk
+from gpulsh.forecast.formula import Corpus, held_at_once, stage_works
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
@@ -36,32 +36,30 @@ from gpulsh.store.durable import writing
 FEWEST, MOST = 16, 4096  # sampled files, where there are as many
 
 
-@dataclass
-class SampledFiles:
+class SampledFiles(NamedTuple):
     """A sample in a folder."""
 
-    folders: dict[str, str] = field(default_factory=dict)  # of each INPUT with a sampled file
-    names: dict[str, str] = field(default_factory=dict)  # of the files, by the paths of their samples
-    share: float = 0.0  # of the bytes of all files
+    folders: dict[str, str]  # of each INPUT with a sampled file
+    names: dict[str, str]  # of the files, by the paths of their samples
+    share: float  # of the bytes of all files
 
-    @classmethod
-    def of(cls, files: Sequence[File], share: float, folder: Path, protected: Sequence[str] = ()) -> Self:
-        """A sample of about that share, 0 to 1, of the `protected` INPUTs and of all others, in a new `folder`."""
-        sample, taken = cls(), 0.0
-        folder.mkdir()
-        for apart in (True, False):
-            some = [file for file in files if (file.source in protected) == apart]
-            chosen = spread(some, min(max(FEWEST, math.ceil(share * len(some))), MOST))
-            each = min(share * len(some) / max(len(chosen), 1), 1.0)
-            for file in chosen:
-                own = Path(sample.folders.setdefault(file.source, str(folder / str(len(sample.folders)))))
-                own.mkdir(exist_ok=True)
-                # The number keeps the order, and makes names unique.
-                path = str(own / f"{len(sample.names):06d}-{os.path.basename(file.path)}")
-                sample.names[path] = file.name
-                taken += bytes_of([file]) * format_of(file).write_sample(file, each, path)
-        sample.share = taken / max(bytes_of(files), 1)
-        return sample
+
+def sample_files(files: Sequence[File], share: float, folder: Path, protected: Sequence[str] = ()) -> SampledFiles:
+    """A sample of about that share, 0 to 1, of the `protected` INPUTs and of all others, in a new `folder`."""
+    folders, names, taken = dict[str, str](), dict[str, str](), 0.0
+    folder.mkdir()
+    for apart in (True, False):
+        some = [file for file in files if (file.source in protected) == apart]
+        chosen = spread(some, min(max(FEWEST, math.ceil(share * len(some))), MOST))
+        each = min(share * len(some) / max(len(chosen), 1), 1.0)
+        for file in chosen:
+            own = Path(folders.setdefault(file.source, str(folder / str(len(folders)))))
+            own.mkdir(exist_ok=True)
+            # The number keeps the order, and makes names unique.
+            path = str(own / f"{len(names):06d}-{os.path.basename(file.path)}")
+            names[path] = file.name
+            taken += bytes_of([file]) * format_of(file).write_sample(file, each, path)
+    return SampledFiles(folders, names, taken / max(bytes_of(files), 1))
 
 
 def bytes_of(files: Sequence[File]) -> int:
@@ -167,33 +165,34 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> Plan:
     size = bytes_of(files)
     with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as folder:
         given = files, list(inputs), protect, options
-        small = large = _run_share(FIRST_BYTES / max(size, 1), *given, Path(folder, "small"))
-        if small.share < 1:
-            large = _run_share(_share(small), *given, Path(folder, "large"))
-    parameters = large.report["parameters"]
-    usage, of, memory = large.usage, large.usage.corpus, parameters["memory"]
+        share, report, small = _run_share(FIRST_BYTES / max(size, 1), *given, Path(folder, "small"))
+        usage = small
+        if share < 1:
+            share, report, usage = _run_share(next_share(share, small), *given, Path(folder, "large"))
+    parameters, of = report["parameters"], usage.corpus
+    memory: int = parameters["memory"]
     threads = parameters["threads"] or processors()
     # For containment, a stage brings every shingle together, in rows as long as a digest's.
     bands = of.shingles if parameters.get("measure") == "containment" else parameters["banding"]["bands"]
-    times = 1 / large.share
+    times = 1 / share
     corpus = replace(of, documents=of.documents * times, bytes=of.bytes * times)
     often = {name: min(getattr(of, name) * times, 1.0) for name in ("met", "dropped")}
     likely, most = (
-        grown(small.usage, usage, corpus, bands=bands, threads=threads, memory=memory)
+        grown(small, usage, corpus, bands=bands, threads=threads, memory=memory)
         for corpus in (corpus, replace(corpus, pairs=of.pairs * times, **often))
     )
     return Plan(
         likely=likely,
         most=most,
-        work=work_disk(likely.corpus, bands),
+        work=sum(work.written for work in stage_works(likely.corpus, bands).values()),
         files=len(files),
         bytes=size,
         sample=of.documents,
         measured=round(time.perf_counter() - began, 3),
-        backend=large.report["backend"]["name"],
+        backend=report["backend"]["name"],
         threads=threads,
         memory=memory,
-        shares=large.report["memory"],
+        shares=report["memory"],
         parameters=parameters,
     )
 
@@ -227,32 +226,24 @@ def _line(short: tuple[float, float], long: tuple[float, float], wanted: float) 
     return more + each * (wanted - much)
 
 
-class _Sample(NamedTuple):
-    """A run of a share of the files."""
-
-    share: float
-    report: Mapping[str, Any]
-    usage: Usage
-
-
-def _share(small: _Sample) -> float:
-    """The share of the files for the sample, after the very small run."""
-    took, start = small.usage, small.usage.seconds[START]
+def next_share(share: float, small: Usage) -> float:
+    """The share of the files for the sample, after the very small run of a `share`."""
+    start = small.seconds[START]
     text = min(max(THREAD_BYTES * processors(), LEAST_BYTES), MOST_BYTES)
-    slow = max(took.all - 2 * start, 0.0)  # of a usual method, the small run takes less
-    times = min(text / max(took.corpus.bytes, 1), SAMPLE_STARTS * start / slow if slow else math.inf)
-    return max(times, LEAST_TIMES) * small.share
+    slow = max(small.all - 2 * start, 0.0)  # of a usual method, the small run takes less
+    times = min(text / max(small.corpus.bytes, 1), SAMPLE_STARTS * start / slow if slow else math.inf)
+    return max(times, LEAST_TIMES) * share
 
 
 def _run_share(
     share: float, files: Sequence[File], inputs: list[str], protected: list[str], options: Mapping[str, Any], out: Path
-) -> _Sample:
-    """Draw about this share of the files into `out` and run it; run all files if the share is nearly 1."""
+) -> tuple[float, Mapping[str, Any], Usage]:
+    """Run about this share of the files, drawn into `out`: the share, report and usage; all files if it is nearly 1."""
     out.mkdir()
     names: dict[str, str] = {}
     patterns = list(options.get("as_text") or ())
     if share < NEARLY_ALL:
-        drawn = SampledFiles.of(files, share, out / "in", protected)
+        drawn = sample_files(files, share, out / "in", protected)
         inputs, protected = (list(filter(None, map(drawn.folders.get, some))) for some in (inputs, protected))
         share, names = drawn.share, drawn.names
         patterns = [f"*{pattern.rpartition('/')[2]}" for pattern in patterns]  # a number precedes the names
@@ -268,7 +259,7 @@ def _run_share(
         for path, name in names.items():
             message = message.replace(path, name)
         raise type(error)(message) from error
-    return _Sample(share if names else 1.0, report, usage)
+    return share if names else 1.0, report, usage
 
 
 def _option(name: str, value: object) -> list[str]:

@@ -341,7 +341,7 @@ def test_small_inputs_run_in_full(
     """If the very small run, or the sample, would be most of the files."""
     size = sum(path.stat().st_size for path in Path("in").iterdir())
     monkeypatch.setattr(sample, "FIRST_BYTES", round(files * size))
-    monkeypatch.setattr(sample, "_share", lambda small: 0.7)
+    monkeypatch.setattr(sample, "next_share", lambda share, small: 0.7)
     found = sample.plan(["in"], {"backend": "reference"})
     assert found.whole and found.sample == 3600 and found.likely == found.most and runs[-1][-1] == "in"
 
@@ -358,7 +358,7 @@ def test_a_file_without_documents_or_text_has_none(here: Path) -> None:
 def test_a_slow_method_gets_a_smaller_sample() -> None:
     def share(slower: float) -> float:
         seconds = {"sign": 0.4 * slower, "write": 0.3 * slower, START: 1.0}
-        return sample._share(sample._Sample(0.001, {}, replace(planted(500), seconds=seconds)))
+        return sample.next_share(0.001, replace(planted(500), seconds=seconds))
 
     assert share(1.0) > 0.1
     assert share(2.5) == pytest.approx(0.001 * 5 / (0.7 * 2.5 - 1))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from gpulsh.forecast.sample import SampledFiles, bytes_of
+from gpulsh.forecast.sample import bytes_of, sample_files
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
@@ -94,12 +94,12 @@ def test_files_are_spread_over_all_and_each_input_has_its_folder(tmp_path: Path)
             (tmp_path / folder / f"{number:02}.jsonl").write_bytes(LINES)
     given = [str(tmp_path / folder) for folder in ("one", "two")]
     files = find_files(given)
-    sample = SampledFiles.of(files, 0.01, tmp_path / "sample")
+    sample = sample_files(files, 0.01, tmp_path / "sample")
     assert list(sample.folders) == given and sample.share == pytest.approx(0.01, rel=0.1)
     places = [[file.name for file in files].index(name) for name in sample.names.values()]
     assert len(places) == 16 and set(np.diff(places).tolist()) <= {6, 7}
     assert [file.name for file in find_files(list(sample.folders.values()))] == list(sample.names)
-    protected = SampledFiles.of(files, 0.01, tmp_path / "protected", given[:1])
+    protected = sample_files(files, 0.01, tmp_path / "protected", given[:1])
     assert len(protected.names) == 32 and protected.share == pytest.approx(0.01, rel=0.1)
 
 
