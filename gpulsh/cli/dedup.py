@@ -11,20 +11,7 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.options import (
-    SectionedCommand,
-    backend_options,
-    choice,
-    engine_options,
-    method_options,
-    number,
-    on_error,
-    parsed,
-    protecting,
-    renewal_options,
-    report_option,
-    text_options,
-)
+from gpulsh.cli import options as opt
 from gpulsh.cli.terminal import clean_end, conclude, note, say
 
 SECTIONS = {  # first option -> heading
@@ -66,17 +53,17 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 
 
 @click.command(
-    cls=SectionedCommand,
+    cls=opt.SectionedCommand,
     sections=SECTIONS,
     examples=EXAMPLES,
     common=COMMON,
     short_help="Remove near-duplicates from files.",
 )
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@text_options(ids="Column or field of ids, which name the documents in duplicates.parquet.")
-@on_error
-@click.option("-o", "--output", required=True, metavar="OUT", help="Folder or URL for the results.")
-@choice(
+@opt.texts(ids="Column or field of ids, which name the documents in duplicates.parquet.")
+@opt.on_error
+@opt.value("-o --output", "OUT", "Folder or URL for the results.", required=True)
+@opt.choice(
     "--write",
     "data",
     "duplicates",
@@ -89,93 +76,87 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     help="Format of the kept rows; from WARC, with the columns id, url, date and text."
     "  [default: match the input's format]",
 )
-@click.option(
+@opt.value(
     "--compression",
-    metavar="CODEC[:LEVEL]",
-    help="Codec of the kept rows. For Parquet: none, snappy, lz4, gzip, brotli or zstd, such as zstd:9. For --format"
+    "CODEC[:LEVEL]",
+    "Codec of the kept rows. For Parquet: none, snappy, lz4, gzip, brotli or zstd, such as zstd:9. For --format"
     " jsonl: none, gzip or zstd. For other .gz and .zst files: a level of their own codec."
     "  [default: match the input's compression]",
 )
-@click.option("--add-counts", is_flag=True, help="Add counts to kept rows: copies, near, component, sources.")
-@click.option(
+@opt.flag("--add-counts", "Add counts to kept rows: copies, near, component, sources.")
+@opt.value(
     "--weights",
-    metavar="FILE.json|txt360|log|cap:N",
-    help="Add a column of sampling weights, by the number of documents that a kept one represents; 0 for rows that"
+    "FILE.json|txt360|log|cap:N",
+    "Add a column of sampling weights, by the number of documents that a kept one represents; 0 for rows that"
     " --write marked adds.",
 )
-@choice("--weight-by", "verified", "component", help="Weight by 1 + copies + near, or by the size of the component.")
-@click.option(
-    "--source-column", metavar="NAME[.FIELD]", help="Column with the source of a document.  [default: its INPUT]"
+@opt.choice(
+    "--weight-by", "verified", "component", help="Weight by 1 + copies + near, or by the size of the component."
 )
-@click.option("--date-column", metavar="NAME[.FIELD]", help="Column of dates, for first_seen and last_seen.")
-@click.option(
+@opt.value("--source-column", "NAME[.FIELD]", "Column with the source of a document.  [default: its INPUT]")
+@opt.value("--date-column", "NAME[.FIELD]", "Column of dates, for first_seen and last_seen.")
+@opt.value(
     "--work",
-    metavar="PATH",
-    help="Local folder with room for the results, if OUT is a URL; --resume needs it."
-    "  [default: a new folder in TMPDIR]",
+    "PATH",
+    "Local folder with room for the results, if OUT is a URL; --resume needs it.  [default: a new folder in TMPDIR]",
 )
-@renewal_options
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Check options, INPUT and OUT, run a sample, and print an estimate of the run; write nothing.",
-)
-@report_option
-@method_options("threshold", "shingle", "normalize", "measure")
+@opt.renewal
+@opt.flag("--dry-run", "Check options, INPUT and OUT, run a sample, and print an estimate of the run; write nothing.")
+@opt.report
+@opt.method("threshold", "shingle", "normalize", "measure")
 @click.option(
     "--drop-contained-only/--drop-containing",
     default=True,
     show_default=True,
     help="With --measure containment: drop only documents contained in a kept one, or also those that contain one.",
 )
-@choice(
+@opt.choice(
     "--verify",
     "exact",
     "signature",
     "none",
     help="Compare candidates exactly, by their signatures, or not at all: then every candidate pair counts.",
 )
-@click.option(
+@opt.value(
     "--key",
-    metavar="COLUMN",
-    help="Treat documents with equal values in this column, such as a URL, as copies; the first by --keep stays."
+    "COLUMN",
+    "Treat documents with equal values in this column, such as a URL, as copies; the first by --keep stays."
     " An empty value equals no other.",
 )
-@click.option("--normalize-url", is_flag=True, help="Compare the values of --key as URLs, in canonical form.")
-@click.option("--key-only", is_flag=True, help="Compare only the values of --key, not the texts.")
-@click.option(
+@opt.flag("--normalize-url", "Compare the values of --key as URLs, in canonical form.")
+@opt.flag("--key-only", "Compare only the values of --key, not the texts.")
+@opt.value(
     "--keep",
-    metavar="first|longest|source:INPUT,...|COLUMN",
-    help="Which of two duplicates to keep: the first, the longer, the one from the first INPUT of a list, or the one"
+    "first|longest|source:INPUT,...|COLUMN",
+    "Which of two duplicates to keep: the first, the longer, the one from the first INPUT of a list, or the one"
     " with the highest number or latest date in a column."
     "  [default: first; longest with --measure containment, but not with --index]",
 )
-@choice(
+@opt.choice(
     "--resolve",
     "kept",
     "components",
     help="Drop only duplicates of kept documents, or all but one document of each connected component.",
 )
-@protecting(
+@opt.protecting(
     "Documents to protect, such as a test set: never dropped or written, but their duplicates are dropped."
     " They need every column that an option names. May be repeated.",
     "Also drop documents that quote a protected document, such as a test question, by windows of N words (for example"
     " 13). contamination.parquet lists them.",
 )
-@number("--min-cluster", "K", "Drop documents only from clusters of K or more.")
-@number("--max-copies", "K", "Keep up to K copies of each document.")
-@number("--min-sources", "K", "Keep only documents from at least K sources, once each.")
-@click.option("--within", is_flag=True, help="Compare only documents of the same INPUT, and protected ones with all.")
-@click.option(
+@opt.number("--min-cluster", "K", "Drop documents only from clusters of K or more.")
+@opt.number("--max-copies", "K", "Keep up to K copies of each document.")
+@opt.number("--min-sources", "K", "Keep only documents from at least K sources, once each.")
+@opt.flag("--within", "Compare only documents of the same INPUT, and protected ones with all.")
+@opt.flag(
     "--across",
-    is_flag=True,
-    help="Compare only documents of different INPUTs. With --resolve components, a chain through another INPUT can"
+    "Compare only documents of different INPUTs. With --resolve components, a chain through another INPUT can"
     " connect two of one INPUT.",
 )
-@click.option(
+@opt.value(
     "--index",
-    metavar="PATH",
-    help="Index of earlier runs, created if missing: also drop duplicates of its documents, and add the new ones by"
+    "PATH",
+    "Index of earlier runs, created if missing: also drop duplicates of its documents, and add the new ones by"
     " id or FILE:ROW. Its documents stay, whatever --keep says.",
 )
 @click.option(
@@ -184,23 +165,22 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     help="Evidence in a new index: the shingles of kept documents, or only hashes, with texts read again from INPUT."
     "  [default: index, or as in the index]",
 )
-@method_options("sketch", "num-perm", "bands", "rows", "seed")
-@click.option(
-    "--and",
-    "also",
-    metavar="simhash[:BITS][:DISTANCE]",
-    help="Compare only candidates whose SimHash signatures differ in at most DISTANCE bits."
+@opt.method("sketch", "num-perm", "bands", "rows", "seed")
+@opt.value(
+    "--and also",
+    "simhash[:BITS][:DISTANCE]",
+    "Compare only candidates whose SimHash signatures differ in at most DISTANCE bits."
     "  [default DISTANCE: chosen for the threshold]",
 )
-@backend_options
-@click.option(
+@opt.backends
+@opt.value(
     "--devices",
-    metavar="N[,N...]",
+    "N[,N...]",
+    "Numbers of the CUDA devices that share the work.  [default: all]",
     callback=_device_numbers,
-    help="Numbers of the CUDA devices that share the work.  [default: all]",
 )
-@choice("--reader", "arrow", "cudf", help="Reader of Parquet files; cudf needs --backend cuda.")
-@engine_options
+@opt.choice("--reader", "arrow", "cudf", help="Reader of Parquet files; cudf needs --backend cuda.")
+@opt.engine
 @click.pass_obj
 def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.
@@ -226,7 +206,7 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
         if options["dry_run"]:
             _dry_run(inputs, output, as_json, options)
             return
-        result = deduplicate_files(list(inputs), output, progress="json" if as_json else True, **parsed(options))
+        result = deduplicate_files(list(inputs), output, progress="json" if as_json else True, **opt.parsed(options))
     report = result.report
     if as_json:
         conclude(json.dumps(report, indent=2))
@@ -265,7 +245,7 @@ def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mappi
     from gpulsh.forecast.sample import plan
     from gpulsh.run.files import deduplicate_files
 
-    report = deduplicate_files(list(inputs), output, **parsed(options)).report
+    report = deduplicate_files(list(inputs), output, **opt.parsed(options)).report
     left_out = ("dry_run", "overwrite", "resume", "engine", "work")
     found = plan(inputs, {name: value for name, value in options.items() if name not in left_out})
     outputs = [f"{output.rstrip('/')}/{name}" for name in report["outputs"]]
@@ -279,11 +259,11 @@ def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mappi
 
 @click.command(short_help="Write signatures and band digests of files, for SQL engines.")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Parquet file to write.")
-@click.option("--overwrite", is_flag=True, help="Replace FILE, if gpulsh wrote it.")
-@text_options(ids="Column of ids to write next to file and row.")
-@method_options()
-@backend_options
+@opt.value("-o --output", "FILE", "Parquet file to write.", required=True)
+@opt.flag("--overwrite", "Replace FILE, if gpulsh wrote it.")
+@opt.texts(ids="Column of ids to write next to file and row.")
+@opt.method()
+@opt.backends
 def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     """Write a row for each document of INPUT, to find candidates in SQL.
 
@@ -294,5 +274,5 @@ def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     from gpulsh.run.signatures import sign_files
 
     with clean_end():
-        documents = sign_files(inputs, output, progress=True, **parsed(options))
+        documents = sign_files(inputs, output, progress=True, **opt.parsed(options))
     conclude(f"Signatures of {documents:,} documents are in {output}.")

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from gpulsh.cli.options import DECISION, backend_options, choice, method_options, number, parsed, text_options, together
+from gpulsh.cli import options as opt
 from gpulsh.cli.terminal import clean_end, conclude, say
 from gpulsh.report.wording import many
 
@@ -28,21 +28,21 @@ EVIDENCE = (
     " with only hashes stored, about 360 bytes a document with the default bands."
 )
 
-_files = together(
+_files = opt.together(
     click.argument("path", metavar="PATH"),
     click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
-    text_options(ids="Column of strings or integers that are the keys.  [default: FILE:ROW]"),
-    click.option("-o", "--output", metavar="FILE", help="File for the duplicates found, .parquet or .jsonl."),
-    click.option("--overwrite", is_flag=True, help="Replace FILE, if gpulsh wrote it."),
-    backend_options,
+    opt.texts(ids="Column of strings or integers that are the keys.  [default: FILE:ROW]"),
+    opt.value("-o --output", "FILE", "File for the duplicates found, .parquet or .jsonl."),
+    opt.flag("--overwrite", "Replace FILE, if gpulsh wrote it."),
+    opt.backends,
 )
 
 
 @index.command(short_help="Make an index of files.")
 @_files
-@method_options(*DECISION)
-@choice("--evidence", "index", "source", help=EVIDENCE)
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@opt.method(*opt.DECISION)
+@opt.choice("--evidence", "index", "source", help=EVIDENCE)
+@opt.flag("--json as_json", "Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Make an index of the documents of INPUT in the new folder PATH, without near-duplicates."""
     from gpulsh.run.index.jobs import build_index
@@ -52,13 +52,13 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 
 @index.command(short_help="Add files to an index.")
 @_files
-@method_options(*DECISION, otherwise="default: as in the index; other values are refused")
+@opt.method(*opt.DECISION, otherwise="default: as in the index; other values are refused")
 @click.option(
     "--evidence",
     type=click.Choice(["index", "source"]),
     help=f"{EVIDENCE}  [default: as in the index; other values are refused]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@opt.flag("--json as_json", "Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Add the documents of INPUT to the index at PATH; duplicates add only their keys."""
     from gpulsh.run.index.jobs import add_to_index
@@ -68,23 +68,23 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 
 @index.command(short_help="Find documents of files that duplicate documents of an index.")
 @_files
-@number("--top", "K", "List at most K documents of the index.", default=1)
-@click.option("--every", is_flag=True, help="List all similar documents of the index, not only K.")
-@number("--threshold", "J", "Minimum similarity, not below the index's.  [default: the index's]", kind=float)
+@opt.number("--top", "K", "List at most K documents of the index.", default=1)
+@opt.flag("--every", "List all similar documents of the index, not only K.")
+@opt.number("--threshold", "J", "Minimum similarity, not below the index's.  [default: the index's]", kind=float)
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Print a JSON line for each document of INPUT that duplicates a document of the index at PATH."""
     from gpulsh.run.index.jobs import query_index
 
     with clean_end():
-        found = query_index(path, inputs, output=output, progress=True, **parsed(options))
+        found = query_index(path, inputs, output=output, progress=True, **opt.parsed(options))
     _answer(found, output, f"{len(found):,} duplicates are")
 
 
 @index.command(short_help="Find documents of an index that have passages of a text.")
 @click.argument("path", metavar="PATH")
 @click.argument("file", metavar="FILE", type=click.File("rb"))
-@number("--tokens", "N", "Minimum words or characters of a passage.  [default: one shingle]")
-@backend_options
+@opt.number("--tokens", "N", "Minimum words or characters of a passage.  [default: one shingle]")
+@opt.backends
 def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
     """Print a JSON line for each passage of the text FILE that a document of the index at PATH has.
 
@@ -94,14 +94,14 @@ def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
     from gpulsh.index.index import Index
 
     with clean_end():
-        opened = Index.open(path, check=False, **parsed(options))
+        opened = Index.open(path, check=False, **opt.parsed(options))
         for key, start, stop, length in opened.find(file.read(), tokens=tokens):
             say(json.dumps({"key": key, "start": start, "stop": stop, "tokens": length}, ensure_ascii=False))
 
 
 @index.command(short_help="Show the contents and parameters of an index.")
 @click.argument("path", metavar="PATH")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@opt.flag("--json as_json", "Print JSON.")
 def info(path: str, as_json: bool) -> None:
     """Print the number of documents in the index at PATH, and its parameters."""
     from gpulsh.index.index import Index
@@ -118,8 +118,8 @@ def info(path: str, as_json: bool) -> None:
 
 @index.command(short_help="Show how often each document of an index occurred.")
 @click.argument("path", metavar="PATH")
-@click.option("-o", "--output", metavar="FILE", help="File for the counts, .parquet or .jsonl.")
-@click.option("--overwrite", is_flag=True, help="Replace FILE, if gpulsh wrote it.")
+@opt.value("-o --output", "FILE", "File for the counts, .parquet or .jsonl.")
+@opt.flag("--overwrite", "Replace FILE, if gpulsh wrote it.")
 def counts(path: str, output: str | None, overwrite: bool) -> None:
     """Print a JSON line for each kept document of the index at PATH: its key, copies and near-duplicates.
 
@@ -136,12 +136,11 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
 @index.command(short_help="Remove documents from an index.")
 @click.argument("path", metavar="PATH")
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
-@click.option(
-    "--from",
-    "listed",
+@opt.value(
+    "--from listed",
+    "FILE",
+    "File with more keys, one per line; - is standard input.",
     type=click.File(encoding="utf-8", errors="surrogateescape"),
-    metavar="FILE",
-    help="File with more keys, one per line; - is standard input.",
 )
 def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> None:
     """Remove the documents with the keys KEY from the index at PATH, all or none.
@@ -193,7 +192,7 @@ def _answer(found: Any, output: str | None, what: str) -> None:
 
 def _change(as_json: bool, function: Callable[..., Any], *places: object, **options: Any) -> None:
     with clean_end():
-        counts = function(*places, progress=True, **parsed(options))
+        counts = function(*places, progress=True, **opt.parsed(options))
     if as_json:
         conclude(json.dumps(counts, indent=2))
         return

@@ -30,7 +30,7 @@ def together(*options: Option) -> Option:
     return decorate
 
 
-def method_options(*names: str, otherwise: str | None = None) -> Option:
+def method(*names: str, otherwise: str | None = None) -> Option:
     """The parameters `names` of a method, all by default, for `parsed`; `otherwise` describes another default."""
 
     def own(meaning: str, default: object, **how: Any) -> Mapping[str, Any]:
@@ -64,10 +64,19 @@ def choice(name: str, *values: str, help: str) -> Option:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
+def value(names: str, metavar: str, help: str, **how: Any) -> Option:
+    """An option with a value. `names` are its spellings, and its name in Python if that differs."""
+    return click.option(*names.split(), metavar=metavar, help=help, **how)
+
+
 def number(name: str, metavar: str, help: str, *, default: float | None = None, kind: type = int) -> Option:
     """An option with an integer, or a number of another kind."""
-    shown = default is not None
-    return click.option(name, type=kind, default=default, show_default=shown, metavar=metavar, help=help)
+    return value(name, metavar, help, type=kind, default=default, show_default=default is not None)
+
+
+def flag(names: str, help: str) -> Option:
+    """An option without a value, with names as `value` has them."""
+    return click.option(*names.split(), is_flag=True, help=help)
 
 
 on_error = choice(
@@ -78,7 +87,7 @@ on_error = choice(
 def protecting(protect: str, passages: str) -> Option:
     """The options of a test set, with the help of the first two."""
     return together(
-        click.option("--protect", multiple=True, metavar="PATH", help=protect),
+        value("--protect", "PATH", protect, multiple=True),
         number("--passages", "N", passages),
         number(
             "--coverage",
@@ -95,46 +104,42 @@ def protecting(protect: str, passages: str) -> Option:
     )
 
 
-def text_options(*, ids: str | None = None) -> Option:
+def texts(*, ids: str | None = None) -> Option:
     """The place of texts in files, and of their ids, if `ids` describes their use."""
     options = [
-        click.option(
+        value(
             "--text-column",
+            "NAME[.FIELD][,NAME...]",
+            "Column or nested field of the text. Several are joined by line ends; nulls are left out."
+            " Write column:NAME if a name has a dot or comma.",
             default="text",
             show_default=True,
-            metavar="NAME[.FIELD][,NAME...]",
-            help="Column or nested field of the text. Several are joined by line ends; nulls are left out."
-            " Write column:NAME if a name has a dot or comma.",
         ),
-        click.option("--lines", is_flag=True, help="Treat each line of a text file as a document, not the whole file."),
-        click.option(
+        flag("--lines", "Treat each line of a text file as a document, not the whole file."),
+        value(
             "--as-text",
+            "PATTERN",
+            "Treat each file with a name like '*.py' as a document; in folders, read only these. May be repeated.",
             multiple=True,
-            metavar="PATTERN",
-            help="Treat each file with a name like '*.py' as a document; in folders, read only these. May be repeated.",
         ),
-        click.option(
+        value(
             "--delimiter",
-            metavar="CHARACTER",
-            help="Separator of CSV and TSV values, such as ';' or tab.  [default: comma, or tab in TSV]",
+            "CHARACTER",
+            "Separator of CSV and TSV values, such as ';' or tab.  [default: comma, or tab in TSV]",
         ),
-        click.option(
-            "--encoding", metavar="NAME", help="Encoding of CSV, TSV and text files, such as latin-1.  [default: UTF-8]"
-        ),
+        value("--encoding", "NAME", "Encoding of CSV, TSV and text files, such as latin-1.  [default: UTF-8]"),
     ]
     if ids:
-        options.append(click.option("--id-column", metavar="NAME[.FIELD]", help=ids))
+        options.append(value("--id-column", "NAME[.FIELD]", ids))
     return together(*options)
 
 
-threads_option = number("--threads", "N", "Threads of the CPU backend.  [default: all processors]")
-backend_option = choice("--backend", "auto", "cpu", "cuda", "reference", help="Backend; auto uses CUDA if it works.")
-backend_options = together(backend_option, threads_option)
-engine_options = together(
-    click.option(
-        "--memory",
-        metavar="SIZE",
-        help="Memory for the run, such as 4GiB.  [default: 8GiB, or half of the memory if that is less]",
+threads = number("--threads", "N", "Threads of the CPU backend.  [default: all processors]")
+backend = choice("--backend", "auto", "cpu", "cuda", "reference", help="Backend; auto uses CUDA if it works.")
+backends = together(backend, threads)
+engine = together(
+    value(
+        "--memory", "SIZE", "Memory for the run, such as 4GiB.  [default: 8GiB, or half of the memory if that is less]"
     ),
     choice(
         "--engine",
@@ -142,19 +147,17 @@ engine_options = together(
         "ray",
         help="Run in this process or on a Ray cluster. On Ray, each worker has its own --memory and --threads.",
     ),
-    click.option(
+    value(
         "--address",
-        metavar="HOST:PORT",
-        help="With --engine ray: the cluster to join, or auto.  [default: start one on this machine]",
+        "HOST:PORT",
+        "With --engine ray: the cluster to join, or auto.  [default: start one on this machine]",
     ),
 )
-renewal_options = together(
-    click.option("--resume", is_flag=True, help="Continue an unfinished run of the same job in OUT."),
-    click.option("--overwrite", is_flag=True, help="Replace the results of an earlier run in OUT, and nothing else."),
+renewal = together(
+    flag("--resume", "Continue an unfinished run of the same job in OUT."),
+    flag("--overwrite", "Replace the results of an earlier run in OUT, and nothing else."),
 )
-report_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print the report as JSON, and progress as JSON lines on standard error."
-)
+report = flag("--json as_json", "Print the report as JSON, and progress as JSON lines on standard error.")
 
 
 def parsed(options: Mapping[str, Any]) -> dict[str, Any]:

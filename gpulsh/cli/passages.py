@@ -8,22 +8,8 @@ from typing import Any
 
 import click
 
+from gpulsh.cli import options as opt
 from gpulsh.cli.dedup import running
-from gpulsh.cli.options import (
-    SectionedCommand,
-    backend_options,
-    choice,
-    engine_options,
-    method_options,
-    number,
-    on_error,
-    parsed,
-    protecting,
-    renewal_options,
-    report_option,
-    text_options,
-    together,
-)
 from gpulsh.cli.terminal import conclude
 
 SECTIONS = {
@@ -50,39 +36,41 @@ CUT_EXAMPLES = {
 }
 
 _inputs = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-_output = together(
-    click.option("-o", "--output", required=True, metavar="OUT", help="Folder for the results."),
-    renewal_options,
-    report_option,
+_output = opt.together(
+    opt.value("-o --output", "OUT", "Folder for the results.", required=True),
+    opt.renewal,
+    opt.report,
 )
-_cutting = together(
-    number("--min-left", "N", "Drop a document if a cut leaves fewer tokens.", default=20),
-    number("--min-occurrences", "N", "Cut only passages that occur at least N times.", default=2),
+_cutting = opt.together(
+    opt.number("--min-left", "N", "Drop a document if a cut leaves fewer tokens.", default=20),
+    opt.number("--min-occurrences", "N", "Cut only passages that occur at least N times.", default=2),
     click.option(
         "--format",
         type=click.Choice(["parquet", "jsonl"]),
         help="Format of the texts; required for WARC.  [default: match the input's format]",
     ),
 )
-_machine = together(backend_options, engine_options)
+_machine = opt.together(opt.backends, opt.engine)
 
 
 @click.command(
-    cls=SectionedCommand,
+    cls=opt.SectionedCommand,
     sections=SECTIONS,
     examples=EXAMPLES,
     short_help="Find text that repeats inside documents of files.",
 )
 @_inputs
-@text_options(ids="Column or field of ids, which name the documents in passages.parquet.")
-@on_error
+@opt.texts(ids="Column or field of ids, which name the documents in passages.parquet.")
+@opt.on_error
 @_output
-@number("--tokens", "N", "Number of tokens in a window.", default=50)
-@number("--bytes", "N", "Use windows of N bytes of UTF-8, compared exactly.")
-@choice("--keep", "first", "minimal", "none", help="Copies to keep: the whole first one, the fewest tokens, or none.")
-@number("--bridge", "N", "Also mark gaps of fewer than N tokens between two marks.", default=0)
-@click.option("--whole-lines", is_flag=True, help="Also mark the rest of a line with a mark.")
-@choice(
+@opt.number("--tokens", "N", "Number of tokens in a window.", default=50)
+@opt.number("--bytes", "N", "Use windows of N bytes of UTF-8, compared exactly.")
+@opt.choice(
+    "--keep", "first", "minimal", "none", help="Copies to keep: the whole first one, the fewest tokens, or none."
+)
+@opt.number("--bridge", "N", "Also mark gaps of fewer than N tokens between two marks.", default=0)
+@opt.flag("--whole-lines", "Also mark the rest of a line with a mark.")
+@opt.choice(
     "--unit",
     "word",
     "char",
@@ -90,24 +78,22 @@ _machine = together(backend_options, engine_options)
     "paragraph",
     help="Unit of a window: a word or a character. Or mark whole lines or paragraphs that occur often.",
 )
-@number("--max-copies", "N", "Number of equal lines or paragraphs to keep.  [default: 6]")
-@click.option(
-    "--within",
-    metavar="COLUMN",
-    help="Count only copies in documents with an equal value of this column, such as a web host.",
+@opt.number("--max-copies", "N", "Number of equal lines or paragraphs to keep.  [default: 6]")
+@opt.value(
+    "--within", "COLUMN", "Count only copies in documents with an equal value of this column, such as a web host."
 )
-@click.option(
+@opt.value(
     "--index",
-    metavar="PATH",
-    help="Index of earlier runs, created if missing: also mark text of their documents, and add the new documents.",
+    "PATH",
+    "Index of earlier runs, created if missing: also mark text of their documents, and add the new documents.",
 )
-@protecting(
+@opt.protecting(
     "Files of a test set. Mark text from its items, instead of repeated text. May be repeated.",
     "With --protect: windows of N words, such as 13. contamination.parquet lists the items that documents hold.",
 )
-@click.option("--symbols", is_flag=True, help="Also treat each symbol as a token.")
-@method_options("normalize")
-@click.option("--cut", is_flag=True, help="Also write data/ without the passages, as gpulsh cut does.")
+@opt.flag("--symbols", "Also treat each symbol as a token.")
+@opt.method("normalize")
+@opt.flag("--cut", "Also write data/ without the passages, as gpulsh cut does.")
 @_cutting
 @_machine
 def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
@@ -129,13 +115,13 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
 
 
 @click.command(
-    cls=SectionedCommand,
+    cls=opt.SectionedCommand,
     sections=CUT_SECTIONS,
     examples=CUT_EXAMPLES,
     short_help="Write files without repeated passages.",
 )
 @_inputs
-@click.option("--passages", required=True, metavar="FILE", help="passages.parquet of `gpulsh passages` on this INPUT.")
+@opt.value("--passages", "FILE", "passages.parquet of `gpulsh passages` on this INPUT.", required=True)
 @_cutting
 @_output
 @_machine
@@ -161,7 +147,7 @@ def _run(
     """Run the job and print its report, or the `lines` about its passages."""
     with running(options):
         progress = "json" if as_json else True
-        report: Mapping[str, Any] = function(list(inputs), output, progress=progress, **parsed(options)).report
+        report: Mapping[str, Any] = function(list(inputs), output, progress=progress, **opt.parsed(options)).report
     if as_json:
         conclude(json.dumps(report, indent=2))
         return

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpulsh.cli.options import (
-    DECISION,
-    SectionedCommand,
-    backend_option,
-    choice,
-    method_options,
-    number,
-    parsed,
-    text_options,
-    threads_option,
-)
+from gpulsh.cli import options as opt
 from gpulsh.cli.terminal import say
 from gpulsh.stats.stages import ESTIMATED
 
@@ -73,38 +63,37 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 
 
 @click.command(
-    cls=SectionedCommand,
+    cls=opt.SectionedCommand,
     sections=SECTIONS,
     examples=EXAMPLES,
     short_help="Estimate time, disk and memory of a job from its files or from numbers.",
 )
 @click.argument("inputs", nargs=-1, metavar="[INPUT...]")
-@text_options()
-@method_options("shingle", "normalize", "measure", "sketch", "seed")
-@backend_option
-@choice("--write", "data", "duplicates", help="Write kept rows and evidence, or the evidence alone.")
-@number("--docs", "N", "Number of documents, such as 1e11.", kind=float)
-@click.option("--bytes", "size", callback=_bytes, metavar="N", help="Bytes of their text, such as 5e14 or 500TB.")
-@number("--gpus", "N", "Number of GPUs. Each has its own machine, unless --nodes is given.")
-@number("--nodes", "N", "Machines that share the workers evenly.  [default: 1]")
-@click.option("--remote", is_flag=True, help="Read and write over the network, as with S3, instead of local disks.")
-@number("--hours", "H", "Also print how many workers meet this time limit.", kind=float)
-@number("--met", "SHARE", "Share of the documents in a candidate pair, from 0 to 1.", kind=float)
-@number("--pairs", "N", "Number of compared pairs per document.", kind=float)
-@number("--dropped", "SHARE", "Share of dropped documents, from 0 to 1.", kind=float)
-@click.option(
-    "--rate",
-    "rates",
+@opt.texts()
+@opt.method("shingle", "normalize", "measure", "sketch", "seed")
+@opt.backend
+@opt.choice("--write", "data", "duplicates", help="Write kept rows and evidence, or the evidence alone.")
+@opt.number("--docs", "N", "Number of documents, such as 1e11.", kind=float)
+@opt.value("--bytes size", "N", "Bytes of their text, such as 5e14 or 500TB.", callback=_bytes)
+@opt.number("--gpus", "N", "Number of GPUs. Each has its own machine, unless --nodes is given.")
+@opt.number("--nodes", "N", "Machines that share the workers evenly.  [default: 1]")
+@opt.flag("--remote", "Read and write over the network, as with S3, instead of local disks.")
+@opt.number("--hours", "H", "Also print how many workers meet this time limit.", kind=float)
+@opt.number("--met", "SHARE", "Share of the documents in a candidate pair, from 0 to 1.", kind=float)
+@opt.number("--pairs", "N", "Number of compared pairs per document.", kind=float)
+@opt.number("--dropped", "SHARE", "Share of dropped documents, from 0 to 1.", kind=float)
+@opt.value(
+    "--rate rates",
+    "STAGE=NUMBER",
+    "Amount that a worker handles per second, such as sign=20G. sign, gather, verify, write: bytes of text."
+    " copies, connect, collect: documents. collide: digests. route: pairs. disk, network: bytes of a machine.",
     multiple=True,
     callback=_rates,
-    metavar="STAGE=NUMBER",
-    help="Amount that a worker handles per second, such as sign=20G. sign, gather, verify, write: bytes of text."
-    " copies, connect, collect: documents. collide: digests. route: pairs. disk, network: bytes of a machine.",
 )
-@method_options("threshold", "num-perm", "bands", "rows")
-@threads_option
-@click.option("--memory", metavar="SIZE", help="Memory for the run on each machine, such as 64GiB.  [default: 8GiB]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
+@opt.method("threshold", "num-perm", "bands", "rows")
+@opt.threads
+@opt.value("--memory", "SIZE", "Memory for the run on each machine, such as 64GiB.  [default: 8GiB]")
+@opt.flag("--json as_json", "Print one JSON object instead of the table.")
 @click.pass_context
 def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Estimate the time, disk and memory of a job, from INPUT or from numbers.
@@ -132,7 +121,7 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
         from gpulsh.method import Asked
         from gpulsh.sketch.named import sketches_named
 
-        asked = parsed({name: value for name, value in options.items() if name.replace("_", "-") in DECISION})
+        asked = opt.parsed({name: value for name, value in options.items() if name.replace("_", "-") in opt.DECISION})
         sketch, _ = sketches_named(asked.pop("sketch", None), None, options["num_perm"], options["seed"])
         Asked(**asked, sketch=sketch).method()
         parse_memory(options["memory"])
@@ -223,12 +212,13 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     corpus = Corpus(documents=options["docs"], bytes=options["size"], **assumed)
     memory = MOST_CHOSEN if options["memory"] is None else parse_memory(options["memory"])
     method = Asked(**{name: options[name] for name in ("threshold", "num_perm", "bands", "rows")}).method()
-    banding, remote = {"bands": method.banding.bands, "rows": method.banding.rows}, options["remote"]
+    banding: dict[str, Any] = {"bands": method.banding.bands, "rows": method.banding.rows}
+    remote = options["remote"]
     fixed = {name: known.get(name, 0.0) for name in ("start", "process")}
 
     def estimated(workers: int) -> Estimate:
         at: dict[str, Any] = {"workers": workers, "nodes": machines(workers), "remote": remote, "memory": memory}
-        return estimate(corpus, rates, **at, **fixed, **banding)
+        return estimate(corpus, rates, **at, **banding, **fixed)
 
     found = estimated(workers)
     deadline, held = {}, {}

@@ -8,18 +8,16 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.options import choice, number
+from gpulsh.cli import options as opt
 from gpulsh.cli.terminal import clean_end, conclude, marks, note, say, say_marked
 
 
 @click.command(short_help="Show dropped documents of a run and their kept duplicates.")
 @click.argument("output", metavar="OUT")
-@number("--cluster", "N", "Number of a cluster, as in duplicates.parquet.")
-@click.option("--id", "name", metavar="ID", help="Id of a dropped document, or of a kept duplicate.")
-@click.option("--near-threshold", is_flag=True, help="Show the least similar documents first.")
-@click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Show at most N documents."
-)
+@opt.number("--cluster", "N", "Number of a cluster, as in duplicates.parquet.")
+@opt.value("--id name", "ID", "Id of a dropped document, or of a kept duplicate.")
+@opt.flag("--near-threshold", "Show the least similar documents first.")
+@opt.value("--limit", "N", "Show at most N documents.", type=click.IntRange(1), default=10, show_default=True)
 def show(output: str, cluster: int | None, name: str | None, near_threshold: bool, limit: int) -> None:
     """Show documents that were dropped in OUT, each with its kept duplicate, and mark the differences.
 
@@ -59,11 +57,11 @@ def _lines(pair: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
 
 @click.command(short_help="Make report.html of an earlier run again.")
 @click.argument("output", metavar="OUT")
-@click.option(
+@opt.value(
     "--by",
+    "COLUMN",
+    "Count dropped documents by the values of this column, such as lang. May be repeated.",
     multiple=True,
-    metavar="COLUMN",
-    help="Count dropped documents by the values of this column, such as lang. May be repeated.",
 )
 def report(output: str, by: tuple[str, ...]) -> None:
     """Write OUT/report.html again from OUT/report.json, for example if jinja2 was missing during the run.
@@ -77,15 +75,17 @@ def report(output: str, by: tuple[str, ...]) -> None:
 
 @click.command(short_help="Add sampling weights to the rows of a run.")
 @click.argument("run", metavar="OUT")
-@click.option("-o", "--output", required=True, metavar="FOLDER", help="New folder for the rows.")
-@click.option(
+@opt.value("-o --output", "FOLDER", "New folder for the rows.", required=True)
+@opt.value(
     "--weights",
-    required=True,
-    metavar="FILE.json|txt360|log|cap:N",
-    help="Weights by the number of documents that a kept one represents. FILE.json maps least sizes to weights, as"
+    "FILE.json|txt360|log|cap:N",
+    "Weights by the number of documents that a kept one represents. FILE.json maps least sizes to weights, as"
     ' {"1": 1, "2": 3}; FILE.json:LANGUAGE selects one of several.',
+    required=True,
 )
-@choice("--weight-by", "verified", "component", help="Weight by 1 + copies + near, or by the size of the component.")
+@opt.choice(
+    "--weight-by", "verified", "component", help="Weight by 1 + copies + near, or by the size of the component."
+)
 def weights(run: str, output: str, weights: str, weight_by: str) -> None:
     """Write the rows of OUT/data to FOLDER, with a column of weights. OUT is a finished run of `gpulsh dedup`.
 
@@ -99,7 +99,7 @@ def weights(run: str, output: str, weights: str, weight_by: str) -> None:
 
 
 @click.command(short_help="Show backends, devices and versions.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@opt.flag("--json as_json", "Print JSON.")
 def info(as_json: bool) -> None:
     """Show backends, devices, the memory of a run, the cache of compiled kernels, and versions of libraries.
 

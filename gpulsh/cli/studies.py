@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpulsh.cli.options import backend_options, method_options, number, parsed, text_options, together
+from gpulsh.cli import options as opt
 from gpulsh.cli.terminal import aligned, marks, say, say_marked
 from gpulsh.errors import install
 
@@ -30,10 +30,10 @@ DEFAULT_REJECT = (0.05, 0.01)
 STEPS = 20  # of similarity, in the table of a curve
 BAR = 30  # characters of the longest bar
 
-sample_option = number("--sample", "N", "Number of documents to draw; all if there are fewer.", default=10_000)
+sample_option = opt.number("--sample", "N", "Number of documents to draw; all if there are fewer.", default=10_000)
 inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-of_files = together(text_options(), backend_options)
+json_option = opt.flag("--json as_json", "Print one JSON object instead of text.")
+of_files = opt.together(opt.texts(), opt.backends)
 
 
 def _run(
@@ -46,7 +46,7 @@ def _run(
     form = {name: given.pop(name) for name in ("text_column", "lines", "as_text", "delimiter", "encoding")}
     where = {name: given.pop(name) for name in ("backend", "threads")}
     corpus = open_corpus(inputs, **form, **where)
-    found = function(corpus, **where, **parsed(given))
+    found = function(corpus, **where, **opt.parsed(given))
     if as_json:
         say(json.dumps(found.facts(), indent=2))
     return found, corpus
@@ -54,18 +54,17 @@ def _run(
 
 @click.command(short_help="Show pairs of a sample of files by similarity, and recommend shingles and threshold.")
 @inputs_argument
-@click.option(
-    "--threshold",
-    "thresholds",
+@opt.value(
+    "--threshold thresholds",
+    "J",
+    "Similarity around which to show pairs; may be repeated.  [default: 0.5 0.6 0.7 0.8 0.9]",
     type=float,
     multiple=True,
-    metavar="J",
-    help="Similarity around which to show pairs; may be repeated.  [default: 0.5 0.6 0.7 0.8 0.9]",
 )
-@number("--examples", "N", "Show N pairs on each side of a threshold.", default=2)
+@opt.number("--examples", "N", "Show N pairs on each side of a threshold.", default=2)
 @sample_option
-@method_options("shingle", otherwise="default: chosen for this kind of text")
-@method_options("normalize", "seed")
+@opt.method("shingle", otherwise="default: chosen for this kind of text")
+@opt.method("normalize", "seed")
 @of_files
 @json_option
 def sample(inputs: Sequence[str], as_json: bool, thresholds: Sequence[float], **options: Any) -> None:
@@ -123,25 +122,25 @@ def _pair_lines(pair: Pair, found: Resemblance, corpus: FileTexts) -> Iterator[s
 
 @click.command(short_help="Run several methods on a sample of files, and judge them by brute force.")
 @inputs_argument
-@click.option(
+@opt.value(
     "--methods",
-    metavar="NAME[,NAME...]",
-    help="Methods, with the names of dedup's --sketch and others.  [default: minhash:128,fast:128,one-permutation:128,"
+    "NAME[,NAME...]",
+    "Methods, with the names of dedup's --sketch and others.  [default: minhash:128,fast:128,one-permutation:128,"
     "c-minhash:128,simhash:64]",
 )
-@click.option(
+@opt.value(
     "--verify",
+    "HOW[,HOW...]",
+    "Ways to verify candidates, one row each: none, signature, exact.",
     default="none,exact",
     show_default=True,
-    metavar="HOW[,HOW...]",
-    help="Ways to verify candidates, one row each: none, signature, exact.",
 )
 @sample_option
-@method_options("threshold", "shingle", "normalize", "seed")
-@click.option(
+@opt.method("threshold", "shingle", "normalize", "seed")
+@opt.value(
     "--truth",
-    metavar="PAIRS",
-    help="Parquet file of all true pairs: i, j, and jaccard to select by --threshold.  [default: brute force]",
+    "PAIRS",
+    "Parquet file of all true pairs: i, j, and jaccard to select by --threshold.  [default: brute force]",
 )
 @of_files
 @json_option
@@ -181,39 +180,39 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 @click.command(short_help="Show which similarities a banding finds, alone or in your own files.")
-@number("--bands", "B", "Number of bands.")
-@number("--rows", "R", "Rows of a band.")
-@number("--num-perm", "K", "Maximum number of signature values.  [default: 128]")
-@click.option(
+@opt.number("--bands", "B", "Number of bands.")
+@opt.number("--rows", "R", "Rows of a band.")
+@opt.number("--num-perm", "K", "Maximum number of signature values.  [default: 128]")
+@opt.value(
     "--capture",
+    "S:P",
+    "Find pairs of similarity S with probability P or more.  [default with --reject: 0.5:0.99]",
     callback=_requirement,
-    metavar="S:P",
-    help="Find pairs of similarity S with probability P or more.  [default with --reject: 0.5:0.99]",
 )
-@click.option(
+@opt.value(
     "--reject",
+    "S:P",
+    "Find pairs of similarity S with probability P or less.  [default with --capture: 0.05:0.01]",
     callback=_requirement,
-    metavar="S:P",
-    help="Find pairs of similarity S with probability P or less.  [default with --capture: 0.05:0.01]",
 )
 @json_option
-@click.option(
+@opt.value(
     "--study",
+    "INPUT",
+    "Compare all pairs of a sample of these files, show what bandings find, and recommend one.",
     multiple=True,
-    metavar="INPUT",
-    help="Compare all pairs of a sample of these files, show what bandings find, and recommend one.",
 )
 @sample_option
-@method_options("threshold", "shingle", "normalize", "seed")
-@number(
+@opt.method("threshold", "shingle", "normalize", "seed")
+@opt.number(
     "--recall",
     "P",
     "Minimum probability that the recommended banding finds a pair at the threshold.  [default: 0.995]",
     kind=float,
 )
 @of_files
-@click.option("--plot", metavar="FILE", help=f"Draw the curve to a file, .png or .svg ({install('report')}).")
-@click.option("--overwrite", is_flag=True, help="Replace FILE, if gpulsh drew it.")
+@opt.value("--plot", "FILE", f"Draw the curve to a file, .png or .svg ({install('report')}).")
+@opt.flag("--overwrite", "Replace FILE, if gpulsh drew it.")
 @click.pass_context
 def curve(
     ctx: click.Context, /, study: tuple[str, ...], as_json: bool, plot: str | None, overwrite: bool, **options: Any

@@ -7,7 +7,7 @@ not differ, even if their punctuation does. In Chinese sentences single characte
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -44,8 +44,17 @@ def read_texts(
     """The beginnings of the documents at `places`; each file is read only as far as needed, some at the same time."""
 
     def read(group: tuple[int, list[int]]) -> dict[Place, str]:
-        number, rows = group
-        return {(number, row): text for row, text in _texts(files[number], columns, rows)}
+        number, wanted = group
+        rows, found = np.array(wanted, np.int64), dict[Place, str]()
+        mask = np.zeros(int(rows[-1]) + 1, np.bool_)
+        mask[rows] = True
+        for block in format_of(files[number]).read(files[number], columns, mask):
+            here = rows[(rows >= block.start) & (rows < block.start + len(block.texts))]
+            for row, piece in zip(here.tolist(), block.texts.pieces(here - block.start), strict=True):
+                found[number, row] = bytes(piece[:READ_BYTES]).decode("utf-8", "replace")
+            if len(found) == len(rows):
+                break
+        return found
 
     by_file = groupby(sorted(set(places)), lambda place: place[0])
     wanted = [(number, [row for _, row in group]) for number, group in by_file]
@@ -60,20 +69,6 @@ def texts_in_memory(places: Collection[Place], known: Iterable[Beginnings]) -> d
     for beginnings in known:
         found |= beginnings(set(places) - found.keys(), READ_BYTES)
     return {place: text.decode("utf-8", "replace") for place, text in found.items()}
-
-
-def _texts(file: File, columns: Columns, wanted: Sequence[int]) -> Iterator[tuple[int, str]]:
-    rows = np.array(wanted, np.int64)
-    mask = np.zeros(int(rows[-1]) + 1, np.bool_)
-    mask[rows] = True
-    left = len(rows)
-    for block in format_of(file).read(file, columns, mask):
-        here = rows[(rows >= block.start) & (rows < block.start + len(block.texts))]
-        for row, piece in zip(here.tolist(), block.texts.pieces(here - block.start), strict=True):
-            yield row, bytes(piece[:READ_BYTES]).decode("utf-8", "replace")
-        left -= len(here)
-        if not left:
-            return
 
 
 # --- cutting ---
@@ -99,24 +94,23 @@ def _excerpt(text: str, line: str, start: int) -> str:
     stop = start + SHOWN
     if stop < len(line):  # at the end of a word, unless the word is long
         stop = start + max(line[start:stop].rfind(" "), SHOWN - 40)
-    begin, end = (_position(text, at) for at in (min(start + line.startswith(" ", start), len(line)), stop))
-    piece = re.sub(r"\s{2,}", _gap, text[begin:end].strip())
+
+    def position(at: int) -> int:
+        """The position in the text of character `at` of the text on one line."""
+        for word in re.finditer(r"\S+", text):
+            if at <= len(word[0]):
+                return word.start() + at
+            at -= len(word[0]) + 1
+        return len(text)
+
+    def gap(space: re.Match[str]) -> str:
+        """White space of two characters or more, with at most one empty line."""
+        *lines, indent = space[0].split("\n")
+        return "\n" * min(len(lines), 2) + indent[:INDENT]
+
+    begin = position(min(start + line.startswith(" ", start), len(line)))
+    piece = re.sub(r"\s{2,}", gap, text[begin : position(stop)].strip())
     return (CUT if start else "") + piece + (CUT if stop < len(line) else "")
-
-
-def _position(text: str, at: int) -> int:
-    """The position in the text of character `at` of the text on one line."""
-    for word in re.finditer(r"\S+", text):
-        if at <= len(word[0]):
-            return word.start() + at
-        at -= len(word[0]) + 1
-    return len(text)
-
-
-def _gap(space: re.Match[str]) -> str:
-    """White space of two characters or more, with at most one empty line."""
-    *lines, indent = space[0].split("\n")
-    return "\n" * min(len(lines), 2) + indent[:INDENT]
 
 
 # --- marking ---
@@ -170,26 +164,23 @@ def differences(
             # Tokens beyond the end of a cut text may be in its rest.
             if kind != "equal" and not (is_cut and stop == len(tokens[side])):
                 differs[side][start:stop] = [True] * (stop - start)
-    return [list(_joined(*side)) for side in zip(cut, differs, strict=True)]
+    found: list[list[tuple[bool, str]]] = []
+    for parts, flags in zip(cut, differs, strict=True):
+        runs, place = [], 0
+        for piece in parts:
+            if piece.token is None:  # a separator between two differing tokens differs, too
+                runs.append((0 < place < len(flags) and flags[place - 1] and flags[place], piece.text))
+            else:
+                runs.append((flags[place], piece.text))
+                place += 1
+        found.append([(flag, "".join(text for _, text in run)) for flag, run in groupby(runs, lambda run: run[0])])
+    return found
 
 
 def marked(texts: Sequence[str], parameters: Mapping[str, Any]) -> list[list[tuple[bool, str]]]:
     """`differences` by the parameters of a run, as its report has them."""
     folding = Folding(**parameters["folding"])
     return differences(texts, Shingling(**parameters["shingling"]).under(folding), folding.form)
-
-
-def _joined(found: Sequence[Piece], differs: Sequence[bool]) -> Iterator[tuple[bool, str]]:
-    """Joins neighbouring pieces of one kind; a separator between two differing tokens differs, too."""
-    flags, place = [], 0
-    for piece in found:
-        if piece.token is None:
-            flags.append(0 < place < len(differs) and differs[place - 1] and differs[place])
-        else:
-            flags.append(differs[place])
-            place += 1
-    for flag, run in groupby(zip(flags, found, strict=True), lambda pair: pair[0]):
-        yield flag, "".join(piece.text for _, piece in run)
 
 
 def _kinds_and_folded(text: str, reading: Reading) -> tuple[NDArray[np.int32], str]:

@@ -53,11 +53,6 @@ def missing() -> str | None:
     return None
 
 
-def write_page(path: Path, report: Mapping[str, Any]) -> None:
-    """Write the page of a report, from a run or from report.json."""
-    path.write_text(render(report), encoding="utf-8", errors="replace")
-
-
 @cache
 def page_template(name: str) -> Any:
     """A template of this folder, with the filters of the pages."""
@@ -81,15 +76,13 @@ def page_template(name: str) -> Any:
     return environment.get_template(name)
 
 
-@cache
-def _script() -> tuple[str, str]:
-    """The page's own script, and its hash: the browser runs no other."""
-    script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
-    return script, base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
+
+
+def write_page(path: Path, report: Mapping[str, Any]) -> None:
+    """Write the page of a report, from a run or from report.json."""
+    path.write_text(render(report), encoding="utf-8", errors="replace")
 
 
 def render(report: Mapping[str, Any]) -> str:
@@ -105,7 +98,7 @@ def render(report: Mapping[str, Any]) -> str:
     sample = report.get(SAMPLED.name, {"below_one": {}, "one": 0})  # not in reports of 0.2.0
     sampled = sum(sample["below_one"].values()) + sample["one"]
     candidates = candidates_picture(sample if sampled else evidence["similarity"], threshold, curve)
-    script, script_hash = _script()
+    script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
     files, inputs = _files(report)
     html: str = page_template("page.html").render(
         report=report,
@@ -121,7 +114,7 @@ def render(report: Mapping[str, Any]) -> str:
         words=list(in_words(parameters)),
         command=command(report),
         script=markupsafe.Markup(script),
-        script_hash=script_hash,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),  # no other runs
         bounds=SIZES,
         candidates=candidates if curve or sampled else None,
         similarity=similarity_picture(evidence["similarity"], threshold, measure),

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.report import excerpts
 from gpulsh.report.evidence import MEMBERS, SAMPLE
 from gpulsh.report.excerpts import SHOWN
 from gpulsh.report.page import missing, render
@@ -111,7 +110,12 @@ def test_examples_are_rows_of_the_evidence_with_their_texts() -> None:
 
 def test_texts_that_were_gathered_are_not_looked_for_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_for: list[int] = []
-    monkeypatch.setattr(excerpts, "_texts", lambda file, columns, rows: looked_for.extend(rows) or [])
+
+    def read_texts(files: Any, columns: Any, places: set[tuple[int, int]], threads: int) -> dict[Any, str]:
+        looked_for.extend(row for _, row in sorted(places))
+        return {}
+
+    monkeypatch.setattr("gpulsh.report.evidence.read_texts", read_texts)
     report = report_of(write("near.parquet", [page(1), page(2), page(1, 2), page(2, 1)]))
     shown = [text for example in report["evidence"]["examples"] for text in example["texts"]]
     assert len(shown) == 4 and all("word59x" in text or "other" in text for text in shown) and not looked_for

@@ -20,6 +20,7 @@ from gpulsh.theory import checked_number
 
 AnyMinHash = MinHash | WeightedMinHash
 LEGACY_BYTES = 8  # of a value of datasketch 1.x in a key
+NODES = 128  # of an integral over containment
 _quadrature = lru_cache(maxsize=8)(np.polynomial.legendre.leggauss)  # Gauss and Legendre's nodes and weights
 
 
@@ -46,44 +47,37 @@ def check_arguments(threshold: float, num_perm: int, weights: tuple[float, float
         raise ParameterError(f"weights is {weights}; give two from 0 to 1 whose sum is 1")
 
 
-@lru_cache(maxsize=64)
-def optimal_bands(threshold: float, num_perm: int, false_positive: float, false_negative: float) -> tuple[int, int]:
-    """(bands, rows) of the least weighted error of a search by Jaccard similarity.
+@lru_cache(maxsize=256)
+def optimal_bands(
+    threshold: float,
+    num_perm: int,
+    false_positive: float,
+    false_negative: float,
+    ratio: float | None = None,
+    most_rows: int | None = None,
+) -> tuple[int, int]:
+    """(bands, rows) of the least weighted area of false positives below and of false negatives above the threshold.
 
-    The S-curve is a polynomial here, which Gauss and Legendre's nodes integrate without error.
+    The search is by Jaccard similarity, whose S-curve is a polynomial, which Gauss and Legendre's nodes integrate
+    without error. With `ratio` it is by containment in sets so many times as large as the query: a containment of t is
+    a Jaccard similarity of t / (1 + ratio - t).
 
     >>> optimal_bands(0.9, 128, 0.5, 0.5)
     (5, 25)
     """
-    weights = (false_positive, false_negative)
-    return least_error(num_perm, num_perm, num_perm // 2 + 1, threshold, 1.0, lambda similarity: similarity, weights)
-
-
-def least_error(
-    num_perm: int,
-    most_rows: int,
-    nodes: int,
-    threshold: float,
-    greatest: float,
-    jaccard: Callable[[Values], Values],
-    weights: tuple[float, float],
-) -> tuple[int, int]:
-    """(bands, rows) of the least weighted area of false positives below and of false negatives above the threshold.
-
-    `jaccard` gives the Jaccard similarity of a value below `greatest`, and the S-curve 1 - (1 - s^rows)^bands of that
-    is integrated at `nodes`.
-    """
-    places, parts = _quadrature(nodes)
-    choices = [(b, r) for b in range(1, num_perm + 1) for r in range(1, min(most_rows, num_perm // b) + 1)]
+    places, parts = _quadrature(num_perm // 2 + 1 if ratio is None else NODES)
+    greatest = 1.0 if ratio is None else min(ratio, 1.0)
+    choices = [(b, r) for b in range(1, num_perm + 1) for r in range(1, min(most_rows or num_perm, num_perm // b) + 1)]
     bands, rows = (np.array(column, np.float64)[:, None] for column in zip(*choices, strict=True))
 
     def area(low: float, high: float, found: bool) -> NDArray[np.float64]:
-        missed = (1 - jaccard(low + (high - low) * (places + 1) / 2) ** rows) ** bands
+        at = low + (high - low) * (places + 1) / 2
+        missed = (1 - (at if ratio is None else at / (1 + ratio - at)) ** rows) ** bands
         return np.asarray(((1 - missed if found else missed) * parts).sum(axis=1) * (high - low) / 2)
 
-    error = weights[0] * area(0.0, min(threshold, greatest), True)
+    error = false_positive * area(0.0, min(threshold, greatest), True)
     if greatest >= threshold:
-        error = error + weights[1] * area(threshold, greatest, False)
+        error = error + false_negative * area(threshold, greatest, False)
     return choices[int(error.argmin())]
 
 
@@ -141,7 +135,7 @@ class MinHashLSH:
 
     def _band_keys(self, minhash: AnyMinHash, bands: int | None = None) -> list[bytes]:
         """The bytes of each band, or a ParameterError if the signature does not fit the index."""
-        check_signature(minhash, self.h, self._minhash_scheme)
+        check_signature(minhash, self._minhash_scheme, self.h)
         whole = self._byteswap(minhash.hashvalues)
         size = len(whole) // self.h * self.r
         found = [whole[start : start + size] for start in range(0, size * (self.b if bands is None else bands), size)]
@@ -185,9 +179,7 @@ class MinHashLSH:
             raise ParameterError(f"b is {b}; this index has {self.b} bands")
         found: set[Hashable] = set()
         for band, table in zip(self._band_keys(minhash, b), self.hashtables, strict=False):
-            keys = table.get(band)
-            if keys:
-                found |= keys
+            found.update(table.get(band, ()))
         return {pickle.loads(key) for key in found} if self.prepickle else found  # type: ignore[arg-type]
 
     def add_to_query_buffer(self, minhash: AnyMinHash) -> None:
@@ -234,15 +226,10 @@ class MinHashLSH:
             self._minhash_scheme = "legacy" if lengths == {LEGACY_BYTES * self.r} else None
 
 
-def check_signature(minhash: AnyMinHash, size: int, scheme: str | None) -> None:
-    """ParameterError if a signature has another length or scheme than the index."""
-    if len(minhash) != size:
+def check_signature(minhash: AnyMinHash, known: str | None, size: int | None = None) -> None:
+    """ParameterError if a signature has another scheme than the index, or another length."""
+    if size is not None and len(minhash) != size:
         raise ParameterError(f"the signature has {len(minhash)} values; this index takes {size}")
-    check_scheme(scheme, minhash)
-
-
-def check_scheme(known: str | None, minhash: AnyMinHash) -> None:
-    """ParameterError if a signature has another scheme than the index."""
     scheme = getattr(minhash, "scheme", None)
     if known is not None and scheme is not None and scheme != known:
         raise ParameterError(

@@ -40,16 +40,15 @@ class BloomTable:
         self.hashes = max(1, round(per_item * math.log(2)))
         if self.bits > MOST_BITS:
             raise ParameterError(f"n is {item_count} and fp {fp}, which takes {self.bits} bits a band; give less")
+        size = HEAD.size + (self.bits + 7) // 8
         if fname is None:
-            self._data = mmap.mmap(-1, HEAD.size + (self.bits + 7) // 8)
-        else:
-            self._data = self._opened(Path(fname))
-
-    def _opened(self, path: Path) -> mmap.mmap:
+            self._data = mmap.mmap(-1, size)
+            return
+        path = Path(fname)
         if not path.exists():
             with open(path, "xb") as new:
                 new.write(HEAD.pack(MAGIC, self.bits, self.hashes, self.r))
-                new.truncate(HEAD.size + (self.bits + 7) // 8)
+                new.truncate(size)
         with open(path, "r+b") as file:
             head = file.read(HEAD.size)
             if len(head) < HEAD.size or head[:8] != MAGIC:
@@ -63,7 +62,7 @@ class BloomTable:
                 raise ParameterError(
                     f"{path}: has bands of {rows} values, not {self.r}; give the same parameters, or another folder"
                 )
-            return mmap.mmap(file.fileno(), 0)
+            self._data = mmap.mmap(file.fileno(), 0)
 
     def sync(self) -> None:
         """Write it to its file."""
@@ -145,7 +144,7 @@ class MinHashLSHBloom:
         return any(table.query(first, second) for table, (first, second) in found)
 
     def _hashes(self, minhash: AnyMinHash) -> list[list[int]]:
-        check_signature(minhash, self.h, self._minhash_scheme)
+        check_signature(minhash, self._minhash_scheme, self.h)
         values = minhash.hashvalues
         return band_hashes(values.reshape(self.h, -1)[: self.b * self.r].reshape(self.b, -1))
 

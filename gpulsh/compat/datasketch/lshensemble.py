@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Hashable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.compat.datasketch.lsh import AnyMinHash, MinHashLSH, check_arguments, least_error
+from gpulsh.compat.datasketch.lsh import AnyMinHash, MinHashLSH, check_arguments, optimal_bands
 from gpulsh.compat.datasketch.storage import check_in_memory
 from gpulsh.errors import ParameterError
 
-NODES = 128  # of each integral
 RATIOS = np.exp(np.linspace(-5, 5, 10))  # of sizes; each has its own bands
 
 
@@ -49,7 +47,7 @@ class MinHashLSHEnsemble:
         if not 2 <= m <= num_perm:
             raise ParameterError(f"m is {m}; give a number of rows from 2 to num_perm, {num_perm}")
         self.threshold, self.h, self.m, self.xqs = threshold, num_perm, m, RATIOS
-        self.params = np.array([_bands(threshold, num_perm, m, ratio, *weights) for ratio in RATIOS.tolist()])
+        self.params = np.array([optimal_bands(threshold, num_perm, *weights, ratio, m) for ratio in RATIOS.tolist()])
         rows = set(self.params[:, 1].tolist())
         self.indexes = [
             {r: MinHashLSH(num_perm=num_perm, params=(num_perm // r, r), prepickle=prepickle) for r in rows}
@@ -90,18 +88,6 @@ class MinHashLSHEnsemble:
         return all(table.is_empty() for tables in self.indexes for table in tables.values())
 
 
-@lru_cache(maxsize=256)
-def _bands(
-    threshold: float, num_perm: int, most_rows: int, ratio: float, false_positive: float, false_negative: float
-) -> tuple[int, int]:
-    """(bands, rows) of the least weighted error, for sets `ratio` times as large as the query.
-
-    A containment of t is then a Jaccard similarity of t / (1 + ratio - t).
-    """
-    weights, greatest = (false_positive, false_negative), min(ratio, 1.0)
-    return least_error(num_perm, most_rows, NODES, threshold, greatest, lambda t: t / (1 + ratio - t), weights)
-
-
 def optimal_partitions(sizes: Counts, counts: Counts, num_part: int) -> list[tuple[int, int]]:
     """The least and greatest size of each of at most `num_part` ranges, of ascending `sizes` and how many have each.
 
@@ -113,7 +99,11 @@ def optimal_partitions(sizes: Counts, counts: Counts, num_part: int) -> list[tup
         return [(known[0], known[-1])]
     if num_part >= len(known):
         return [(size, size) for size in known]
-    cost, last = _range_costs(sizes, counts), len(known) - 1
+    cost, last = np.zeros((len(known), len(known))), len(known) - 1
+    for u in range(len(known)):  # cost[l, u]: false positives to expect of the range from size number l to u
+        for low in range(u + 1):
+            some = slice(low, u + 1)
+            cost[low, u] = np.sum((float(known[u]) - sizes[some]) / float(known[u]) * counts[some])
     # `best[p][u]`: the least cost of cutting sizes 0 .. u into p ranges.
     best = {1: cost[0].tolist()}
     for parts in range(2, num_part):
@@ -133,13 +123,3 @@ def optimal_partitions(sizes: Counts, counts: Counts, num_part: int) -> list[tup
         ranges.insert(0, (known[cut + 1], known[u]))
         u = cut
     return [(known[0], known[u]), *ranges]
-
-
-def _range_costs(sizes: Counts, counts: Counts) -> NDArray[np.float64]:
-    """[l, u]: false positives to expect of the range from size number l to u."""
-    costs = np.zeros((len(sizes), len(sizes)))
-    for u in range(len(sizes)):
-        greatest = float(sizes[u])
-        for low in range(u + 1):
-            costs[low, u] = np.sum((greatest - sizes[low : u + 1]) / greatest * counts[low : u + 1])
-    return costs

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpulsh.arrays import Values
-from gpulsh.compat.datasketch.lsh import AnyMinHash, check_scheme
+from gpulsh.compat.datasketch.lsh import AnyMinHash, check_signature
 from gpulsh.errors import ParameterError
 
 
@@ -51,7 +51,7 @@ class MinHashLSHForest:
             raise ParameterError(
                 f"the signature has {len(minhash)} values; this forest takes {self.k * self.l} or more"
             )
-        check_scheme(self._minhash_scheme, minhash)
+        check_signature(minhash, self._minhash_scheme)
 
     def index(self) -> None:
         """Make all that was added searchable."""

@@ -126,10 +126,18 @@ class OutputFolder:
             raise
         self._made = []  # from here on it is the user's
         remove_work(self.work)
-        self._release()
+        if self._lock is not None:
+            self._lock.release()
 
     def _move_results(self, moved: list[tuple[Path, Path]]) -> None:
         assert self._manifest is not None
+
+        def move(source: Path, target: Path) -> None:
+            if os.path.lexists(target):
+                raise OutputError(f"{target}: appeared during the run, and gpulsh did not write it; move it away first")
+            moved.append((source, target))
+            os.rename(source, target)
+
         aside = self.work / "replaced"
         aside.mkdir(exist_ok=True)
         found = self._manifest.find(COMMIT)
@@ -144,12 +152,12 @@ class OutputFolder:
         replaced = found.facts["replaced"] if found else self._old
         for name in RESULTS:
             if name in replaced and not os.path.lexists(aside / name):
-                _move(self.path / name, aside / name, moved)
+                move(self.path / name, aside / name)
         for name in RESULTS:
             if name == REPORT:
                 sync(self.path)
             if os.path.lexists(self.work / name):
-                _move(self.work / name, self.path / name, moved)
+                move(self.work / name, self.path / name)
         sync(self.path)
 
     def _check(self) -> None:
@@ -168,17 +176,18 @@ class OutputFolder:
         unfinished = Manifest.open(self.work) if ours and (self._resume or not self._overwrite) else None
         if self._resume and ours and (there == [WORK] or (unfinished and unfinished.find(COMMIT))):
             return
+        report = read_report(out / REPORT)
         if not self._overwrite and not (self._resume and unfinished):
             if unfinished is not None:
                 raise OutputError(f"{out}: holds an unfinished run; give --resume to continue it, or --overwrite")
-            results = "an earlier run's results" if is_marked(out / REPORT) else None
+            results = "an earlier run's results" if MARK in report else None
             raise not_empty(out, results or ("an earlier run's work files" if ours else None))
         refuse_foreign(self.work)
-        listed = listed_in(read_report(out / REPORT)) | (listed_in(read_report(self.work / REPORT)) if ours else set())
+        listed = listed_in(report) | (listed_in(read_report(self.work / REPORT)) if ours else set())
         if not listed and not ours:
             raise OutputError(f"{out}: holds files that gpulsh did not write; give another folder")
         # A report lists itself, so its content shows that it is gpulsh's.
-        listed = listed | {REPORT} if is_marked(out / REPORT) else listed - {REPORT}
+        listed = listed | {REPORT} if MARK in report else listed - {REPORT}
         for name in RESULTS:
             if name in there:
                 strange = [path for path in files_of(out / name, name) if path not in listed]
@@ -212,24 +221,20 @@ class OutputFolder:
         clear(self.work)
         self._lock.mark(self.work)
 
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
-
     def _undo(self, *, interrupted: bool = False) -> None:
         if self._manifest is not None and (
             self._committing
             or worth_resuming(self._manifest)
             or (interrupted and self._begun and any(step.files for _, step in self._manifest.steps()))
         ):
-            self._release()
+            if self._lock is not None:
+                self._lock.release()
             _log.warning(Advice(f"{self.path}: keeps the finished part of this run; --resume continues it"))
             return
         if self._lock is not None:  # without it the work folder is another's
             if self._begun:
                 remove_work(self.work)
-            self._release()
+            self._lock.release()
         for path in reversed(self._made):
             try:
                 path.rmdir()
@@ -279,36 +284,21 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            if name == "inputs" and old != new:
-                yield from _changes(old, new)
+            if name == "inputs" and old != new:  # files, by their sizes and times
+                for file in dict.fromkeys((*old, *new)):
+                    if file not in new:
+                        yield f"{file} is no longer an input"
+                    elif file not in old:
+                        yield f"{file} is a new input"
+                    elif old[file] != new[file]:
+                        yield f"{file} has changed since"
                 return  # the places and sources of files follow from which there are
             yield from _differences(old, new)
         elif old != new and name == "order":
             yield "its inputs are in another order"
         elif old != new:
-            yield f"{name} was {_value(before, name)} and is {_value(now, name)} now"
-
-
-def _changes(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
-    """The changes of the input files, by their sizes and times."""
-    for name in dict.fromkeys((*before, *now)):
-        if name not in now:
-            yield f"{name} is no longer an input"
-        elif name not in before:
-            yield f"{name} is a new input"
-        elif before[name] != now[name]:
-            yield f"{name} has changed since"
-
-
-def _value(values: Mapping[str, Any], name: str) -> str:
-    return repr(values[name]) if name in values else "absent"
-
-
-def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
-    if os.path.lexists(target):
-        raise OutputError(f"{target}: appeared during the run, and gpulsh did not write it; move it away first")
-    moved.append((source, target))
-    os.rename(source, target)
+            was, now_is = (repr(job[name]) if name in job else "absent" for job in (before, now))
+            yield f"{name} was {was} and is {now_is} now"
 
 
 def is_whole(report: Mapping[str, Any]) -> bool:
@@ -322,11 +312,6 @@ def is_finished(report: Mapping[str, Any]) -> bool:
     """Whether a report is of a finished run over files, of any kind."""
     of_passages = MARK in report and all(isinstance(report.get(name), dict) for name in ("job", "passages"))
     return of_passages or is_whole(report)
-
-
-def is_marked(report: Path) -> bool:
-    """Whether gpulsh wrote the report."""
-    return MARK in read_report(report)
 
 
 def listed_in(content: Mapping[str, Any], name: str = "outputs") -> set[str]:
