@@ -1,35 +1,46 @@
-"""The contents of an index at one moment, and its folder: one writer at a time, commits that are complete or absent.
+"""The folder of an index: one writer at a time, commits that are complete or absent.
 
-Segments are in memory until they grow large or are committed, then in files.
+A manifest names immutable files, and each commit replaces it as a whole. A reader reads the manifest once and then
+holds the files open, so that its view never changes. A commit writes new files first and the manifest last, so that a
+crash at any instant leaves the state before or after it. Only `sweep` removes files that no manifest names any more.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpulsh import __version__
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.groups import Group, grouped, kept_groups, written
-from gpulsh.index.manifest import KNOWN_FILES, LOCK, Manifest, commit_manifest, damage, has_index, read_manifest, sweep
-from gpulsh.index.merging import joined, stored
-from gpulsh.index.segment import INTACT, NOTHING, Segment, StoredSegment, file_name, mapped, new_name, remove_files
-from gpulsh.method import Method
-from gpulsh.params import EvidenceName
+from gpulsh.index.merging import in_files
+from gpulsh.index.segment import INTACT, NOTHING, Segment, StoredSegment, file_name, mapped, new_name
+from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import writing
+from gpulsh.store.durable import FileFact, fact_of, writing
+from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
-SPILL_BYTES = 128 << 20  # most bytes of segments in memory before they are written to the index's folder
-SMALL_BYTES = 1 << 16  # a segment of fewer bytes costs more to search by itself than to join with the next
+NAME = "index.json"
+LOCK = "lock"
+LOCKING = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+READS = 16  # of a manifest whose files a `compact` removes meanwhile
+# Of most indexes, of those with signatures of bits, of those by containment, and of those with evidence at the source:
+# only with 64-bit numbers, and with numbers of 32 bits, too. CHANGELOG.md lists the changes.
+FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE_WIDE, AT_SOURCE = 3, 4, 5, 6, 7
+KNOWN_FILES = re.compile(
+    r"(documents|digests|hashes|fingerprints|filters|keys|places|removed|groups|key-groups)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
+    r"|index\.json\.[0-9a-f]+\.part"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,61 +55,33 @@ class Contents:
     sources: Sequence[Source] = ()  # of the texts, with evidence at the source
 
 
-def spill_bytes(memory: int | None) -> int:
-    """The most bytes of segments in memory, under a budget of `memory` bytes."""
-    return SPILL_BYTES if memory is None else min(SPILL_BYTES, memory >> 4)
+@dataclass(frozen=True)
+class Manifest:
+    """The contents of `index.json`. `removed` is the file with the numbers of removed documents, if there are any.
 
-
-def settled(segments: Sequence[Segment], folder: Path | None, spill: int) -> list[Segment]:
-    """The same documents in fewer segments: each one in memory has more than twice the bytes of the next.
-
-    So each document is joined about log2(n) times. With a folder, segments in memory that together have more than
-    `spill` bytes are merged into files, a range of hashes at a time.
+    `runs` are those whose documents were added, so that an interrupted run finds out whether it has committed.
     """
-    most = 1 << 62 if folder is None else spill
-    found: list[Segment] = []
-    for segment in segments:
-        while found and _joinable(found[-1], segment, most):
-            segment = joined([found.pop(), segment])
-        found.append(segment)
-    if folder is not None and sum(segment.bytes for segment in found) > spill:
-        return in_files(found, NOTHING, folder)
-    return found
 
+    parameters: Mapping[str, Any]
+    secret: str = field(repr=False)  # 256 bits in hexadecimal; the index's evidence is computed under it
+    generation: int = 0  # commits so far
+    next_number: int = 0  # of the next document
+    keys: str | None = None  # "string" or "integer"; None before the first key
+    segments: tuple[StoredSegment, ...] = ()
+    removed: StoredSegment | None = None
+    runs: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by name: first number, beyond the last
+    groups: Mapping[str, FileFact] = field(default_factory=dict)  # files of filters, which can be made again
+    evidence: EvidenceName = "index"
+    sources: tuple[Source, ...] = ()  # of the texts, with evidence at the source
 
-def _joinable(earlier: Segment, later: Segment, most: int) -> bool:
-    if earlier.files or later.files or earlier.bytes + later.bytes > most:
-        return False
-    return max(2 * later.bytes, SMALL_BYTES) >= earlier.bytes
+    def files(self) -> dict[str, FileFact]:
+        """All files that it names."""
+        return {**self.needed(), **self.groups}
 
-
-def in_files(segments: Sequence[Segment], removed: Numbers, folder: Path) -> list[Segment]:
-    """All segments in files of `folder`; several in memory that follow one another become one without `removed`."""
-    found: list[Segment] = []
-    for in_memory, run in groupby(segments, lambda segment: segment.files is None):
-        parts = list(run)
-        found += [stored(parts, removed if len(parts) > 1 else NOTHING, folder)] if in_memory else parts
-    return found
-
-
-def compacted(contents: Contents, folder: Path | None) -> Contents:
-    """One segment instead of all, without removed documents; in files if there is a folder."""
-    if not contents.segments:
-        return contents
-    parts, removed = contents.segments, contents.removed
-    whole = stored(parts, removed, folder) if folder else joined(parts, removed)
-    return replace(contents, segments=(whole,), removed=NOTHING, groups=())
-
-
-def discard(segments: Sequence[Segment], folder: Path | None) -> None:
-    """Remove the files of segments that were never committed."""
-    for segment in segments:
-        if segment.files and folder:
-            remove_files(folder, segment.name)
-
-
-LOCKING = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-READS = 16  # of a manifest whose files a `compact` removes meanwhile
+    def needed(self) -> dict[str, FileFact]:
+        """The files without which the index cannot be read."""
+        parts = [*self.segments, *([self.removed] if self.removed else [])]
+        return {file_name(kind, part.name): fact for part in parts for kind, fact in part.files.items()}
 
 
 class Removed(NamedTuple):
@@ -107,26 +90,138 @@ class Removed(NamedTuple):
     number: Numbers
 
 
+def has_index(folder: Path) -> bool:
+    """Whether the folder has a manifest."""
+    return os.path.lexists(folder / NAME)
+
+
+def commits_in(folder: str | os.PathLike[str]) -> int:
+    """How many commits the folder has."""
+    return read_manifest(Path(folder)).generation if has_index(Path(folder)) else 0
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The newest commit; InputError if there is none, or if this version cannot read it."""
+    path = folder / NAME
+    _refuse_link(path)
+    try:
+        found = json.loads(read_checked(path))
+    except (FileNotFoundError, NotADirectoryError):
+        if os.path.lexists(folder) and not os.path.isdir(folder):
+            raise InputError(f"{folder}: is not a folder; give the folder of an index") from None
+        what = "is not an index" if os.path.isdir(folder) else "no such folder"
+        raise InputError(f"{folder}: {what}; make an index with `gpulsh index build`, or Index.save") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}") from error
+    for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE_WIDE, AT_SOURCE)), ("scheme", (SCHEME,))):
+        if found[name] not in own:
+            raise InputError(
+                f"{folder}: is an index of {name} {found[name]}, written by gpulsh {found['version']}, and this version"
+                f" reads {name} {' or '.join(map(str, own))}; use that version, or build the index again"
+            )
+
+    def stored(part: Mapping[str, Any]) -> StoredSegment:
+        return StoredSegment(part["name"], file_facts(part["files"]))
+
+    return Manifest(
+        parameters=found["parameters"],
+        secret=found["secret"],
+        generation=found["generation"],
+        next_number=found["next_number"],
+        keys=found["keys"],
+        segments=tuple(map(stored, found["segments"])),
+        removed=stored(found["removed"]) if found["removed"] else None,
+        runs={name: (first, stop) for name, (first, stop) in found.get("runs", {}).items()},
+        groups=file_facts(found.get("groups", {})),
+        evidence=found.get("evidence", "index"),
+        sources=tuple(Source(*source) for source in found.get("sources", ())),
+    )
+
+
+def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:
+    """Make it the newest commit, for its owner alone, after its files. `version` appears only in messages."""
+    form = FORMAT
+    if manifest.evidence == "source":
+        form = AT_SOURCE
+    elif "near" in manifest.parameters:
+        form = OF_BITS
+    elif "measure" in manifest.parameters:
+        form = OF_CONTAINMENT
+    written = {"version": version, "format": form, "scheme": SCHEME, "checksum": "crc32", **asdict(manifest)}
+    write_checked(folder / NAME, json.dumps(written, sort_keys=True, indent=1).encode() + b"\n")
+
+
+def damage(path: Path, fact: FileFact, *, contents: bool) -> str | None:
+    """The difference between a file and its fact, by its content if `contents`; None if there is none."""
+    try:
+        _refuse_link(path)
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return "is missing"
+    if size != fact.size:
+        return f"is damaged, it has {size} bytes and was written with {fact.size}"
+    return "is damaged, its CRC-32 differs" if contents and fact_of(path) != fact else None
+
+
+def _refuse_link(path: Path) -> None:
+    """InputError for a link, which leads elsewhere, or a pipe, which may never end."""
+    mode = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFREG
+    if not stat.S_ISREG(mode):
+        kind = "a link" if stat.S_ISLNK(mode) else "not a file"
+        raise InputError(f"{path}: is {kind}, which gpulsh did not make; put the file itself there")
+
+
+def _read(path: Path, *, contents: bool) -> tuple[Manifest, Contents]:
+    """A commit with its files open; read again if a `compact` removed them in between.
+
+    InputError with the first file that is missing, of another size, a link or, with `contents`, damaged.
+    """
+    manifest = read_manifest(path)
+    for _ in range(READS):
+        try:
+            return manifest, _mapped(path, manifest, contents=contents)
+        except (InputError, FileNotFoundError):
+            newer = read_manifest(path)
+            if newer == manifest:
+                raise
+            manifest = newer
+    raise InputError(f"{path}: is written to faster than it can be opened; try again")
+
+
+def _mapped(path: Path, manifest: Manifest, *, contents: bool) -> Contents:
+    for name, fact in manifest.needed().items():
+        if wrong := damage(path / name, fact, contents=contents):
+            raise InputError(f"{path / name}: {wrong}; restore it from a copy, or build the index again")
+    segments = tuple(mapped(path, stored, manifest.sources) for stored in manifest.segments)
+    removed = NOTHING
+    if manifest.removed is not None:
+        removed = MappedColumns(path / file_name("removed", manifest.removed.name), Removed).whole().number
+    sound = {name: fact for name, fact in manifest.groups.items() if not damage(path / name, fact, contents=contents)}
+    groups = kept_groups(path, sound, segments)
+    return Contents(segments, removed, manifest.next_number, manifest.keys, groups, manifest.sources)
+
+
 class Folder:
     """An index's folder and its newest manifest, as it was opened or as this wrote it. A lock admits one writer."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
-        self._handle: int | None = None  # of the lock of the writer, which is the process `_writer`
+        self._lock: int | None = None  # a handle, of the process `_writer`
         self._writer = 0
         self._existed = True  # before this
         self._is_removed = False
 
     @classmethod
-    def made(cls, path: Path, method: Method, secret: bytes, evidence: EvidenceName) -> Folder:
+    def made(cls, path: Path, manifest: Manifest) -> Folder:
         """A new folder, absent or empty before, locked for writing; nothing is committed.
 
         Only its owner may read it: hashes of known texts would reveal the keys that they are computed under.
         """
+        folder = cls(path, manifest)
         taken = f"{path}: is already an index; add to it, or give another folder"
         try:
-            existed = path.is_dir()
-            if not existed and os.path.lexists(path):
+            folder._existed = path.is_dir()
+            if not folder._existed and os.path.lexists(path):
                 raise OutputError(f"{path}: is not a folder; give a folder, or a path that does not exist")
             os.makedirs(path.parent, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
@@ -135,8 +230,6 @@ class Folder:
             strange = [name for name in os.listdir(path) if not _is_own(path, name)]
             if strange:
                 raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
-            folder = cls(path, Manifest(method.matching(), secret.hex(), evidence=evidence))
-            folder._existed = existed
             if folder.lock() is not None:  # another process committed in between
                 folder.unlock()
                 raise OutputError(taken)
@@ -164,8 +257,8 @@ class Folder:
             raise OutputError(f"{self.path}: was closed before its first save and so removed; create it again")
         self.unlock()  # an inherited lock would block this process
         try:
-            self._handle, self._writer = os.open(self.path / LOCK, LOCKING, 0o644), os.getpid()
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock, self._writer = os.open(self.path / LOCK, LOCKING, 0o644), os.getpid()
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.unlock()
             raise OutputError(
@@ -190,20 +283,20 @@ class Folder:
 
     def is_locked(self) -> bool:
         """Whether this is the writer, in this process."""
-        return self._handle is not None and self._writer == os.getpid()
+        return self._lock is not None and self._writer == os.getpid()
 
     def unlock(self) -> None:
         """Let other processes write."""
-        if self._handle is not None:
+        if self._lock is not None:
             if self.is_locked():  # a forked process has the handle, too, and leaves the lock alone
-                fcntl.flock(self._handle, fcntl.LOCK_UN)
-            os.close(self._handle)
-            self._handle = None
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+            os.close(self._lock)
+            self._lock = None
 
     def __del__(self) -> None:
         self.unlock()
 
-    def commit(self, contents: Contents, runs: Mapping[str, tuple[int, int]] | None = None) -> Contents:
+    def commit(self, contents: Contents, runs: Mapping[str, tuple[int, int]]) -> Contents:
         """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
         removed = None
         with writing(self.path, INTACT):
@@ -213,19 +306,20 @@ class Folder:
                 name = new_name()
                 fact = write_columns(self.path / file_name("removed", name), {"number": contents.removed})
                 removed = StoredSegment(name, {"removed": fact})
+            before = self.manifest
             manifest = replace(
-                self.manifest,
-                generation=self.manifest.generation + 1,
+                before,
+                generation=before.generation + 1,
                 next_number=contents.next_number,
                 keys=contents.keys,
                 segments=tuple(StoredSegment(segment.name, segment.files) for segment in segments if segment.files),
                 removed=removed,
-                runs={**self.manifest.runs, **(runs or {})},
+                runs={**before.runs, **runs},
                 groups={group.name: group.fact for group in groups if group.fact},
                 sources=tuple(contents.sources),
             )
             commit_manifest(self.path, manifest, __version__)
-            before, self.manifest = self.manifest, manifest
+            self.manifest = manifest
             for name in before.groups.keys() - manifest.groups.keys():  # readers do without them
                 (self.path / name).unlink(missing_ok=True)
         return replace(contents, segments=tuple(segments), groups=groups)
@@ -235,16 +329,19 @@ class Folder:
         if self.manifest.generation == 0 and self.is_locked() and not has_index(self.path):
             self._is_removed = True
             with suppress(OSError):
-                sweep(self.path, self.manifest)
+                self.sweep()
                 (self.path / LOCK).unlink()
                 if not self._existed:
                     self.path.rmdir()
         self.unlock()
 
     def sweep(self) -> None:
-        """Remove the files that the newest commit, this one's own, does not name."""
+        """Remove files that the newest commit, this one's own, does not name: replaced ones, and of killed writers."""
+        named = self.manifest.files()
         with writing(self.path, INTACT):
-            sweep(self.path, self.manifest)
+            for name in os.listdir(self.path):
+                if name not in named and KNOWN_FILES.fullmatch(name):
+                    os.unlink(self.path / name)
 
 
 def _is_own(folder: Path, name: str) -> bool:
@@ -253,31 +350,3 @@ def _is_own(folder: Path, name: str) -> bool:
     if not stat.S_ISREG(found.st_mode):
         return False
     return found.st_size == 0 if name == LOCK else KNOWN_FILES.fullmatch(name) is not None
-
-
-def _read(path: Path, *, contents: bool) -> tuple[Manifest, Contents]:
-    """A commit with its files open; read again if a `compact` removed them in between."""
-    manifest = read_manifest(path)
-    for _ in range(READS):
-        try:
-            return manifest, _mapped(path, manifest, contents=contents)
-        except (InputError, FileNotFoundError):
-            newer = read_manifest(path)
-            if newer == manifest:
-                raise
-            manifest = newer
-    raise InputError(f"{path}: is written to faster than it can be opened; try again")
-
-
-def _mapped(path: Path, manifest: Manifest, *, contents: bool) -> Contents:
-    """InputError with the first file that is missing, of another size, a link or, with `contents`, damaged."""
-    for name, fact in manifest.needed().items():
-        if wrong := damage(path / name, fact, contents=contents):
-            raise InputError(f"{path / name}: {wrong}; restore it from a copy, or build the index again")
-    segments = tuple(mapped(path, stored, manifest.sources) for stored in manifest.segments)
-    removed = NOTHING
-    if manifest.removed is not None:
-        removed = MappedColumns(path / file_name("removed", manifest.removed.name), Removed).whole().number
-    sound = {name: fact for name, fact in manifest.groups.items() if not damage(path / name, fact, contents=contents)}
-    groups = kept_groups(path, sound, segments)
-    return Contents(segments, removed, manifest.next_number, manifest.keys, groups, manifest.sources)

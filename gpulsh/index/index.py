@@ -21,8 +21,8 @@ from gpulsh.index.answers import Added, Counts, Matches, Pairs, Stretches
 from gpulsh.index.candidates import held_buckets, similar_pairs
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.texts import Read
-from gpulsh.index.folder import spill_bytes
-from gpulsh.index.keys import as_numpy, checked_keys
+from gpulsh.index.keys import as_numpy, checked_keys, sorted_keys
+from gpulsh.index.merging import spill_bytes
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import ABSENT
 from gpulsh.index.stretches import find_stretches
@@ -170,7 +170,8 @@ class Index:
         check_choice("check", check, (True, False))
         check_choice("evidence", evidence, (None, *get_args(EvidenceName)))
         self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
-        collection = self.collection.opened(Path(checked_folder("path", path)), check=check, read=read)
+        ops, spill = self.collection.ops, self.collection.spill
+        collection = Collection.opened(Path(checked_folder("path", path)), ops, spill, check=check, read=read)
         _check_read(read, collection.evidence)
         sketch, _ = sketches_named(sketch, None, num_perm, seed, distance)
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
@@ -200,21 +201,21 @@ class Index:
 
     def __len__(self) -> int:
         """The number of documents in the index: inserted or added, dropped or not, and not removed."""
-        return sum(self.collection.counts())
+        return sum(self.collection.snapshot().counts())
 
     def dropped(self) -> int:
         """The number of documents in the index that `add` dropped."""
-        return self.collection.counts()[1]
+        return self.collection.snapshot().counts()[1]
 
     def __contains__(self, key: object) -> bool:
         """Whether a document of the index, held or dropped, has the key."""
         if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
             return False
         try:
-            array, kind = checked_keys([key], "key")
+            array, _ = checked_keys([key], "key")
         except ParameterError:  # no key can be half a surrogate pair, or an integer beyond 64 bits
             return False
-        return int(self.collection.find(array, kind)[0]) != ABSENT
+        return int(self.collection.snapshot().find(sorted_keys(array))[0]) != ABSENT
 
     def insert(self, keys: object, texts: object) -> None:
         """Hold all documents, even duplicates; `texts` is any kind that `deduplicate` takes.
@@ -222,9 +223,9 @@ class Index:
         Raises ParameterError if a key comes twice or is in the index, InputTypeError if a row is not a text. Then the
         index is unchanged.
         """
-        given = self._given(keys, texts)
+        array, source = self._given(keys, texts)
         with self._changing():
-            self._take_in(*given, decide=False)
+            self._take_in(array, source, decide=False)
 
     def add(self, keys: object, texts: object) -> Added:
         """Hold the documents that duplicate no earlier one, and remember the others as dropped.
@@ -233,9 +234,9 @@ class Index:
         it is an exact copy of an earlier one, or if a held one is at least `threshold` similar. By containment, it is
         dropped if a held one contains `threshold` of it. Raises as `insert` does.
         """
-        array, kind, source = self._given(keys, texts)
+        array, source = self._given(keys, texts)
         with self._changing():
-            numbers = self._take_in(array, kind, source, decide=True)
+            numbers = self._take_in(array, source, decide=True)
             found = Documents.joined(self.collection.decisions(numbers))
             keep = found.witness == found.number
             duplicate_of = as_numpy(array).copy()
@@ -280,9 +281,8 @@ class Index:
             raise InputTypeError(f"text is {shown_type(text)}; give one str, or bytes of UTF-8")
         encoded = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
         collection = self.collection
-        return find_stretches(
-            encoded, tokens, collection.snapshot(), self.parameters, collection.evidence_keys, collection.ops
-        )
+        keys = collection.evidence_keys
+        return find_stretches(encoded, tokens, collection.snapshot(), self.parameters, keys, collection.ops)
 
     def buckets(self) -> Iterator[tuple[int, Values]]:
         """Iterate over the buckets of two or more held documents: the band, and the keys in the order of insertion.
@@ -348,7 +348,7 @@ class Index:
             return
         with self._changing():
             self.collection.begin_change()
-            numbers = self.collection.find(array, kind)
+            numbers = self.collection.snapshot().find(sorted_keys(array))
             missing = np.flatnonzero(numbers == ABSENT)
             if len(missing):
                 key = array[int(missing[0])].as_py()
@@ -384,7 +384,7 @@ class Index:
     def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         with self._changing():
             self.collection.close(save=kind is None)
-            count = self.collection.unsaved()
+        count = len(self) if self.collection.changed and self.path is None else 0
         if kind is None and count:
             warnings.warn(f"the index is in memory only, {count} documents are unsaved; call save(path)", stacklevel=2)
 
@@ -393,26 +393,27 @@ class Index:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        self.collection.refuse_within_read()
+        if self.collection.again is not None:
+            self.collection.again.refuse_within_read()
         with self._writing:
             yield
 
-    def _given(self, keys: object, texts: object) -> tuple[pa.Array, str | None, MemoryTexts]:
-        """Checked keys, their kind, and as many opened texts."""
+    def _given(self, keys: object, texts: object) -> tuple[pa.Array, MemoryTexts]:
+        """Checked keys, and as many opened texts."""
         source = open_texts(texts, self.collection.ops)
-        array, kind = checked_keys(keys)
+        array, _ = checked_keys(keys)
         if len(array) != len(source):
             raise ParameterError(f"keys are {len(array)} and texts {len(source)}; give one key for each text")
-        return array, kind, source
+        return array, source
 
-    def _take_in(self, keys: pa.Array, kind: str | None, source: MemoryTexts, *, decide: bool) -> range:
+    def _take_in(self, keys: pa.Array, source: MemoryTexts, *, decide: bool) -> range:
         """Add the documents to the collection; their numbers."""
-        if self.collection.must_be_read():
+        again = self.collection.again
+        if again is not None and again.read is None:
             raise ParameterError(
                 "evidence is 'source', and read is None; give read, a function from a list of keys to their texts"
             )
-        own = self.collection.new_keys(keys, kind)
-        return self.collection.take_in(source, lambda: [keys], decide=decide, known=own)
+        return self.collection.take_in(source, lambda: [keys], decide=decide, known=keys)
 
 
 def _check_read(read: object, evidence: EvidenceName) -> None:

@@ -51,6 +51,11 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
         raise ParameterError(f"{name} cannot be kept: {error}; give UTF-8 strings, or integers of 64 bits") from None
 
 
+def kind_of(keys: pa.Array) -> str:
+    """The kind of an array of keys."""
+    return "integer" if pa.types.is_integer(keys.type) else "string"
+
+
 def parsed_keys(named: Sequence[str], kind: str | None) -> list[Key]:
     """Keys that are given as text; ParameterError if keys of `kind` are integers and one is not."""
     if kind != "integer":

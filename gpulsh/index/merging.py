@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,9 @@ WIDE_DIGESTS = pa.schema([("digest", pa.uint64()), ("document", pa.int64())])  #
 
 DOCUMENTS = (np.int64, np.int64, np.float64, np.int64)  # the types of `Documents`
 GONE = -1  # instead of the new row of a removed document
+
+SPILL_BYTES = 128 << 20  # most bytes of segments in memory before they are written to the index's folder
+SMALL_BYTES = 1 << 16  # a segment of fewer bytes costs more to search by itself than to join with the next
 
 Columns = tuple[Values, ...]
 
@@ -170,6 +174,9 @@ class _Merge:
         """The sets of all live documents, some rows at a time, at least once."""
         waiting: list[Fingerprints] = []
         for part, new_row in zip(self._parts, self._new_row, strict=True):
+            if new_row is None and isinstance(part.fingerprints, Fingerprints):
+                waiting.append(part.fingerprints)
+                continue
             rows = np.arange(len(part)) if new_row is None else np.flatnonzero(new_row != GONE)
             for first in range(0, max(len(rows), 1), SETS_AT_ONCE):
                 waiting.append(part.sets(rows[first : first + SETS_AT_ONCE]))
@@ -256,13 +263,16 @@ class _Merge:
         if self._is_one:
             return parts[0]
         columns: list[Column] = []
-        for rows in _ranges([part[0] for part in parts]):
+        every = [[ALL] * len(parts)] if self._folder is None else _ranges([part[0] for part in parts])
+        for rows in every:
             found = [
                 kept(number, tuple(column[chosen] for column in part))
                 for number, (part, chosen) in enumerate(zip(parts, rows, strict=True))
             ]
             whole = [np.concatenate(values) for values in zip(*found, strict=True)]
             order = np.lexsort(whole[by - 1 :: -1]) if by > 1 else np.argsort(whole[0], kind="stable")
+            if self._folder is None:
+                return [values[order] for values in whole]
             columns = columns or [Column(values.dtype, self._folder) for values in whole]
             for column, values in zip(columns, whole, strict=True):
                 column.append(values[order])
@@ -301,3 +311,40 @@ def _ranges(hashes: Sequence[NDArray[np.uint64]]) -> Iterator[list[slice]]:
         stops = [len(part) if bound is None else int(np.searchsorted(part, bound)) for part in hashes]
         yield [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
         starts = stops
+
+
+def spill_bytes(memory: int | None) -> int:
+    """The most bytes of segments in memory, under a budget of `memory` bytes."""
+    return SPILL_BYTES if memory is None else min(SPILL_BYTES, memory >> 4)
+
+
+def settled(segments: Sequence[Segment], folder: Path | None, spill: int) -> list[Segment]:
+    """The same documents in fewer segments: each one in memory has more than twice the bytes of the next.
+
+    So each document is joined about log2(n) times. With a folder, segments in memory that together have more than
+    `spill` bytes are merged into files, a range of hashes at a time.
+    """
+    most = 1 << 62 if folder is None else spill
+    found: list[Segment] = []
+    for segment in segments:
+        while found and _joinable(found[-1], segment, most):
+            segment = joined([found.pop(), segment])
+        found.append(segment)
+    if folder is not None and sum(segment.bytes for segment in found) > spill:
+        return in_files(found, NOTHING, folder)
+    return found
+
+
+def _joinable(earlier: Segment, later: Segment, most: int) -> bool:
+    if earlier.files or later.files or earlier.bytes + later.bytes > most:
+        return False
+    return max(2 * later.bytes, SMALL_BYTES) >= earlier.bytes
+
+
+def in_files(segments: Sequence[Segment], removed: Numbers, folder: Path) -> list[Segment]:
+    """All segments in files of `folder`; several in memory that follow one another become one without `removed`."""
+    found: list[Segment] = []
+    for in_memory, run in groupby(segments, lambda segment: segment.files is None):
+        parts = list(run)
+        found += [stored(parts, removed if len(parts) > 1 else NOTHING, folder)] if in_memory else parts
+    return found

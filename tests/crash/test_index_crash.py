@@ -19,8 +19,8 @@ import gpulsh
 from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
-from gpulsh.index import manifest
-from gpulsh.index.manifest import FORMAT, KNOWN_FILES, LOCK, read_manifest
+from gpulsh.index import folder as manifest
+from gpulsh.index.folder import FORMAT, KNOWN_FILES, LOCK, read_manifest
 from tests.crash.test_resume import ends_at, results
 from tests.support.files import read_rows, write_rows
 from tests.support.index_steps import BACKEND, generation, new_index, state, take
@@ -437,7 +437,7 @@ def test_an_index_that_lost_what_it_took_in_is_told(crawls: Path, tmp_path: Path
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("cut", ["gpulsh.index.collection.Collection.save_run", "gpulsh.run.driver.evidence"])
+@pytest.mark.parametrize("cut", ["gpulsh.index.collection.Collection.commit", "gpulsh.run.driver.evidence"])
 def test_another_run_before_one_goes_on(cut: str, crawls: Path, tmp_path: Path) -> None:
     """It comes before the documents that the index had not taken in, and after those that it had."""
     path, wanted = (begun(crawls, tmp_path / name, False) for name in ("cut", "wanted"))

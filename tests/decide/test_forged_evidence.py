@@ -167,7 +167,7 @@ def test_what_holds_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatc
 
 def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
     """Neither what prints objects, nor what an error tells with --verbose."""
-    from gpulsh.index.manifest import read_manifest
+    from gpulsh.index.folder import read_manifest
 
     keys = evidence_keys(SECRET)
     with gpulsh.Index(backend="cpu", secret=SECRET) as index:

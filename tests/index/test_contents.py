@@ -23,7 +23,6 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.index import candidates, merging
-from gpulsh.index import folder as contents
 from gpulsh.index import segment as segments
 from gpulsh.index.evidence import blocks
 from gpulsh.index.snapshot import Snapshot
@@ -54,7 +53,7 @@ def small_limits(batch: int = 200) -> Iterator[None]:
     """Every limit so low that small tests pass it."""
     with (
         mock.patch.object(candidates, "LARGE_BUCKET", 3),
-        mock.patch.object(contents, "SPILL_BYTES", 2000),
+        mock.patch.object(merging, "SPILL_BYTES", 2000),
         mock.patch.object(blocks, "BLOCK_VALUES", 24),
         mock.patch.object(blocks, "decoded", lru_cache(2)(blocks.decoded.__wrapped__)),
         mock.patch.object(merging, "SETS_AT_ONCE", 3),
@@ -236,7 +235,7 @@ LIVES: dict[str, list[tuple[Any, ...]]] = {
 @pytest.mark.parametrize("name", LIVES)
 def test_a_life_is_that_of_the_naive_index(name: str, spill: int, tmp_path: Path) -> None:
     naive, asked = naive_index(), [PAGE, NEAR, FAR, "one two three", *ROTATED[:9]]
-    with mock.patch.object(contents, "SPILL_BYTES", spill), new_index() as index:
+    with mock.patch.object(merging, "SPILL_BYTES", spill), new_index() as index:
         index.save(tmp_path / "i")
         for verb, *given in LIVES[name]:
             for key in given[0] if verb != "remove" else ():
@@ -260,7 +259,7 @@ def test_real_text_is_decided_as_by_one_run(tmp_path: Path) -> None:
     index = Index(backend="cpu")
     index.save(tmp_path / "index")
     bounds = np.linspace(0, len(given), 8).astype(int).tolist()
-    with mock.patch.object(candidates, "LARGE_BUCKET", 8), mock.patch.object(contents, "SPILL_BYTES", 1 << 18):
+    with mock.patch.object(candidates, "LARGE_BUCKET", 8), mock.patch.object(merging, "SPILL_BYTES", 1 << 18):
         for start, stop in pairwise(bounds):
             index.close()
             index = Index.open(tmp_path / "index", backend="cpu")

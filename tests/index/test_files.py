@@ -15,7 +15,7 @@ import pytest
 
 import gpulsh
 from gpulsh import Index
-from gpulsh.index import manifest
+from gpulsh.index import folder as manifest
 from gpulsh.index.collection import Collection
 from gpulsh.io.formats.parquet import Parquet
 from tests.support.command import Command

@@ -17,7 +17,7 @@ from gpulsh import Fingerprints, Index
 from gpulsh.index import groups as groups_module
 from gpulsh.index import snapshot as snapshot_module
 from gpulsh.index.filters import filter_of, passing
-from gpulsh.index.manifest import commit_manifest, read_manifest
+from gpulsh.index.folder import commit_manifest, read_manifest
 from gpulsh.index.merging import stored
 from gpulsh.index.segment import NOTHING, Documents, make_segment
 from gpulsh.index.snapshot import Snapshot

@@ -14,7 +14,8 @@ from gpulsh import Index
 from gpulsh.backends.select import BackendName
 from gpulsh.cli import main
 from gpulsh.errors import InputError, InputTypeError, ParameterError
-from gpulsh.index import manifest, stretches
+from gpulsh.index import folder as manifest
+from gpulsh.index import stretches
 from tests.index.test_contents import Machine
 from tests.sketch.test_main_job import documents
 from tests.support import naive

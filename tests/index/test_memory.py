@@ -23,7 +23,6 @@ from gpulsh.decide import large_buckets, meeting
 from gpulsh.decide.relation import Edges
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index import collection, merging
-from gpulsh.index import folder as contents
 from gpulsh.index.evidence import blocks
 from gpulsh.index.evidence.blocks import BlockRows, write_blocks
 from gpulsh.index.keys import KeyStream
@@ -64,7 +63,7 @@ def small(spill: int) -> Iterator[None]:
     """Batches of 2000 bytes, and segments that are written from `spill` bytes on."""
     with (
         mock.patch.object(reference, "SIZES", SMALL),
-        mock.patch.object(contents, "SPILL_BYTES", spill),
+        mock.patch.object(merging, "SPILL_BYTES", spill),
         mock.patch.object(jobs, "KEYS_AT_ONCE", 7),
     ):
         yield
@@ -73,7 +72,7 @@ def small(spill: int) -> Iterator[None]:
 def held_at_most(path: Path, count: int, spill: int) -> tuple[int, int]:
     """The bytes of segments in memory while `count` documents are added, at most, and those of the largest join."""
     held, joins = [0], [0]
-    settled, joined = contents.settled, contents.joined
+    settled, joined = merging.settled, merging.joined
 
     def settles(*given: Any) -> Any:
         found = settled(*given)
@@ -88,7 +87,7 @@ def held_at_most(path: Path, count: int, spill: int) -> tuple[int, int]:
     with (
         small(spill),
         mock.patch.object(collection, "settled", settles),
-        mock.patch.object(contents, "joined", joins_parts),
+        mock.patch.object(merging, "joined", joins_parts),
         Index.create(path, backend="reference") as index,
     ):
         index.add(range(count), [text(number) for number in range(count)])
@@ -109,7 +108,7 @@ def test_calls_that_leave_small_segments_are_written_too(tmp_path: Path) -> None
     sizes = SMALL._replace(batch=sum(len(one) for one in large) + 1)
     with (
         mock.patch.object(reference, "SIZES", sizes),
-        mock.patch.object(contents, "SPILL_BYTES", 50_000),
+        mock.patch.object(merging, "SPILL_BYTES", 50_000),
         Index.create(tmp_path / "i", backend="reference") as index,
     ):
         for call in range(5):
@@ -119,8 +118,8 @@ def test_calls_that_leave_small_segments_are_written_too(tmp_path: Path) -> None
 
 
 def test_what_is_held_follows_the_budget() -> None:
-    assert contents.spill_bytes(None) == contents.spill_bytes(8 << 30) == 128 << 20
-    assert contents.spill_bytes(512 << 20) == 32 << 20
+    assert merging.spill_bytes(None) == merging.spill_bytes(8 << 30) == 128 << 20
+    assert merging.spill_bytes(512 << 20) == 32 << 20
     for wrong in ("1GiB", 0, 1 << 20):
         with pytest.raises(ParameterError, match="memory is"):
             Index(memory=wrong)  # type: ignore[arg-type]

@@ -18,7 +18,8 @@ from hypothesis.stateful import rule
 from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
-from gpulsh.index import candidates, manifest, segment
+from gpulsh.index import candidates, segment
+from gpulsh.index import folder as manifest
 from gpulsh.index.evidence import texts as reading
 from tests.index.test_contents import Machine, new_index
 from tests.support.command import Command

@@ -24,9 +24,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gpulsh import Index
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index import admission, collection
-from gpulsh.index import folder as contents
-from gpulsh.index.keys import checked_keys
+from gpulsh.index import admission, collection, merging
+from gpulsh.index.keys import checked_keys, sorted_keys
 from gpulsh.index.snapshot import ABSENT
 from tests.index.test_contents import SHAPE, SHINGLING, THRESHOLD, naive_index, new_index, small_limits, texts
 from tests.support.naive_index import NaiveIndex
@@ -110,8 +109,8 @@ def explained(naive: NaiveIndex, calls: list[Any], answers: list[Any], after: Ca
 
 def in_order(index: Index) -> list[str]:
     """The keys in the order of insertion, which later answers to ties depend on."""
-    array, kind = checked_keys(list(KEYS))
-    numbers = index.collection.find(array, kind).tolist()
+    array, _ = checked_keys(list(KEYS))
+    numbers = index.collection.snapshot().find(sorted_keys(array)).tolist()
     return [key for number, key in sorted(zip(numbers, KEYS, strict=True)) if number != ABSENT]
 
 
@@ -240,9 +239,9 @@ def test_a_context_saves_unless_it_raises(tmp_path: Path, recwarn: pytest.Warnin
         index.add(["b"], [PAGES[1]])
         raise KeyError
     with Index.open(path, backend="cpu") as index:
-        commits = index.collection.commits
+        commits = index.collection.folder.manifest.generation
         assert len(index) == 1 and "b" not in index
-    assert index.collection.commits == commits  # nothing to save
+    assert index.collection.folder.manifest.generation == commits  # nothing to save
     with Index.open(path, backend="cpu") as index:
         index.remove(["a"])
         index.add(["c", "d"], [PAGES[2], PAGES[2]])
@@ -312,7 +311,7 @@ def test_an_index_closed_before_its_first_save_says_so(there: bool, tmp_path: Pa
     path = tmp_path / "i"
     if there:
         path.mkdir()
-    with mock.patch.object(contents, "SPILL_BYTES", 0):  # its segments lie in the folder
+    with mock.patch.object(merging, "SPILL_BYTES", 0):  # its segments lie in the folder
         index = Index.create(path, threshold=THRESHOLD, shingling=SHINGLING, **SHAPE, backend="cpu")
         index.insert(["a"], [PAGES[0]])
         index.close()

@@ -38,4 +38,4 @@ def state(index: Index) -> Any:
 
 def generation(index: Index) -> int:
     """How many commits it has seen: the first has no document, and each step is one."""
-    return index.collection.commits
+    return index.collection.folder.manifest.generation

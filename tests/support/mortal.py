@@ -250,13 +250,13 @@ def _prepare() -> None:
 def _live(asked: dict[str, Any]) -> tuple[int, list[str]]:
     from gpulsh.cli import main
     from gpulsh.errors import OutputError
-    from gpulsh.index import folder as contents
+    from gpulsh.index import merging
     from tests.support import index_steps
 
     disk = Disk(asked["folder"], asked["at"], asked["error"])
-    spill = contents.SPILL_BYTES if asked["spill"] is None else asked["spill"]
+    spill = merging.SPILL_BYTES if asked["spill"] is None else asked["spill"]
     verb, *given = asked["arguments"]
-    with mock.patch.object(contents, "SPILL_BYTES", spill), disk.patched():
+    with mock.patch.object(merging, "SPILL_BYTES", spill), disk.patched():
         status = 0
         if verb != "step":
             status = main(asked["arguments"])

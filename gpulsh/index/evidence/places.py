@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -69,18 +69,6 @@ class Places:
     row: Numbers  # [n]
     sources: Sequence[Source]
 
-    @classmethod
-    def nowhere(cls, count: int, sources: Sequence[Source]) -> Self:
-        """The places of `count` documents whose texts only the caller knows."""
-        return cls(np.full(count, NOWHERE, np.uint32), np.zeros(count, np.int64), sources)
-
-    @classmethod
-    def joined(cls, parts: Iterable[Places]) -> Self:
-        """The places of all `parts` of one index, end to end."""
-        parts = list(parts)
-        source, row = (np.concatenate([getattr(part, name) for part in parts]) for name in ("source", "row"))
-        return cls(source, row, sources_of(parts))
-
     def __len__(self) -> int:
         return len(self.source)
 
@@ -141,25 +129,21 @@ def _joined(files: pa.Array | pa.Scalar, rows: Numbers) -> pa.Array:
     return pc.binary_join_element_wise(files, to_arrow(rows).cast(KEY), pa.scalar("", KEY))
 
 
-class PlaceStream:
-    """Places of documents that arrive, in pieces of any length; sources that the index lacks are appended."""
+def located(origin: Origin | None, known: Sequence[Source]) -> tuple[Sequence[Source], Callable[[Numbers], Places]]:
+    """The sources of the index, with new ones after the `known`, and the way from positions of documents to places."""
+    numbers = {source: number for number, source in enumerate(known)}
+    added = () if origin is None else origin.sources
+    number = np.array([numbers.setdefault(source, len(numbers)) for source in added], np.uint32)
+    sources = tuple(numbers)
 
-    def __init__(self, origin: Origin | None, known: Sequence[Source]) -> None:
-        self._origin, self._done = origin, 0
-        places: dict[Source, int] = {source: number for number, source in enumerate(known)}
-        own = () if origin is None else origin.sources
-        numbers = [places.setdefault(source, len(places)) for source in own]
-        self.sources = tuple(places)
-        self._numbers = np.array(numbers, np.uint32)
+    def places(positions: Numbers) -> Places:
+        if origin is None:
+            nowhere = np.full(len(positions), NOWHERE, np.uint32)
+            return Places(nowhere, np.zeros(len(positions), np.int64), sources)
+        source, row = origin.locate(positions)
+        return Places(number[source], row, sources)
 
-    def take(self, count: int) -> Places:
-        """The places of the next `count` documents."""
-        positions = np.arange(self._done, self._done + count)
-        self._done += count
-        if self._origin is None:
-            return Places.nowhere(count, self.sources)
-        source, row = self._origin.locate(positions)
-        return Places(self._numbers[source], row, self.sources)
+    return sources, places
 
 
 def by_source(places: Places) -> Iterator[tuple[Source | None, Numbers]]:

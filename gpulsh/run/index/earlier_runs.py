@@ -22,8 +22,8 @@ from gpulsh.backends.select import select_backend
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import place_keys
+from gpulsh.index.folder import has_index
 from gpulsh.index.index import Index
-from gpulsh.index.manifest import has_index
 from gpulsh.index.segment import Documents, among
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
@@ -100,7 +100,9 @@ class EarlierRuns:
 
     def taken_in_by(self, run: str) -> range | None:
         """The numbers of the documents that the index contains for the run."""
-        return None if self._index is None else self._index.collection.taken_in_by(run)
+        folder = None if self._index is None else self._index.collection.folder
+        taken = folder.manifest.runs.get(run) if folder else None
+        return None if taken is None else range(*taken)
 
 
 NEEDED = {"verify": "exact", "resolve": "kept"}
@@ -197,7 +199,7 @@ class Admission:
             self.manifest.add(ADMIT, files, facts)
             if taken_in is None:
                 collection.forget(numbers.start + source.numbers(self._rejected(layout)))
-                collection.save_run(run, numbers)
+                collection.commit({run: (numbers.start, numbers.stop)})
         return facts
 
     def _written(self, decisions: _Decisions, partition: int) -> Made:

@@ -22,9 +22,9 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import Origin, Source, place_keys
+from gpulsh.index.folder import commits_in
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
-from gpulsh.index.manifest import commits_in
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import Occurrences, Snapshot
 from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
@@ -208,7 +208,7 @@ def _grown(
 
 def refuse_places(collection: Collection, path: str | os.PathLike[str], id_column: str | None) -> None:
     """ParameterError if the index has integer keys and new documents would get the keys FILE:ROW."""
-    if id_column is None and collection.key_kind() == "integer":
+    if id_column is None and collection.contents.keys == "integer":
         raise ParameterError(
             f"{path}: its keys are integers, and without --id-column keys are FILE:ROW; give --id-column"
         )
@@ -222,7 +222,7 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
     column = texts.columns.id
     if column is None:
         return
-    known, of = collection.key_kind(), os.fspath(path)
+    known, of = collection.contents.keys, os.fspath(path)
     try:
         declared = texts.kinds(column)
     except InputError:  # reading all texts meets it again

@@ -24,7 +24,7 @@ from gpulsh import __version__
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.evidence.texts import file_of
-from gpulsh.index.manifest import damage
+from gpulsh.index.folder import damage
 from gpulsh.io.file import File, Stamp, Stamps
 from gpulsh.io.files.file_texts import Partition, Piece
 from gpulsh.io.format import Part
