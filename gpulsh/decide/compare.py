@@ -53,44 +53,27 @@ def exact(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
     return share(both, either)
 
 
-def contained(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
-    """The share of the second document of each pair that the first one contains."""
-    both = whole = np.zeros(len(rows), np.int64, like=rows)
-    for part in parts:
-        both, whole = both + ops.intersect(rows, part)[0], whole + part.lengths[rows[:, 1]]
-    return share(both, whole)
-
-
-def overlapping(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
-    """The share of the smaller document of each pair that the other one contains."""
+def contained(rows: Array, parts: Iterable[Fingerprints], ops: Backend, *, either: bool = False) -> Array:
+    """The share of the second document of each pair that the first contains; with `either`, of the smaller one."""
     both, sizes = np.zeros(len(rows), np.int64, like=rows), np.zeros_like(rows)
     for part in parts:
         both, sizes = both + ops.intersect(rows, part)[0], sizes + part.lengths[rows]
-    return share(both, sizes.min(axis=1))
+    return share(both, sizes.min(axis=1) if either else sizes[:, 1])
 
 
-def estimated(family: Family) -> Measure:
+def estimated(family: Family, rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
     """The share of equal signature values."""
-
-    def measure(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
-        sketch = ops.set_sketch(family)
-        return estimates(sketch.finish(reduce(sketch.merge, map(sketch.fold, parts))), rows)
-
-    return measure
-
-
-def unmeasured(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
-    """NaN for every pair: all of them count, and none is measured."""
-    return np.full_like(rows[:, 0], np.nan, np.float64)
+    sketch = ops.set_sketch(family)
+    return estimates(sketch.finish(reduce(sketch.merge, map(sketch.fold, parts))), rows)
 
 
 def measure_of(method: Method) -> Measure:
-    """The measure that `verify` and `measure` choose."""
-    if method.verify == "exact":
-        if method.measure == "containment":
-            return contained if method.drop_contained_only else overlapping
-        return exact
-    return estimated(method.family) if method.verify == "signature" else unmeasured
+    """The measure that `verify` and `measure` choose; `verify="none"` measures nothing."""
+    if method.verify == "signature":
+        return partial(estimated, method.family)
+    if method.measure == "containment":
+        return partial(contained, either=not method.drop_contained_only)
+    return exact
 
 
 def compare(
@@ -157,8 +140,8 @@ class _Tile:
 
     def whole(self, numbers: range) -> Array:
         """The similarity of the pairs `numbers`; DeviceMemoryError if memory does not hold all fingerprints."""
-        places, rows, is_drawn = self._rows(numbers)
-        if self._ranges(places) > 1:
+        places, rows, ranges = self._documents(numbers)
+        if ranges > 1:
             raise DeviceMemoryError("the texts of a tile are more than the budget allows")
         ops, similarity, done = self.ops, np.full_like(rows[:, 0], -1.0, np.float64), 0
         try:
@@ -168,16 +151,12 @@ class _Tile:
                 bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), self.threshold))
             at_once = PAIRS_AT_ONCE if self.threshold > 0 else max(len(rows), 1)  # each call may make signatures
             for start in range(0, len(rows), at_once):
-                stop = min(start + at_once, len(rows))
-                some = rows[start:stop]
-                if bitmaps is None:
-                    possible = sizes_allow(sizes[some[:, 0]], sizes[some[:, 1]], self.threshold)
-                else:
-                    possible = bounds_allow(some, bitmaps, sizes, self.threshold, ops)
-                chosen = np.flatnonzero(possible | is_drawn[start:stop])
+                some = rows[start : start + at_once]
+                is_drawn = self.is_drawn[numbers.start + start : numbers.start + start + len(some)]
+                chosen = np.flatnonzero(bounds_allow(some, bitmaps, sizes, self.threshold, ops) | is_drawn)
                 similarity[start + chosen] = self.measure(chosen_pairs(some, chosen), [fingerprints], ops)
-                self.report(stop - start)
-                done = stop
+                self.report(len(some))
+                done += len(some)
         except DeviceMemoryError:
             self.report(-done)
             raise
@@ -185,23 +164,18 @@ class _Tile:
 
     def by_range(self, numbers: range) -> Array:
         """The similarity of one pair that memory does not hold, from ranges of fingerprints."""
-        places, rows, _ = self._rows(numbers)
+        places, rows, ranges = self._documents(numbers)
         found, _ = in_fitting_parts(
-            lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops),
-            max(2, self._ranges(places)),
+            lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops), max(2, ranges)
         )
         self.report(1)
         return found
 
-    def _rows(self, numbers: range) -> tuple[Array, Array, Array]:
-        """The places of the pairs `numbers`, the pairs by row of these, and which are drawn."""
-        some = slice(numbers.start, numbers.stop)
-        return *renumbered(self.pairs[some], len(self.text_sizes)), self.is_drawn[some]
-
-    def _ranges(self, places: Array) -> int:
-        """The number of ranges of fingerprints so that memory holds one range."""
+    def _documents(self, numbers: range) -> tuple[Array, Array, int]:
+        """The places of the pairs `numbers`, the pairs by row of these, and ranges of which memory holds one."""
+        places, rows = renumbered(self.pairs[numbers.start : numbers.stop], len(self.text_sizes))
         whole = self.ops.sizes().whole
-        return max(1, -(-int(self.text_sizes[places].sum()) // whole)) if whole is not None else 1
+        return places, rows, 1 if whole is None else -(-int(self.text_sizes[places].sum()) // whole)
 
 
 # --- bounds
@@ -220,27 +194,28 @@ def words_for(sizes: Array, documents: int, threshold: float) -> int:
     return words
 
 
-def bounds_allow(pairs: Array, bitmaps: Array, sizes: Array, threshold: float, ops: Backend) -> Array:
-    """bool [m]: whether `bitmaps` [n, words] and `sizes` [n] let rows `pairs` [m, 2] reach `threshold`."""
+def bounds_allow(pairs: Array, bitmaps: Array | None, sizes: Array, threshold: float, ops: Backend) -> Array:
+    """bool [m]: whether `sizes` [n], and `bitmaps` [n, words] if there are any, let rows `pairs` [m, 2] be similar.
+
+    No bound rules out a pair at or above `threshold`: J <= bound / (both sizes - bound), rounding included.
+    """
     allowed = np.empty(len(pairs), bool, like=pairs)
     for start in range(0, len(pairs), BOUNDS_AT_ONCE):
         some = pairs[start : start + BOUNDS_AT_ONCE]
-        bound = ops.overlap_bounds(some, bitmaps, sizes)
-        either = sizes[some[:, 0]] + sizes[some[:, 1]] - bound
-        allowed[start : start + BOUNDS_AT_ONCE] = share(bound, either) >= threshold
+        left, right = sizes[some[:, 0]], sizes[some[:, 1]]
+        bound = np.minimum(left, right) if bitmaps is None else ops.overlap_bounds(some, bitmaps, sizes)
+        allowed[start : start + BOUNDS_AT_ONCE] = share(bound, left + right - bound) >= threshold
     return allowed
-
-
-def sizes_allow(left: Array, right: Array, threshold: float) -> Array:
-    """bool [m]: whether sets of these sizes can reach `threshold`: J <= smaller / larger, rounding included."""
-    return share(np.minimum(left, right), np.maximum(left, right)) >= threshold
 
 
 # --- tiles
 
 
 def grouped_by_tile(pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend) -> tuple[Array, list[tuple[int, int]]]:
-    """The order int64 [m] of pairs by the tiles of their places, and each tile's [start, stop) in it."""
+    """The order int64 [m] of pairs by the tiles of their places, and each tile's [start, stop) in it.
+
+    Components stay whole where they fit, in the order of their first place.
+    """
     order = np.arange(len(pairs), like=pairs)
     if len(pairs) == 0:
         return order, []
@@ -248,22 +223,18 @@ def grouped_by_tile(pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend)
         return order, [(0, len(pairs))]
     is_read = np.zeros(len(text_sizes), bool, like=pairs)  # documents of large buckets alone take no room in a tile
     is_read[pairs] = True
-    tiles = _tiles(ops.components(len(text_sizes), pairs), np.where(is_read, text_sizes, 0), sizes)
+    component = ops.components(len(text_sizes), pairs)
+    by_component = order_of(component, len(component))
+    read = np.where(is_read, text_sizes, 0)[by_component]
+    begins = np.cumsum(read) - read
+    is_first = first_of_runs(component[by_component])
+    component_start = begins[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
+    # A component goes into the tile where it begins. If it is larger than a tile, it goes into the next tiles, too.
+    inside = (begins - component_start) // sizes.largest_tile
+    tiles = np.empty_like(by_component)
+    tiles[by_component] = np.cumsum(first_of_runs(component_start // sizes.tile) | first_of_runs(inside)) - 1
     first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
     both = np.minimum(first, second) << 32 | np.maximum(first, second) if bool((first != second).any()) else first
     order = order_of(both, int(both.max()) + 1)
     starts = ops.asnumpy(np.flatnonzero(first_of_runs(both[order])))
     return order, list(pairwise([*starts.tolist(), len(pairs)]))
-
-
-def _tiles(component: Array, text_sizes: Array, sizes: Sizes) -> Array:
-    """int64 [n]: a tile for each place; components stay whole where they fit, in the order of their first place."""
-    order = order_of(component, len(component))
-    begins = np.cumsum(text_sizes[order]) - text_sizes[order]
-    is_first = first_of_runs(component[order])
-    component_start = begins[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
-    # A component goes into the tile where it begins. If it is larger than a tile, it goes into the next tiles, too.
-    inside = (begins - component_start) // sizes.largest_tile
-    tile_of = np.empty_like(order)
-    tile_of[order] = np.cumsum(first_of_runs(component_start // sizes.tile) | first_of_runs(inside)) - 1
-    return tile_of

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare import BOUNDS_AT_ONCE, bounds_allow, compare, measure_of, sizes_allow, unmeasured, words_for
+from gpulsh.decide.compare import BOUNDS_AT_ONCE, bounds_allow, compare, measure_of, words_for
 from gpulsh.decide.prefixes import Entries, Prefixes, PrefixIndex
 from gpulsh.decide.readable import Readable, in_runs
 from gpulsh.decide.relation import ALL, Edges, Relation
@@ -84,6 +84,9 @@ class LargeBucketJoin:
             self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
             most_bytes = min(MOST_BYTES, whole >> 2)
         self._bitmaps = Bitmaps(self.texts, self.method.threshold, self.ops)
+        self._prefixes: Prefixes | None = None
+        self._kept = PrefixIndex()
+        self._entries: Entries | None = None  # of the current block; None if it has no prefixes
         self._held: Fingerprints | None = None  # of all documents, if these are few
         if self._is_exact and len(self.documents) <= MOST_DOCUMENTS and int(self._text_sizes.sum()) <= most_bytes:
             every = np.arange(len(self.documents))
@@ -92,9 +95,6 @@ class LargeBucketJoin:
                 self._bitmaps.add(every, self._held)
             except DeviceMemoryError:
                 self._held, self._bitmaps = None, Bitmaps(self.texts, self.method.threshold, self.ops)
-        self._prefixes: Prefixes | None = None
-        self._kept = PrefixIndex()
-        self._entries: Entries | None = None  # of the current block; None if it has no prefixes
 
     def blocks(self) -> Iterator[Block]:
         """All documents in order, in blocks that grow while they have little in common."""
@@ -115,14 +115,13 @@ class LargeBucketJoin:
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
         """Keep the documents of the block marked in `kept` [stop - start]; later ones are compared with them."""
-        stay = block.start + np.flatnonzero(
-            kept & self.relation.can_be_witness(self.documents[block.start : block.stop])
-        )
+        can_be_witness = self.relation.can_be_witness(self.documents[block.start : block.stop])
+        stay = block.start + np.flatnonzero(kept & can_be_witness)
         self.known = np.concatenate([self.known, stay])
         if self._entries is not None:
             self._kept.add(self._entries.of(stay))
         elif self._prefixes is not None and len(stay):  # the block needed no prefixes, but others do
-            self._kept.add(self._prefixes.of(stay).sorted())
+            self._kept.add(self._prefixes.of(stay))
 
     def _block(self, start: int, stop: int) -> Block:
         """The block; DeviceMemoryError if several documents have too many matches to look at together."""
@@ -147,33 +146,24 @@ class LargeBucketJoin:
         if self._held is not None:
             return self._near(known, asking, most)
         if self._is_exact and (len(known) <= FEW_KEPT or max(len(known), len(asking)) <= FEW_DOCUMENTS):
-            pairs = product(known, asking)
-            return self._counted(chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1]))
-        if self._prefixes is None:
-            self._prefixes = self._read(start=int(here[0]))
+            return self._counted(product(known, asking))
+        if self._prefixes is None:  # of all documents from here on, and of earlier kept ones, which go into the index
+            read = np.concatenate([self.known, np.arange(here[0], len(self._rows))])
+            self._prefixes = Prefixes(read, self.texts, self.method.threshold, self.ops, exact=self._is_exact)
+            if len(self.known):
+                self._kept.add(self._prefixes.of(self.known))
         if self._entries is None:
-            self._entries = self._prefixes.of(here).sorted()
+            self._entries = self._prefixes.of(here)
         index = self._kept if known[0] < here[0] else PrefixIndex(self._entries.of(known))
-        return self._sharing_prefixes(index, self._entries.of(asking), self._prefixes.sizes, most)
-
-    def _sharing_prefixes(self, index: PrefixIndex, queries: Entries, sizes: Numbers, most: float) -> Numbers:
-        """The pairs of `_pairs` that share a prefix shingle, and perhaps others that an exact measure rules out."""
+        queries, sizes = self._entries.of(asking), self._prefixes.sizes
         known, asking, matches = index.documents(), queries.owners(), index.matches(queries)
-        if self._is_exact and matches.count >= len(known) * len(asking) + self._bitmaps.cost(known, asking, sizes):
+        every = len(known) * len(asking)
+        if self._is_exact and matches.count >= every + self._bitmaps.cost(known, asking, sizes):
             return self._near(known, asking, most)
         _check_count(matches.count, most)
         pairs = unpacked(sorted_distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))
-        pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
-        allowed = sizes_allow(sizes[pairs[:, 0]], sizes[pairs[:, 1]], self.method.threshold)
+        allowed = bounds_allow(pairs, None, sizes, self.method.threshold, self.ops)
         return self._counted(chosen_pairs(pairs, allowed))
-
-    def _read(self, start: int) -> Prefixes:
-        """The prefixes of all documents from `start` on, and of earlier kept ones, which go into the index."""
-        read = np.concatenate([self.known, np.arange(start, len(self._rows))])
-        prefixes = Prefixes(read, self.texts, self.method.threshold, self.ops, exact=self._is_exact)
-        if len(self.known):
-            self._kept.add(prefixes.of(self.known).sorted())
-        return prefixes
 
     def _near(self, known: Numbers, asking: Numbers, most: float) -> Numbers:
         """The pairs of `_pairs` whose bitmaps allow the threshold."""
@@ -185,7 +175,8 @@ class LargeBucketJoin:
         return np.concatenate(near)
 
     def _counted(self, pairs: Numbers) -> Numbers:
-        """The `pairs` [m, 2] that count: the relation allows them, and they share a large bucket."""
+        """The `pairs` [m, 2] that count: in order, allowed by the relation, and of one large bucket."""
+        pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
         earlier, later = pairs.T
         allowed = self.relation.allows(self.documents[earlier], self.documents[later])
         shares = self.collisions.share_large_bucket(self._rows[earlier], self._rows[later])
@@ -197,7 +188,7 @@ class LargeBucketJoin:
         measure, similarity = measure_of(self.method), np.full(len(pairs), np.nan)
         if self._held is not None:
             similarity = self.ops.asnumpy(measure(self.ops.asarray(pairs), [self._held], self.ops))
-        elif measure is not unmeasured:
+        elif self.method.verify != "none":
             places, rows = renumbered(pairs, len(self._rows))
             bound = self.method.threshold if self._is_exact else 0.0  # sizes bound the Jaccard, not its estimate
             texts = self.texts.renumbered(places)
@@ -221,8 +212,10 @@ class Bitmaps:
         return int(sizes[self._missing(known, asking)].sum())
 
     def near(self, known: Numbers, asking: Numbers) -> Iterator[Numbers]:
-        """Pairs (known, later asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
-        self._make(self._missing(known, asking))
+        """Pairs (known, asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
+        missing = self._missing(known, asking)
+        for read in in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
+            self.add(*read)
         at_once = max(1, BOUNDS_AT_ONCE // max(len(asking), 1))
         for start in range(0, len(known), at_once):
             pairs = product(known[start : start + at_once], asking)
@@ -230,12 +223,6 @@ class Bitmaps:
                 pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
             given = self._ops.asarray(pairs), self._bitmaps, self._sizes
             yield chosen_pairs(pairs, self._ops.asnumpy(bounds_allow(*given, self._threshold, self._ops)))
-
-    def _missing(self, *documents: Numbers) -> Numbers:
-        wanted = np.zeros(len(self._made), bool)
-        for places in documents:
-            wanted[places] = True
-        return np.flatnonzero(wanted & ~self._made)
 
     def add(self, places: Numbers, fingerprints: Fingerprints) -> None:
         """Make the bitmaps of the documents at `places` [m] from their fingerprints."""
@@ -249,9 +236,11 @@ class Bitmaps:
         self._sizes[rows] = fingerprints.lengths
         self._made[places] = True
 
-    def _make(self, missing: Numbers) -> None:
-        for places, fingerprints in in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
-            self.add(places, fingerprints)
+    def _missing(self, *documents: Numbers) -> Numbers:
+        wanted = np.zeros(len(self._made), bool)
+        for places in documents:
+            wanted[places] = True
+        return np.flatnonzero(wanted & ~self._made)
 
 
 def _check_count(count: int, most: float) -> None:

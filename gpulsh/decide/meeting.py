@@ -12,7 +12,7 @@ backend; only the documents of large buckets pass through the host.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,13 +22,13 @@ from gpulsh.cached import cached_value
 from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.large_buckets import LargeBucketJoin
 from gpulsh.decide.readable import Readable, ShingledTexts
-from gpulsh.decide.relation import ALL, Edges, Relation, near_relation
-from gpulsh.decide.resolve import DROPPED, distinct_edges, edges_by_block, resolve_kept, witnesses
+from gpulsh.decide.relation import ALL, Edges, Relation
+from gpulsh.decide.resolve import DROPPED, resolved, witnesses
 from gpulsh.decide.sample import Draw
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import cuts, offsets, sorted_distinct
 from gpulsh.stats.stages import Advance, no_progress
 
 
@@ -55,10 +55,14 @@ class Meeting:
     @cached_value
     def allowed(self) -> Relation:
         """The relation, and the distance of bits that the method adds."""
-        also, texts, relation = self.method.also, self.texts, self.relation.moved(self.ops.asarray)
-        if also is None or not isinstance(texts, ShingledTexts):
+        near, texts, ops = self.method.also, self.texts, self.ops
+        relation = self.relation.moved(ops.asarray)
+        if near is None or not isinstance(texts, ShingledTexts):
             return relation
-        return near_relation(relation, also, texts, self.places, self.ops)
+        words = [ops.asarray(np.empty((0, near.bits // 64), np.uint64))]
+        for start, stop in cuts(offsets(ops.asnumpy(texts.text_sizes())), ops.sizes().batch):
+            words.append(texts.simhash(np.arange(start, stop, like=self.numbers), near))
+        return replace(relation, words=np.concatenate(words), places=self.places, distance=near.distance)
 
     def similar(self, advance: Advance = no_progress, draw: Draw | None = None) -> Edges:
         """The allowed pairs of small buckets at or above the threshold; all of them without a measure.
@@ -81,28 +85,28 @@ class Meeting:
 
     def resolve(self, small: Edges, advance: Advance = no_progress) -> tuple[Array, Edges]:
         """(kept bool [v], all verified pairs), from the verified pairs of small buckets."""
-        count, ops, in_large = len(self.numbers), self.ops, self._in_large()
-        if len(in_large) == 0:
-            return resolve_kept(count, small, None, in_large, ops)
-        if self.method.verify == "exact":
-            return resolve_kept(count, small, self._join(in_large, advance), in_large, ops)
+        ops, in_large, found = self.ops, self._in_large(), list[Edges]()
+        status = np.zeros_like(self.numbers, np.int8)
+        if self.method.verify == "exact" or len(in_large) == 0:
+            join = self._join(in_large, advance) if len(in_large) else None
+            found += resolved(status, small, join, in_large, ops)
+            return status != DROPPED, Edges.joined(found)
         # Without an exact measure the frequencies of the prefix filter decide which pairs count. They are counted
         # within one connected component, so that nothing depends on what else is decided together with it.
         label = self._component_of(in_large)
         of_large = label[ops.asarray(in_large)]
         of_each = ops.asnumpy(of_large)
-        kept, found = np.ones_like(label, bool), []
         for component in sorted_distinct(of_each).tolist():
             members = np.flatnonzero(label == component)
             own = small.where(label[small.later] == component)
             own = Edges(np.searchsorted(members, own.earlier), np.searchsorted(members, own.later), own.similarity)
-            chosen = in_large[of_each == component]
+            chosen, of_members = in_large[of_each == component], status[members]
             places = ops.asnumpy(np.searchsorted(members, ops.asarray(chosen)))
-            kept[members], edges = resolve_kept(len(members), own, self._join(chosen, advance), places, ops)
-            found.append(edges.named(members))
-        rest = small.where(~np.isin(label[small.later], of_large))
-        stays, edges = resolve_kept(count, rest, None, in_large[:0], ops)
-        return kept & stays, distinct_edges([*found, edges])
+            edges = resolved(of_members, own, self._join(chosen, advance), places, ops)
+            found += [some.named(members) for some in edges]
+            status[members] = of_members
+        found += resolved(status, small.where(~np.isin(label[small.later], of_large)), None, in_large, ops)
+        return status != DROPPED, Edges.joined(found)
 
     def dropped(self, kept: Array, edges: Edges) -> Edges:
         """Each dropped document, ascending, with its witness, by `resolve` of the method."""
@@ -125,13 +129,10 @@ class Meeting:
         `kept` holds up to the documents of the block. Thousands of held near-duplicates make a pair with each of
         thousands of new ones, so an index never has the pairs of all blocks.
         """
-        count, ops, in_large = len(self.numbers), self.ops, self._in_large()
-        if len(in_large) == 0:
-            yield resolve_kept(count, small, None, in_large, ops)
-            return
-        status = np.zeros(count, np.int8, like=small.earlier)
-        for edges in edges_by_block(status, small, self._join(in_large, no_progress), in_large, ops):
-            yield status != DROPPED, distinct_edges([edges])
+        in_large, status = self._in_large(), np.zeros_like(self.numbers, np.int8)
+        join = self._join(in_large, no_progress) if len(in_large) else None
+        for edges in resolved(status, small, join, in_large, self.ops):
+            yield status != DROPPED, edges
 
     def _in_large(self) -> Numbers:
         """int64 [c], on the host: the places of the documents of large buckets."""

@@ -171,12 +171,12 @@ class Prefixes:
         self._held = None if held is None else self._prefixes(self._places, held)
 
     def of(self, places: Numbers) -> Entries:
-        """The entries of documents [m], row after row, without shingles that no other document has."""
+        """The sorted entries of documents [m], without shingles that no other document has."""
         if self._held is None:
             rows = self._prefixes(places, [self._rows(taken) for taken in self._taken(places)])
         else:
             rows = chosen_rows(self._held, np.searchsorted(self._places, places))
-        return Entries(rows.values, np.repeat(places.astype(np.uint32), rows.lengths))
+        return Entries(rows.values, np.repeat(places.astype(np.uint32), rows.lengths)).sorted()
 
     def _frequencies(self) -> Array:
         """The counts of each slot of shingles; any counts give an exact join, good counts a fast one.

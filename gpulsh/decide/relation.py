@@ -7,16 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Self
 
 import numpy as np
 
 from gpulsh.arrays import Array
-from gpulsh.backends.protocol import Backend
-from gpulsh.decide.readable import ShingledTexts
-from gpulsh.params import NearBits
-from gpulsh.ragged import first_of_runs, offsets
 from gpulsh.sketch.bits import distances
 
 
@@ -34,7 +28,9 @@ class Edges:
 
     @classmethod
     def joined(cls, parts: Sequence[Edges]) -> Edges:
-        """The edges of all `parts`, end to end."""
+        """The edges of all `parts`, end to end; a single part itself."""
+        if len(parts) == 1:
+            return parts[0]
         columns = zip(*((part.earlier, part.later, part.similarity) for part in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 
@@ -55,17 +51,23 @@ class Relation:
 
     With `source` int [n], only documents of the same source are duplicates, or, with `across`, only documents of
     different sources. The first `protected` positions come first in decision order, and are never dropped; documents of
-    any source may be dropped for them. Documents from position `asking` on are never a witness.
+    any source may be dropped for them. Documents from position `asking` on are never a witness. With `words`, bit
+    signatures uint64 [v, words] of documents that have `places` int64 [n] in them, two documents must differ in at most
+    `distance` bits, too (`also=` of a run).
     """
 
     source: Array | None = None
     protected: int = 0
     across: bool = False
     asking: int | None = None
+    words: Array | None = None
+    places: Array | None = None
+    distance: int = 0
 
-    def moved(self, asarray: Callable[[Array], Array]) -> Self:
+    def moved(self, asarray: Callable[[Array], Array]) -> Relation:
         """The same rules in other memory."""
-        return self if self.source is None else replace(self, source=asarray(self.source))
+        there = {name: asarray(array) for name in ARRAYS if (array := getattr(self, name)) is not None}
+        return replace(self, **there) if there else self
 
     def can_be_witness(self, documents: Array) -> Array:
         """bool [m]: whether others may be dropped for each of `documents` [m]."""
@@ -81,37 +83,11 @@ class Relation:
         if self.source is not None:
             related = (self.source[earlier] != self.source[later]) == self.across
             allowed &= related | (earlier < self.protected)
+        if self.words is not None and self.places is not None:
+            one, other = self.words[self.places[earlier]], self.words[self.places[later]]
+            allowed &= distances(one, other) <= self.distance
         return allowed
 
 
+ARRAYS = ("source", "words", "places")
 ALL = Relation()
-
-
-@dataclass(frozen=True, kw_only=True)
-class NearRelation(Relation):
-    """`also=` of a run: in addition, bit signatures must differ in at most `distance` bits."""
-
-    words: Array  # uint64 [v, words] by place
-    places: Array  # the place of each document
-    distance: int
-
-    def moved(self, asarray: Callable[[Array], Array]) -> Self:
-        """The same rules in other memory."""
-        return replace(super().moved(asarray), words=asarray(self.words), places=asarray(self.places))
-
-    def allows(self, earlier: Array, later: Array) -> Array:
-        """bool [m]: whether each later document may be dropped for the earlier one."""
-        apart = distances(self.words[self.places[earlier]], self.words[self.places[later]])
-        return super().allows(earlier, later) & (apart <= self.distance)
-
-
-def near_relation(
-    relation: Relation, near: NearBits, texts: ShingledTexts, places: Array, ops: Backend
-) -> NearRelation:
-    """`relation` and the distance of `near`; `texts` go by place, and `places` has the place of each document."""
-    words = [ops.asarray(np.empty((0, near.bits // 64), np.uint64))]
-    begins = offsets(texts.text_sizes())[:-1]
-    starts = ops.asnumpy(np.flatnonzero(first_of_runs(begins // ops.sizes().batch))).tolist()
-    for start, stop in pairwise([*starts, len(begins)]):
-        words.append(texts.simhash(np.arange(start, stop, like=begins), near))
-    return NearRelation(**vars(relation), words=np.concatenate(words), places=places, distance=near.distance)

@@ -58,48 +58,36 @@ def _walk(status: Array, earlier: Array, later: Array, ops: Backend) -> None:
     status[places] = ops.asarray(np.frombuffer(decided, np.int8))
 
 
-def resolve_kept(
-    count: int, small: Edges, join: LargeBucketJoin | None, in_large: Numbers, ops: Backend
-) -> tuple[Array, Edges]:
-    """(kept bool [count], all verified pairs), block by block where there are large buckets.
+def resolved(
+    status: Array, small: Edges, join: LargeBucketJoin | None, in_large: Numbers, ops: Backend
+) -> Iterator[Edges]:
+    """Decide `status` int8 [n] from its start; yield the verified pairs whose later document is decided, once each.
 
     `small` holds the verified pairs of small buckets; `in_large` [c] are the ascending places of the documents of
     `join`, on the host like its blocks.
     """
-    status = np.zeros(count, np.int8, like=small.earlier)
-    if join is None:
-        settle(status, 0, count, small.earlier, small.later, ops)
-        return status != DROPPED, small
-    edges = distinct_edges([*edges_by_block(status, small, join, in_large, ops)])  # decides `status`
-    return status != DROPPED, edges
-
-
-def edges_by_block(
-    status: Array, small: Edges, join: LargeBucketJoin, in_large: Numbers, ops: Backend
-) -> Iterator[Edges]:
-    """Decide `status` int8 [count] from its start; yield the verified pairs whose later document is decided, once each.
-
-    A pair of a small bucket and of a large one is there twice.
-    """
     count, done = len(status), 0
-    small = small.where(order_of(small.later, count))
-    for block in join.blocks():
-        end = int(in_large[block.stop - 1]) + 1
-        with_kept, within = (part.named(in_large).moved(ops.asarray) for part in (block.with_kept, block.within))
-        own = _later_in(small, done, end, ops)
-        known = Edges.joined([own, with_kept, within])
-        settle(status, done, end, known.earlier, known.later, ops)
-        join.keep(block, ops.asnumpy(status[ops.asarray(in_large[block.start : block.stop])] == KEPT))
-        yield Edges.joined([own, with_kept, within.where(status[within.earlier] == KEPT)])
-        done = end
-    rest = _later_in(small, done, count, ops)
-    settle(status, done, count, rest.earlier, rest.later, ops)
-    yield rest
+    if join is not None:
+        small = small.where(order_of(small.later, count))
+        for block in join.blocks():
+            end = int(in_large[block.stop - 1]) + 1
+            own, small = _cut(small, end, ops)
+            with_kept, within = (part.named(in_large).moved(ops.asarray) for part in (block.with_kept, block.within))
+            known = Edges.joined([own, with_kept, within])
+            settle(status, done, end, known.earlier, known.later, ops)
+            join.keep(block, ops.asnumpy(status[ops.asarray(in_large[block.start : block.stop])] == KEPT))
+            # A pair of a small bucket and of a large one is there twice.
+            found = Edges.joined([own, with_kept, within.where(status[within.earlier] == KEPT)])
+            yield distinct_edges(found)
+            done = end
+    settle(status, done, count, small.earlier, small.later, ops)
+    yield small
 
 
-def _later_in(edges: Edges, start: int, stop: int, ops: Backend) -> Edges:
-    bounds = np.searchsorted(edges.later, ops.asarray(np.array([start, stop])))
-    return edges.where(slice(*ops.asnumpy(bounds).tolist()))
+def _cut(edges: Edges, end: int, ops: Backend) -> tuple[Edges, Edges]:
+    """The edges, ordered by `later`, whose later document is before `end`, and the others."""
+    at = int(ops.asnumpy(np.searchsorted(edges.later, ops.asarray(np.array([end]))))[0])
+    return edges.where(slice(at)), edges.where(slice(at, None))
 
 
 def witnesses(kept: Array, edges: Edges) -> Edges:
@@ -109,9 +97,8 @@ def witnesses(kept: Array, edges: Edges) -> Edges:
     return ordered.where(first_of_runs(ordered.later))
 
 
-def distinct_edges(parts: list[Edges]) -> Edges:
-    """The edges of all parts, each once, lexicographic."""
-    edges = Edges.joined(parts)
+def distinct_edges(edges: Edges) -> Edges:
+    """Each edge once, lexicographic."""
     pairs = packed(edges.earlier, edges.later)
     order = np.argsort(pairs)  # which of equal pairs comes first makes no difference, and this is three times as fast
     return edges.where(order[first_of_runs(pairs[order])])

@@ -28,7 +28,7 @@ from gpulsh.decide.large_buckets import Bitmaps, LargeBucketJoin
 from gpulsh.decide.prefixes import Matches, Prefixes
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL, Edges, Relation
-from gpulsh.decide.resolve import resolve_kept
+from gpulsh.decide.resolve import KEPT, resolved
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
@@ -245,9 +245,10 @@ def joined(texts: list[str], ops: Backend, relation: Relation = ALL) -> Outcome:
     ids = np.arange(len(texts))
     met = Collisions.of(np.empty((0, 2), np.int64), Memberships(ids, np.zeros_like(ids), np.zeros_like(ids)), 1)
     join = LargeBucketJoin(ids, met, readable_of(texts, ops), Method.chosen(), ops, relation)
-    kept, edges = resolve_kept(len(texts), Edges(NONE, NONE, np.empty(0)), join, ids, ops)
+    status = np.zeros(len(texts), np.int8)
+    edges = Edges.joined([*resolved(status, Edges(NONE, NONE, np.empty(0)), join, ids, ops)])
     found = zip(edges.earlier.tolist(), edges.later.tolist(), edges.similarity.tolist(), strict=True)
-    return kept.tolist(), list(found)
+    return (status == KEPT).tolist(), sorted(found)
 
 
 @cache
