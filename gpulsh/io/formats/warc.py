@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import BinaryIO, NamedTuple, Unpack
+from typing import BinaryIO, Unpack
 
 import pyarrow as pa
 
@@ -30,8 +30,8 @@ from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.file import File, first_line, reading, reason, wrong_length
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing
 from gpulsh.io.formats.keys import Instant, RecordRows, instant
-from gpulsh.io.formats.warc_records import Broken, Record, Wanted, record_bytes, warc_records
-from gpulsh.io.formats.web_text import WebText, http_text, kind_of, require_extra
+from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
+from gpulsh.io.formats.web_text import UTF8, Page, http_page, kind_of, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.packing import packed_member
 from gpulsh.io.rows import Bytes
@@ -42,13 +42,6 @@ HEADERS = {"id": ID, "url": "WARC-Target-URI", "date": "WARC-Date"}  # columns o
 BELONGS_TO = ("WARC-Concurrent-To", "WARC-Refers-To", "WARC-Segment-Origin-ID")
 BLOCK_ROWS = 1 << 14
 PAGE_COPIES = 2  # of the largest document: room for a page and its copies
-
-
-class Entry(NamedTuple):
-    """A record; `document` is its text, or how to get it, or None if it is no document."""
-
-    record: Record
-    document: Bytes | WebText | None
 
 
 class Warc(Format):
@@ -67,7 +60,7 @@ class Warc(Format):
         def broken(offset: int, detail: str) -> None:
             raise _damaged(file, offset, detail)
 
-        for _ in self._entries(file, broken, lambda record: False):
+        for _ in self._records(file, broken):
             break
         return None if self._compressed else size
 
@@ -83,18 +76,11 @@ class Warc(Format):
                 raise _damaged(file, offset, detail)
             rows.rejected.append(Rejection(row, 0, "byte", offset, f"byte {offset}: {detail}"))
 
-        def is_wanted() -> bool:
-            return wanted is None or (row < len(wanted) and bool(wanted[row]))
-
-        def is_read(record: Record) -> bool:
-            allowed = rules.limit is None or record.size <= rules.limit.document
-            return allowed and is_wanted() and _document(file, record) is not None
-
-        for record, document in self._entries(file, broken, is_read):
+        for record, page in self._records(file, broken):
             if len(rows.rejected) == BLOCK_ROWS:
                 yield rows.block(columns)
                 rows, size = RecordRows(row, []), 0
-            if document is None:
+            if page is None:
                 continue
             if rules.limit is not None and record.size > rules.limit.document:
                 raise too_large(file, f"byte {record.offset}: the record", record.size, rules.limit)
@@ -102,9 +88,9 @@ class Warc(Format):
             missing = {name for name in missing if name and name.lower() not in record.headers}
             text: Bytes | None = None
             identity = None if columns.identity is None else record.header(columns.identity)
-            if is_wanted():
+            if wanted is None or (row < len(wanted) and wanted[row]):
                 try:
-                    text = b"" if columns.unread else _text(file, record, document, rules.limit)
+                    text = b"" if columns.unread else self._text(file, record, page, rules.limit)
                 except DamagedInputError as error:
                     if not rules.skip:
                         raise
@@ -115,7 +101,7 @@ class Warc(Format):
             rows.keys.append(None if columns.key is None else _date(file, record))
             row += 1
             size += len(text or b"")
-            del record, document, text  # each may be as large as a document may be
+            del record, text  # each may be as large as a document may be
             if size >= BLOCK_BYTES or len(rows.texts) == BLOCK_ROWS:
                 yield rows.block(columns)
                 rows, size = RecordRows(row, []), 0
@@ -130,8 +116,8 @@ class Warc(Format):
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The header of the documents at `rows`."""
         wanted, stop = set(rows.tolist()), int(rows[-1]) + 1 if len(rows) else 0
-        documents = enumerate(islice(self._documents(file), stop))
-        found = [record.header(column) for row, record in documents if row in wanted]
+        documents = (record for record, page in self._records(file) if page is not None)
+        found = [record.header(column) for row, record in enumerate(islice(documents, stop)) if row in wanted]
         if len(found) != len(rows):
             raise wrong_length(file)
         return python_array(found).cast(pa.string())
@@ -143,8 +129,8 @@ class Warc(Format):
         with reading(file):
             packed = file.open()
         with packed, open(target, "wb") as out:
-            for record, document in self._entries(file, _reported_before, lambda record: False):
-                if document is not None:
+            for record, page in self._records(file):
+                if page is not None:
                     row += 1
                     if row > len(keep) or not keep[row - 1]:
                         continue
@@ -166,19 +152,16 @@ class Warc(Format):
             columns = [*(pa.array(values, pa.large_string()) for values in headers), as_strings(pa.array(texts, BYTES))]
             return pa.record_batch(columns, names=[*HEADERS, "text"])
 
-        def is_kept(record: Record) -> bool:
-            return row < len(keep) and bool(keep[row]) and _document(file, record) is not None
-
-        for record, document in self._entries(file, _reported_before, is_kept):
-            if document is None:
+        for record, page in self._records(file):
+            if page is None:
                 continue
             if row < len(keep) and keep[row]:
-                text = _text(file, record, document, limit)
+                text = self._text(file, record, page, limit)
                 found.append((*map(record.header, HEADERS.values()), text))
                 size += len(text)
                 del text
             row += 1
-            del record, document  # each may be as large as a document may be
+            del record  # it may be as large as a document may be
             if size >= BLOCK_BYTES or len(found) == BLOCK_ROWS:
                 yield batch()
                 found.clear()
@@ -192,12 +175,12 @@ class Warc(Format):
         """The first records."""
         size, documents, end = max(file.size() or 0, 1), 0, None
         with reading(file), file.open() as packed, open(target, "wb") as out:
-            for record, document in self._entries(file, _reported_before, lambda record: False):
+            for record, page in self._records(file):
                 if documents and record.offset >= share * size:
                     end = record.offset
                     break
                 self._copy(file, record, packed, out)
-                documents += document is not None
+                documents += page is not None
         return 1.0 if end is None else end / size
 
     def _dropped(self, file: File, keep: Mask) -> tuple[set[str], set[str]]:
@@ -206,31 +189,33 @@ class Warc(Format):
         named: set[str] = set()
         if keep.all():
             return dropped, named
-        for row, record in enumerate(self._documents(file)):
+        for row, record in enumerate(record for record, page in self._records(file) if page is not None):
             if row >= len(keep) or not keep[row]:
                 dropped.update(record.headers.get(ID.lower(), ()))
                 named.update(record.headers.get("warc-concurrent-to", ()))
         return dropped, named
 
     def _copy(self, file: File, record: Record, packed: BinaryIO, out: BinaryIO) -> None:
-        if record.held and not self._compressed:
-            out.write(record.raw)
-        elif record.span is None:
-            pieces = [record.raw] if record.held else self._bytes(file, record)
+        if record.span is None or (not self._compressed and len(record.raw) == record.whole):
+            pieces = self._pieces(file, record)
             out.writelines(packed_member(pieces) if self._compressed else pieces)
-        else:
-            start, stop = record.span
+            return
+        start, stop = record.span
+        with reading(file):
+            packed.seek(start)
+        while start < stop:
             with reading(file):
-                packed.seek(start)
-            while start < stop:
-                with reading(file):
-                    step = packed.read(min(stop - start, 1 << 20))
-                if not step:
-                    raise wrong_length(file)
-                out.write(step)
-                start += len(step)
+                step = packed.read(min(stop - start, 1 << 20))
+            if not step:
+                raise wrong_length(file)
+            out.write(step)
+            start += len(step)
 
-    def _bytes(self, file: File, record: Record) -> Iterator[bytes]:
+    def _pieces(self, file: File, record: Record) -> Iterator[bytes]:
+        """The bytes of a record; one that is not held is read again."""
+        if len(record.raw) == record.whole:
+            yield record.raw
+            return
         left = record.whole
         with reading(file), file.open() as source:
             for piece in record_bytes(source, self._compressed, record):
@@ -239,61 +224,55 @@ class Warc(Format):
         if left:
             raise wrong_length(file)
 
-    def _entries(self, file: File, broken: Broken, wanted: Wanted = lambda record: True) -> Iterator[Entry]:
-        """All records that are whole; a large one is held where it is `wanted`."""
+    def _text(self, file: File, record: Record, page: Page, limit: Limit | None) -> Bytes:
+        if len(record.raw) < record.whole:
+            record = record._replace(raw=b"".join(self._pieces(file, record)))
+        if page is UTF8:
+            return record.content
+        place = f"byte {record.offset}: the record"
+        most = None if limit is None else max(PAGE_COPIES * limit.document - record.size, 0)
+        try:
+            text = page.text(record.content, most)
+        except CostError as error:
+            assert limit is not None
+            raise too_costly(file, place, record.size + error.size, PAGE_COPIES * limit.document, limit) from None
+        except (OSError, ValueError, LookupError) as error:
+            of = record.header(ID) or "a record without a name"
+            raise _damaged(file, record.offset, f"the content of {of} cannot be read: {first_line(error)}") from error
+        if limit is not None and len(text) > limit.document:
+            raise too_large(file, place, len(text), limit)
+        return text
+
+    def _records(self, file: File, broken: Broken | None = None) -> Iterator[tuple[Record, Page | None]]:
+        """All records that are whole, each with its page if it is a document.
+
+        Without `broken` nothing is done about damage: the first pass reported it.
+        """
+        broken = broken or (lambda offset, detail: None)
         with reading(file), file.open() as source:
-            records = warc_records(source, self._compressed, broken, wanted, checked=file.intact_only)
-            for record in records:
-                entry = Entry(record, _document(file, record))
+            for record in warc_records(source, self._compressed, broken, checked=file.intact_only):
+                found = record, _page(file, record)
                 del record
-                yield entry
-                del entry
-
-    def _documents(self, file: File) -> Iterator[Record]:
-        entries = self._entries(file, _reported_before, lambda record: False)
-        return (record for record, document in entries if document is not None)
-
-
-def _reported_before(offset: int, detail: str) -> None:
-    """Do nothing: the first pass reported this stretch."""
+                yield found
+                del found
 
 
 def _damaged(file: File, offset: int, detail: str) -> DamagedInputError:
     return DamagedInputError(f"{file.name}: byte {offset}: {detail}")
 
 
-def _document(file: File, record: Record) -> Bytes | WebText | None:
+def _page(file: File, record: Record) -> Page | None:
     kind = (record.header("WARC-Type") or "").lower()
     content_type = record.header("Content-Type") or ""
     if kind == "conversion" and kind_of(content_type) != "html":
-        is_text = not content_type or content_type.lower().startswith("text/")
-        return record.content if is_text else None
+        return UTF8 if not content_type or content_type.lower().startswith("text/") else None
     if kind == "response" and content_type.lower().startswith("application/http"):
         require_extra(file.name)
-        return http_text(record.raw)
-    of_content = kind_of(content_type)
-    if kind in ("conversion", "resource", "response") and of_content is not None:
+        return http_page(record.raw, len(record.raw) == record.whole)
+    if kind in ("conversion", "resource", "response") and (of_content := kind_of(content_type)) is not None:
         require_extra(file.name)
-        return WebText(of_content, lambda: iter([record.content]))
+        return Page(of_content)
     return None
-
-
-def _text(file: File, record: Record, document: Bytes | WebText, limit: Limit | None) -> Bytes:
-    if not isinstance(document, WebText):
-        return document
-    most = None if limit is None else max(PAGE_COPIES * limit.document - record.size, 0)
-    try:
-        text = document.text(most)
-    except CostError as error:
-        assert limit is not None
-        place = f"byte {record.offset}: the record"
-        raise too_costly(file, place, record.size + error.size, PAGE_COPIES * limit.document, limit) from None
-    except (OSError, ValueError, LookupError) as error:
-        of = record.header(ID) or "a record without a name"
-        raise _damaged(file, record.offset, f"the content of {of} cannot be read: {first_line(error)}") from error
-    if limit is not None and len(text) > limit.document:
-        raise too_large(file, f"byte {record.offset}: the record", len(text), limit)
-    return text
 
 
 def _date(file: File, record: Record) -> Instant | None:

@@ -28,9 +28,8 @@ LONGEST_LINE = 11
 HEAD_END = re.compile(END + b"|" + FIRST_LINE.pattern)  # the latter begins another record: the header is cut short
 NO_LINE_END = re.compile(rb"[^\r\n]")
 CONTINUED = re.compile(r"\r\n[ \t]+")
-LARGE = 1 << 20  # bytes of a record from which on it is in memory only where it is wanted
-LARGE_INSIDE = 8 << 20  # the same inside a gzip member: a copy has to read the member again
-SHOWN = 64 << 10  # of a large record, enough for the headers of HTTP
+LARGE = 8 << 20  # bytes of a record from which on it is never held: its bytes are read again where they are needed
+SHOWN = 1 << 20  # of a large record, enough for the headers of HTTP
 
 Broken = Callable[[int, str], None]  # takes the byte and the error there
 
@@ -39,30 +38,28 @@ class Record(NamedTuple):
     """A record of the file, decompressed."""
 
     offset: int  # byte of the file where it, or the gzip member that holds it, begins
+    skip: int  # bytes of decompressed data from `offset` to where it begins
     headers: Mapping[str, Sequence[str]]  # by name in lower case
-    raw: Bytes  # header, content and the two line ends behind it; the first SHOWN bytes of it if it is not held
-    content: Bytes
-    size: int  # bytes of the content
-    span: tuple[int, int] | None = None  # bytes of the file that hold it alone, in gzip members of its own
-    skip: int = 0  # bytes of content from `offset` to where it begins, where it is not held
-    whole: int = 0  # bytes of header, content and the line ends behind it, if it is not held
-    held: bool = True
+    raw: bytes  # header, content and the two line ends behind it; only the beginning of it if it is large
+    head: int  # bytes of the header
+    size: int  # of the content
+    whole: int  # of header, content and the line ends behind it
+    span: tuple[int, int] | None  # bytes of the file that hold it alone, in gzip members of its own
 
     def header(self, name: str) -> str | None:
         """The first value of a header, whose name is in any case."""
         return self.headers.get(name.lower(), (None,))[0]
 
+    @property
+    def content(self) -> Bytes:
+        """The content, of a record that is held."""
+        return memoryview(self.raw)[self.head : self.head + self.size]
 
-Wanted = Callable[[Record], bool]
 
-
-def warc_records(
-    source: BinaryIO, compressed: bool, broken: Broken, wanted: Wanted = lambda record: True, *, checked: bool = False
-) -> Iterator[Record]:
+def warc_records(source: BinaryIO, compressed: bool, broken: Broken, *, checked: bool = False) -> Iterator[Record]:
     """All records in order. `broken` is called once for damage between two records.
 
-    A large record is held only where `wanted` says so, which is shown its beginning. Records of a damaged gzip member
-    may come before the damage shows; with `checked` none of them does.
+    Records of a damaged gzip member may come before the damage shows; with `checked` none of them does.
     """
     start: int | None = 0
     in_broken = False  # the damage was reported, and no record came since
@@ -80,7 +77,7 @@ def warc_records(
             while content.begin():
                 while content.pass_line_ends():
                     try:
-                        record = _record(content, wanted)
+                        record = _record(content)
                     except _BrokenRecord as error:
                         report(error.offset, str(error))
                         content.pass_broken()
@@ -125,7 +122,6 @@ class _Content:
         self._damaged: DamagedMember | None = None  # behind the run
         self._place = 0  # of the run, in bytes of content
         self._begins: deque[tuple[int, int]] = deque()  # of members: place in the run, and byte of the file
-        self._borders: dict[int, int] = {}  # the same
 
     def begin(self) -> bool:
         """Go on to the next run; False if there is none."""
@@ -134,7 +130,7 @@ class _Content:
         if self._next is None or not self._next[1]:
             return False
         (start, block), self._next = self._next, None
-        self.held, self._place, self._begins, self._borders = bytearray(block), 0, deque([(0, start)]), {0: start}
+        self.held, self._place, self._begins = bytearray(block), 0, deque([(0, start)])
         return True
 
     def offset(self) -> int:
@@ -151,7 +147,10 @@ class _Content:
             return self.offset() + count
         if self._next is not None and count == len(self.held):
             return self._next[0]
-        return self._borders.get(self._place + count)
+        for place, start in self._begins:
+            if place == self._place + count:
+                return start
+        return None
 
     def ahead(self, count: int) -> tuple[int, bytes]:
         """How many bytes of a plain file are left, and the few that follow `count` bytes ahead."""
@@ -178,20 +177,16 @@ class _Content:
                 return False
             if new:
                 self._begins.append((self._place + len(self.held), start))
-                self._borders[self._place + len(self.held)] = start
             self.held += block
         return True
 
-    def take(self, count: int) -> Bytes:
+    def take(self, count: int) -> bytes:
         """The first `count` bytes."""
         self._place += count
         while len(self._begins) > 1 and self._begins[1][0] <= self._place:
-            del self._borders[self._begins.popleft()[0]]
-        if count < LARGE or 2 * count < len(self.held):
-            taken: Bytes = bytes(memoryview(self.held)[:count])
-            del self.held[:count]
-            return taken
-        taken, self.held = memoryview(self.held)[:count], self.held[count:]  # the large part is not copied
+            self._begins.popleft()
+        taken = bytes(memoryview(self.held)[:count])
+        del self.held[:count]
         return taken
 
     def pass_over(self, count: int) -> int:
@@ -247,7 +242,7 @@ def _blocks(source: BinaryIO, compressed: bool, start: int, checked: bool = Fals
     yield source.tell(), b""
 
 
-def _record(content: _Content, wanted: Wanted) -> Record:
+def _record(content: _Content) -> Record:
     """The next record. Behind a broken one `content` is at its beginning, or behind all that was read of it."""
     offset, skip, begin = content.offset(), content.skip(), content.border()
     headers, head = _header(content)
@@ -256,37 +251,32 @@ def _record(content: _Content, wanted: Wanted) -> Record:
         raise _BrokenRecord(offset, f"the Content-Length of the record is {length}; it must be a number of bytes")
     size = int(length)
     end = head + size
-    large = size > (LARGE if begin is not None else LARGE_INSIDE)
-    if large and not content.compressed:
-        left, behind = content.ahead(end)
-        _check_end(offset, min(left - head, size), size, behind)
-    if large:
-        content.fill(head + SHOWN)
-        shown = bytes(memoryview(content.held)[: min(end, head + SHOWN)])
-        beginning = Record(offset, headers, shown, memoryview(shown)[head:], size, skip=skip, held=False)
-        if not wanted(beginning):
-            # One byte stays: a line end behind which the next record may begin.
-            found = content.pass_over(end - 1) + content.fill(1)
-            content.fill(1 + len(END))
-            behind = bytes(content.held[1 : 1 + len(END)])
-            _check_end(offset, found - head, size, behind)
-            content.take(1 + len(behind))
-            content.fill(1)
-            return beginning._replace(span=_span(begin, content.border()), whole=end + len(behind))
-    there = content.fill(end)
-    content.fill(end + len(END))
-    behind = bytes(content.held[end : end + len(END)])
-    try:
-        _check_end(offset, size if there else len(content.held) - head, size, behind)
-    except _BrokenRecord:
-        if large:  # each pass continues at the same place, also after an unwanted record
-            content.pass_over(end - 1)
-        raise
-    whole = end + len(behind)
-    content.fill(whole + 1)  # shows whether a gzip member ends here, and whether it ends well
-    span = _span(begin, content.border(whole))
-    raw = content.take(whole)
-    return Record(offset, headers, raw, memoryview(raw)[head:end], size, span)
+    if size <= LARGE:
+        found = size if content.fill(end) else len(content.held) - head
+        content.fill(end + len(END))
+        behind = bytes(content.held[end : end + len(END)])
+        _check_end(offset, found, size, behind)
+        whole = end + len(behind)
+        content.fill(whole + 1)  # shows whether a gzip member ends here, and whether it ends well
+        stop = content.border(whole)
+        raw = content.take(whole)
+    else:
+        if not content.compressed:
+            left, behind = content.ahead(end)
+            _check_end(offset, min(left - head, size), size, behind)
+        content.fill(SHOWN)
+        raw = bytes(memoryview(content.held)[: min(end, SHOWN)])
+        # One byte stays: a line end behind which the next record may begin.
+        found = content.pass_over(end - 1) + content.fill(1)
+        content.fill(1 + len(END))
+        behind = bytes(content.held[1 : 1 + len(END)])
+        _check_end(offset, found - head, size, behind)
+        whole = end + len(behind)
+        content.take(1 + len(behind))
+        content.fill(1)
+        stop = content.border()
+    span = None if begin is None or stop is None else (begin, stop)
+    return Record(offset, skip, headers, raw, head, size, whole, span)
 
 
 def _header(content: _Content) -> tuple[dict[str, list[str]], int]:
@@ -319,7 +309,3 @@ def _check_end(offset: int, found: int, size: int, behind: bytes) -> None:
         raise _BrokenRecord(offset, f"the record is cut short: {found} of {size} bytes")
     if behind != END and (len(behind) == len(END) or behind.strip(b"\r\n")):
         raise _BrokenRecord(offset, f"the record does not end after the {size} bytes that its header states")
-
-
-def _span(begin: int | None, stop: int | None) -> tuple[int, int] | None:
-    return None if begin is None or stop is None else (begin, stop)

@@ -217,6 +217,13 @@ def framed(content: bytes, compressed: bool, broken: list[Any] | None = None) ->
     return found
 
 
+def whole(content: bytes, compressed: bool, one: framing.Record) -> bytes:
+    """All of a record, also of one that is not held."""
+    if len(one.raw) == one.whole:
+        return one.raw
+    return b"".join(framing.record_bytes(io.BytesIO(content), compressed, one))
+
+
 @pytest.mark.parametrize("step", [1, 7, 64])
 def test_records_do_not_depend_on_how_the_file_is_read(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     draw = random.Random(step)
@@ -234,8 +241,9 @@ def test_records_do_not_depend_on_how_the_file_is_read(monkeypatch: pytest.Monke
         monkeypatch.setattr(framing, "LARGE", large)
         for content, compressed in ((b"".join(records), False), (b"".join(members), True), (shared, True)):
             found = framed(content, compressed)
-            assert [bytes(one.raw) for one in found] == records
-            assert [bytes(one.content) for one in found] == contents
+            raw = [whole(content, compressed, one) for one in found]
+            assert raw == records
+            assert [bytes(one._replace(raw=all_of).content) for one, all_of in zip(found, raw, strict=True)] == contents
         assert [one.span for one in framed(shared, True)] == [None] * len(records)
         found = framed(b"".join(members), True)
         assert [b"".join(members)[slice(*one.span or ())] for one in found] == members
@@ -368,34 +376,26 @@ PARTS = [
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("large", [100, framing.LARGE])
-def test_each_pass_finds_the_same_records(large: int, compressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether they are held or passed over, and however the file is read."""
-    monkeypatch.setattr(framing, "LARGE", large)
-    monkeypatch.setattr(framing, "LARGE_INSIDE", large)
-    draw, count = random.Random(large), 0
-    for _ in range(200):
+def test_each_pass_finds_the_same_records(compressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large ones too, and however the file is read."""
+    draw, count = random.Random(1), 0
+    for _ in range(400):
         parts = [b"".join(draw.choices(PARTS, k=draw.randrange(12))) for _ in range(draw.randrange(4))]
         content = packed(parts) if compressed else b"".join(parts)
+        monkeypatch.setattr(framing, "LARGE", draw.choice([100, 8 << 20]))
         results = []
-        for step, wanted in ((4 << 20, True), (4 << 20, False), (7, False)):
+        for step in (4 << 20, 7):
             monkeypatch.setattr(framing, "PLAIN_STEP", step)
             broken: list[Any] = []
-            found: list[Any] = []
-            for one in framing.warc_records(
-                io.BytesIO(content),
-                compressed,
-                lambda *what, told=broken: told.append(what),
-                lambda _, answer=wanted: answer,  # type: ignore[misc]
-            ):
-                raw = [one.raw] if one.held else framing.record_bytes(io.BytesIO(content), compressed, one)
-                found.append((one.offset, one.span, one.size, b"".join(raw)))
-            results.append((found, broken))
-        assert results[0] == results[1] == results[2]
-        whole = gzip.decompress(content) if content and compressed else content
-        assert all(raw in whole for *_, raw in found)
+            found = framed(content, compressed, broken)
+            results.append(
+                ([(one.offset, one.span, one.size, whole(content, compressed, one)) for one in found], broken)
+            )
+        assert results[0] == results[1]
+        unpacked = gzip.decompress(content) if content and compressed else content
+        assert all(raw in unpacked for *_, raw in results[0][0])
         count += len(found)
-    assert count > 100
+    assert count > 200
 
 
 def test_broken_stretches_stand_before_the_row_that_follows(tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_what_is_written_does_not_depend_on_what_is_held(tmp_path: Path, monkeyp
         (tmp_path / name).write_bytes(packed)
         held = write_kept(tmp_path / name, keep, "held").read_bytes()
         with monkeypatch.context() as patch, at_most(24 << 20):
-            for bound, value in {"LARGE": 1000, "LARGE_INSIDE": 1000, "SHOWN": 100}.items():
+            for bound, value in {"LARGE": 1000, "SHOWN": 100}.items():
                 patch.setattr(framing, bound, value)
             passed = write_kept(tmp_path / name, keep, "passed")
         assert passed.read_bytes() == held
@@ -474,7 +474,6 @@ def test_what_is_written_does_not_depend_on_what_is_held(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("wrong", [1, 40])
 def test_wrong_lengths_behind_others_in_a_member(wrong: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(framing, "LARGE", 1000)
-    monkeypatch.setattr(framing, "LARGE_INSIDE", 1000)
     lies = [files.record(7, b"y" * 1500).replace(b"Length: 1500", b"Length: 1400")] * wrong
     records = [files.record(1, b"one"), *lies, files.record(3, b"two")]
     (tmp_path / "a.wet.gz").write_bytes(gzip.compress(b"".join(records)))
