@@ -4,28 +4,50 @@
 copy of an earlier one, or when a held one from a shared bucket is at least `threshold` similar. Its witness is
 the most similar one, ties to the earlier. By containment, the witness contains that much of it. So the result does not
 depend on how a sequence of documents is cut into batches.
+
+By Jaccard, candidates share a bucket. By containment, a document that contains a share t of a set A has one of any
+|A| - ceil(t |A|) + 1 fingerprints of A (`decide.prefixes`). Here these are the fingerprints that the fewest held
+documents have, looked up in the one band of all fingerprints. Where too many fingerprints of A are new for any held
+document to contain enough of it, nothing is looked up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch
-from gpulsh.backends.protocol import Backend
+from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, Signed, TextBatch
+from gpulsh.backends.parts import in_part
+from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
+from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.copies import first_copies
+from gpulsh.decide.meeting import Meeting
+from gpulsh.decide.prefixes import Owners, containing_pairs
+from gpulsh.decide.readable import Readable
 from gpulsh.decide.relation import Edges, Relation
 from gpulsh.decide.resolve import witnesses
-from gpulsh.index.candidates import Candidates, possible_containers, sharing_buckets
-from gpulsh.index.evidence.texts import fingerprint_sets
+from gpulsh.index.evidence.blocks import in_places
+from gpulsh.index.evidence.texts import TEXT_BYTES, fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment
 from gpulsh.index.snapshot import ABSENT, Snapshot
+from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
+from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.method import Method
-from gpulsh.ragged import chosen_rows, offsets, within_runs
+from gpulsh.ragged import chosen_rows, offsets, ranges, sorted_distinct, within_runs
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
+
+# A bucket of more documents is joined by prefixes instead of compared in all pairs. A run's `SMALL_BUCKET` is larger,
+# as it hands out all pairs of small buckets as evidence. An index hands out none, and no decision depends on this.
+LARGE_BUCKET = 64
+AT_ONCE = 1 << 18  # digests of new documents, in as many bands as have no more together
+PAIRS_AT_ONCE = 1 << 22  # of held documents compared together; more in memory if one document has more
+HELD_BYTES = 256 << 20  # of fingerprints whose texts are read again once; more are read again as often as needed
+NO_SETS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
+NO_LARGE_BUCKETS = np.empty(0, np.int64), np.empty((0, 1), np.int32)
 
 
 @dataclass(frozen=True)
@@ -75,9 +97,8 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
     taking_part = np.setdiff1d(rest, copies, assume_unique=True) if len(copies) else rest
     sets = fingerprint_sets(signed.batch, taking_part, method.reading, signed.keys, ops)
     with ops.here():
-        found = _candidates(signed, taking_part, sets, snapshot, method, ops)
-        base = len(found.held)  # held documents, which are never dropped
-        meeting = found.compared_by(sets, snapshot, Relation(protected=base), method, ops)
+        earlier, meeting = _meeting(signed, taking_part, sets, snapshot, method, ops)
+        base = len(earlier)  # held documents, which are never dropped
         small = meeting.similar()
         parts, verified = list[Edges](), 0
         for kept, edges in meeting.by_block(small):
@@ -85,7 +106,7 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
             verified += len(edges.later)
         dropped = Edges.joined(parts).moved(ops.asnumpy)
     later = taking_part[dropped.later - base]
-    witness[later] = np.concatenate([found.held, numbers[taking_part]])[dropped.earlier]
+    witness[later] = np.concatenate([earlier, numbers[taking_part]])[dropped.earlier]
     similarity[later] = dropped.similarity
     witness[copies], similarity[copies] = witness[first], similarity[first]
 
@@ -99,8 +120,8 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
     tally.copies_of_dropped += all_copies - of_kept
     tally.near_duplicates += int(np.count_nonzero(witness[taking_part] != numbers[taking_part]))
     tally.similar += verified
-    tally.dissimilar += len(found.collisions.pairs) - len(small.later)
-    tally.candidates += len(found.collisions.pairs) + verified - len(small.later)
+    tally.dissimilar += len(meeting.met.pairs) - len(small.later)
+    tally.candidates += len(meeting.met.pairs) + verified - len(small.later)
     tally.verified += verified + all_copies
 
     stays = witness[taking_part] == numbers[taking_part]
@@ -118,9 +139,7 @@ def similar(
     rows = np.flatnonzero(signed.with_token)
     sets = fingerprint_sets(signed.batch, rows, method.reading, signed.keys, ops)
     with ops.here():
-        found = _candidates(signed, rows, sets, snapshot, method, ops, one_another=False)
-        base = len(found.held)
-        meeting = found.compared_by(sets, snapshot, Relation(protected=base, asking=base), method, ops)
+        held, meeting = _meeting(signed, rows, sets, snapshot, method, ops, querying=True)
         parts = [Edges(rows[:0], rows[:0], np.empty(0))]
         for _, block in meeting.by_block(meeting.similar()):
             edges = block.moved(ops.asnumpy)
@@ -129,10 +148,10 @@ def similar(
                 edges = edges.where(within_runs(np.bincount(edges.later)) < top)
             parts.append(edges)
     edges = Edges.joined(parts)
-    return rows[edges.later - base], found.held[edges.earlier], edges.similarity
+    return rows[edges.later - len(held)], held[edges.earlier], edges.similarity
 
 
-def _candidates(
+def _meeting(
     signed: SignedBatch,
     rows: Numbers,
     sets: Fingerprints,
@@ -140,12 +159,21 @@ def _candidates(
     method: Method,
     ops: Backend,
     *,
-    one_another: bool = True,
-) -> Candidates:
-    """The candidates of the documents `rows` [m] with fingerprints `sets` [m]; `one_another` adds pairs of these."""
+    querying: bool = False,
+) -> tuple[Numbers, Meeting]:
+    """The numbers of held documents that may be similar to new ones, and the comparison; its first places are theirs.
+
+    The new ones are the `rows` [m] of the batch, with fingerprints `sets` [m]; `querying` compares none with another.
+    """
     if method.measure == "containment":
-        return possible_containers(sets, snapshot, method.threshold, ops, one_another=one_another)
-    return sharing_buckets(signed.digests[rows], snapshot, ops, one_another=one_another)
+        held, met = possible_containers(sets, snapshot, method.threshold, ops, one_another=not querying)
+    else:
+        held, met = sharing_buckets(signed.digests[rows], snapshot, ops, one_another=not querying)
+    base = len(held)
+    relation = Relation(protected=base, asking=base if querying else None)
+    readable = HeldSets.of(snapshot, held, sets, ops)
+    met = replace(met, pairs=ops.asarray(met.pairs))
+    return held, Meeting(met, ops.asarray(readable.chosen), relation, readable, method, ops)
 
 
 def _segment(
@@ -163,3 +191,184 @@ def _segment(
     fingerprints = Fingerprints(sets.values[sets.offset[0] : sets.offset[-1]], offsets(size))
     digests = None if method.measure == "containment" else signed.digests
     return make_segment(Documents(numbers, witness, similarity, size), signed.exact, digests, fingerprints)
+
+
+@dataclass(frozen=True)
+class HeldSets(Readable):
+    """First the documents `held` [h] of a snapshot, by number, then the documents of `sets`; all in host memory."""
+
+    snapshot: Snapshot
+    held: Numbers
+    sets: Fingerprints
+    sizes: Numbers  # how many fingerprints each has
+    once: Fingerprints | None  # of `held`, if their texts were read again
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
+        """All of them."""
+        sizes = np.concatenate([snapshot.sizes(held), sets.lengths])
+        once = None
+        if snapshot.again is not None and 8 * int(sizes[: len(held)].sum()) <= HELD_BYTES:
+            once = snapshot.fingerprints(held, ops)
+        return cls(np.arange(len(sizes)), ops, snapshot, held, sets, sizes, once)
+
+    def text_sizes(self) -> Array:
+        """int64 [places]: about the bytes of text of each."""
+        return self.ops.asarray(self.sizes * TEXT_BYTES)[self.ops.asarray(self.chosen)]
+
+    def fingerprints(self, places: Array) -> Fingerprints:
+        """The unique fingerprints of the documents at `places` [m], in that order."""
+        return self._sets(places).moved(self.ops.asarray)
+
+    def fingerprints_by_range(self, places: Array, parts: int) -> Iterator[Fingerprints]:
+        """The fingerprints in `parts` equal ranges of values, one after another."""
+        whole = self._sets(places)
+        for part in range(parts):
+            inside = in_part(whole.values, part, parts)
+            yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self.ops.asarray)
+
+    def _sets(self, places: Array) -> Fingerprints:
+        chosen = self.ops.asnumpy(self.documents(places))
+        old, new = np.flatnonzero(chosen < len(self.held)), np.flatnonzero(chosen >= len(self.held))
+        parts = []
+        if len(old) and self.once is not None:
+            parts.append(chosen_rows(self.once, chosen[old]))
+        elif len(old):
+            parts.append(self.snapshot.fingerprints(self.held[chosen[old]], self.ops))
+        if len(new):
+            parts.append(chosen_rows(self.sets, chosen[new] - len(self.held)))
+        return in_places(parts, [old, new])
+
+
+def sharing_buckets(
+    digests: NDArray[np.uint64], snapshot: Snapshot, ops: Backend, *, one_another: bool = True
+) -> tuple[Numbers, Collisions]:
+    """Candidates by Jaccard: the numbers of held documents [h], and the collisions, in whose places they come first.
+
+    New documents, each with a token, have the places h, h + 1, ... by row of `digests` [m, bands]. Pairs of held
+    documents are left out and, without `one_another`, pairs of new ones in small buckets.
+    """
+    step = max(1, AT_ONCE // max(len(digests), 1))
+    parts = [_Buckets.of(snapshot, digests, band, band + step) for band in range(0, digests.shape[1], step)]
+    numbers = sorted_distinct(np.concatenate([part.held for part in parts]))
+    base = len(numbers)
+    pairs, large = [], []
+    for part in parts:
+        rows, held = part.rows + base, np.searchsorted(numbers, part.held)
+        is_large = part.is_large[part.held_bucket]
+        bucket = part.held_bucket[~is_large]
+        count = part.new[bucket]
+        partner = rows[ranges((np.cumsum(part.new) - part.new)[bucket], count)]
+        found = [packed(np.repeat(held[~is_large], count), partner)]
+        several = ~part.is_large & (part.new > 1)
+        if one_another and several.any():
+            members = rows[np.repeat(several, part.new)]
+            buckets = Buckets(ops.asarray(members), ops.asarray(offsets(part.new[several])))
+            found.append(packed(*ops.asnumpy(ops.candidates(buckets)).T))
+        pairs.append(sorted_distinct(np.concatenate(found)))
+        if part.is_large.any():
+            bucket = np.repeat(np.arange(len(part.new)), part.new)
+            fresh = part.is_large[bucket]
+            bucket = np.concatenate([part.held_bucket[is_large], bucket[fresh]])
+            large.append(Memberships(np.concatenate([held[is_large], rows[fresh]]), part.band[bucket], bucket))
+    found = unpacked(sorted_distinct(np.concatenate(pairs)))
+    return numbers, Collisions.of(found, Memberships.joined(large), digests.shape[1])
+
+
+@dataclass(frozen=True)
+class _Buckets:
+    """Buckets of some bands that have new documents, [b] in all."""
+
+    band: Numbers  # [b]
+    rows: Numbers  # [m] of new documents, bucket after bucket, ascending in each
+    new: Numbers  # [b] how many new documents each bucket has
+    held: Numbers  # [k] numbers of held documents
+    held_bucket: Numbers  # [k] the bucket of each
+    is_large: NDArray[np.bool_]  # [b]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, digests: NDArray[np.uint64], first: int, stop: int) -> _Buckets:
+        """The buckets of the bands from `first` to `stop`."""
+        columns = digests[:, first:stop].T
+        order = np.argsort(columns, axis=1, kind="stable")
+        ranked = np.take_along_axis(columns, order, axis=1)
+        begins = np.ones(ranked.shape, bool)
+        begins[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
+        starts = np.flatnonzero(begins)
+        band = starts // max(len(digests), 1) + first
+        held_bucket, held = snapshot.holders(band, ranked.ravel()[starts])
+        new = np.diff(starts, append=order.size)
+        is_large = np.bincount(held_bucket, minlength=len(starts)) + new > LARGE_BUCKET
+        return cls(band, order.ravel(), new, held, held_bucket, is_large)
+
+
+def possible_containers(
+    sets: Fingerprints, snapshot: Snapshot, threshold: float, ops: Backend, *, one_another: bool = True
+) -> tuple[Numbers, Collisions]:
+    """Candidates by containment, as `sharing_buckets`, of the unique fingerprints `sets` [m], none of them empty."""
+    sizes, share = sets.lengths, least_share(threshold)
+    prefixes = _rarest(sets, snapshot, prefix_lengths(sizes, share))
+    places, numbers = snapshot.holders(np.zeros(len(prefixes.known), np.int64), prefixes.known)
+    held, holders = np.unique(numbers, return_inverse=True)
+    held_sizes = snapshot.sizes(held)
+    found = [np.empty(0, np.uint64)]
+    for holder, row in prefixes.met_by(prefixes.known[places], holders):
+        may = held_sizes[holder] >= share * sizes[row]
+        found.append(sorted_distinct(packed(holder[may], row[may] + len(held))))
+    if one_another and len(sets) > 1:
+        new = HeldSets.of(snapshot, held[:0], sets, ops)
+        found.append(packed(*(containing_pairs(new, threshold, ops) + len(held)).T))
+    return held, Collisions(unpacked(sorted_distinct(np.concatenate(found))), *NO_LARGE_BUCKETS)
+
+
+def _rarest(sets: Fingerprints, snapshot: Snapshot, lengths: Numbers) -> Owners:
+    """The first `lengths` [m] fingerprints of each set by the number of held documents, without those that none has."""
+    sizes = sets.lengths
+    values, row = sets.values[sets.offset[0] : sets.offset[-1]], np.repeat(np.arange(len(sizes)), sizes)
+    order, count = np.argsort(values, kind="stable"), np.empty(len(values), np.int64)
+    count[order] = snapshot.frequencies(values[order])
+    known = np.flatnonzero(count)
+    have = np.bincount(row[known], minlength=len(sizes))
+    left = lengths - (sizes - have)
+    known = known[(left > 0)[row[known]]]
+    have = np.where(left > 0, have, 0)
+    known = known[np.lexsort((count[known], row[known]))]
+    chosen = known[within_runs(have) < np.repeat(left, have)]
+    return Owners(values[chosen], row[chosen])
+
+
+def held_buckets(snapshot: Snapshot, bands: int, ops: Backend) -> Iterator[Buckets]:
+    """The buckets of two or more held documents, by number; in host memory, one band at a time."""
+    for band in range(bands):
+        digests, numbers = snapshot.band(band)
+        with ops.here():
+            found = ops.collisions(ops.asarray(digests), ops.asarray(numbers))
+            yield Buckets(ops.asnumpy(found.ids), ops.asnumpy(found.offset))
+
+
+def similar_pairs(snapshot: Snapshot, method: Method, ops: Backend) -> tuple[Numbers, NDArray[np.float64]]:
+    """Pairs of held documents that share a bucket and are similar: int64 [m, 2] numbers, i < j, each pair once.
+
+    By containment, the earlier document contains enough of the later.
+    """
+    measure, threshold = measure_of(method), method.threshold
+    if method.measure == "containment":
+        held = sorted_distinct(snapshot.band(0)[1])
+        sets = HeldSets.of(snapshot, held, NO_SETS, ops)
+        with ops.here():
+            pairs = containing_pairs(sets, threshold, ops)
+            found = ops.asnumpy(compare(ops.asarray(pairs), sets, measure, 0.0, ops))  # sizes bound no containment
+        enough = found >= threshold
+        return held[pairs[enough]], found[enough]
+    buckets = list(held_buckets(snapshot, method.banding.bands, ops))
+    held = sorted_distinct(np.concatenate([np.empty(0, np.int64), *(band.ids for band in buckets)]))
+    sets = HeldSets.of(snapshot, held, NO_SETS, ops)
+    similar, similarity = [np.empty((0, 2), np.int64)], [np.empty(0)]
+    with ops.here():
+        members = [ops.asarray(np.searchsorted(held, band.ids)) for band in buckets]
+        sizes = [ops.asarray(band.lengths) for band in buckets]
+        for piece in SmallBuckets.joined(members, sizes, len(held), ops).pieces(PAIRS_AT_ONCE):
+            found = ops.asnumpy(compare(ops.asarray(piece), sets, measure, threshold, ops))
+            similar.append(piece[found >= threshold])
+            similarity.append(found[found >= threshold])
+    return held[np.concatenate(similar)], np.concatenate(similarity)

@@ -17,8 +17,8 @@ import pyarrow as pa
 from gpulsh.arrays import Values
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputTypeError, ParameterError
+from gpulsh.index.admission import held_buckets, similar_pairs
 from gpulsh.index.answers import Added, Counts, Matches, Pairs, Stretches
-from gpulsh.index.candidates import held_buckets, similar_pairs
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.texts import Read
 from gpulsh.index.keys import as_numpy, checked_keys, sorted_keys

@@ -22,7 +22,7 @@ from gpulsh.backends.cpu import backend as cpu_backend
 from gpulsh.backends.protocol import Sizes
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
-from gpulsh.index import candidates, merging
+from gpulsh.index import admission, merging
 from gpulsh.index import segment as segments
 from gpulsh.index.evidence import blocks
 from gpulsh.index.snapshot import Snapshot
@@ -52,7 +52,7 @@ texts = st.one_of(
 def small_limits(batch: int = 200) -> Iterator[None]:
     """Every limit so low that small tests pass it."""
     with (
-        mock.patch.object(candidates, "LARGE_BUCKET", 3),
+        mock.patch.object(admission, "LARGE_BUCKET", 3),
         mock.patch.object(merging, "SPILL_BYTES", 2000),
         mock.patch.object(blocks, "BLOCK_VALUES", 24),
         mock.patch.object(blocks, "decoded", lru_cache(2)(blocks.decoded.__wrapped__)),
@@ -259,7 +259,7 @@ def test_real_text_is_decided_as_by_one_run(tmp_path: Path) -> None:
     index = Index(backend="cpu")
     index.save(tmp_path / "index")
     bounds = np.linspace(0, len(given), 8).astype(int).tolist()
-    with mock.patch.object(candidates, "LARGE_BUCKET", 8), mock.patch.object(merging, "SPILL_BYTES", 1 << 18):
+    with mock.patch.object(admission, "LARGE_BUCKET", 8), mock.patch.object(merging, "SPILL_BYTES", 1 << 18):
         for start, stop in pairwise(bounds):
             index.close()
             index = Index.open(tmp_path / "index", backend="cpu")
@@ -293,9 +293,11 @@ def test_a_template_of_many_held_documents_is_looked_up_once() -> None:
     source = list(index.collection.signed(open_texts(given[300:])))
     ops = index.collection.ops
     for one_another in (True, False):
-        met = candidates.sharing_buckets(source[0].digests, index.collection.snapshot(), ops, one_another=one_another)
-        assert len(met.held) > 250 and len(met.collisions.in_large) > 350
-        assert len(met.collisions.pairs) < 5000  # of 100 x 300
+        held, met = admission.sharing_buckets(
+            source[0].digests, index.collection.snapshot(), ops, one_another=one_another
+        )
+        assert len(held) > 250 and len(met.in_large) > 350
+        assert len(met.pairs) < 5000  # of 100 x 300
     with mock.patch.object(meeting, "LargeBucketJoin", wraps=meeting.LargeBucketJoin) as joins:
         assert len(index.query(given)) == 300
     assert joins.call_count == 1

@@ -47,7 +47,7 @@ def digests_of(texts: list[str]) -> gpulsh.BandDigests:
 
 @pytest.mark.parametrize(("backend", "most"), [("reference", 1 << 22), ("cpu", 3)])
 def test_pairs_and_buckets(backend: BackendName, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.index.candidates.PAIRS_AT_ONCE", most)
+    monkeypatch.setattr("gpulsh.index.admission.PAIRS_AT_ONCE", most)
     texts = [*documents(60), "", "..."]
     keys = [f"key {i}" for i in range(len(texts))]
     index = Index(threshold=0.6, num_perm=64, bands=16, rows=4, backend=backend)

@@ -18,7 +18,7 @@ from hypothesis.stateful import rule
 from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
-from gpulsh.index import candidates, segment
+from gpulsh.index import admission, segment
 from gpulsh.index import folder as manifest
 from gpulsh.index.evidence import texts as reading
 from tests.index.test_contents import Machine, new_index
@@ -48,7 +48,7 @@ class SourceMachine(Machine):
 
     @rule(held=st.sampled_from([0, 1 << 28]))
     def hold(self, held: int) -> None:
-        self.reading.setattr(candidates, "HELD_BYTES", held)
+        self.reading.setattr(admission, "HELD_BYTES", held)
 
     def teardown(self) -> None:
         super().teardown()

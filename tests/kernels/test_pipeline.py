@@ -12,7 +12,7 @@ from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.arrays import Tokens
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.index import candidates
+from gpulsh.index import admission
 from gpulsh.io.formats.parquet import Parquet
 from tests.decide.test_large_buckets import pages
 from tests.kernels.cuts import DEFAULT_CUT, assert_decisions, on_host, texts
@@ -129,8 +129,8 @@ def test_large_buckets(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -
 def test_index(
     selected: CudaBackend, crowded: int, evidence: Any, held: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(candidates, "LARGE_BUCKET", crowded)
-    monkeypatch.setattr(candidates, "HELD_BYTES", held)
+    monkeypatch.setattr(admission, "LARGE_BUCKET", crowded)
+    monkeypatch.setattr(admission, "HELD_BYTES", held)
     documents = texts(40)
     how: dict[str, Any] = {}
     if evidence == "source":
