@@ -147,7 +147,7 @@ def test_a_worker_is_asked_for_where_all_nodes_were_lost(monkeypatch: pytest.Mon
         return asked[-1]
 
     monkeypatch.setattr(engine, "_nodes", list)
-    pool = object.__new__(engine._Pool)
+    pool = object.__new__(engine.RayRunner)
     pool._room, pool._there, pool._busy, pool.most = engine._Room("cpu", 1, 1 << 30), [], {}, 0
     pool._made = SimpleNamespace(remote=lambda: SimpleNamespace(greet=SimpleNamespace(remote=remote)))
     pool._start(7)

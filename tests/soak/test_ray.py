@@ -109,14 +109,14 @@ def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
     monkeypatch.setattr(engine, "most_parallel", lambda threads, memory: 8)
     refused: list[Any] = []
-    answers = engine._Pool.answers
+    answers = engine.RayRunner.answers
 
     def noted(self: Any, waiting: Any) -> Any:
         found = answers(self, waiting)
         refused.extend(request for request, answer in found if isinstance(answer, Exception))
         return found
 
-    monkeypatch.setattr(engine._Pool, "answers", noted)
+    monkeypatch.setattr(engine.RayRunner, "answers", noted)
     gpulsh.deduplicate_files(folder, tmp_path / "ray", **OPTIONS, engine="ray", address=joined)
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     again = {request.step for request in refused if request.parallel == 8}
@@ -197,7 +197,7 @@ def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
     nodes = [cluster.add_node(num_cpus=1, object_store_memory=ray_cluster.SMALL_STORE)]
     places: set[str] = set()
-    began, finish = engine._Pool._began, Manifest.add
+    began, finish = engine.RayRunner._began, Manifest.add
 
     def noted(self: Any, member: Any, answer: Any) -> None:
         began(self, member, answer)
@@ -209,7 +209,7 @@ def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
         if nodes and len(places) == 1 + sum(ray_cluster.PROCESSORS):  # each has tasks, also that of the node
             cluster.remove_node(nodes.pop(), allow_graceful=False)
 
-    monkeypatch.setattr(engine._Pool, "_began", noted)
+    monkeypatch.setattr(engine.RayRunner, "_began", noted)
     monkeypatch.setattr(Manifest, "add", finish_and_lose)
     cuts(1)
     try:
@@ -222,13 +222,13 @@ def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
 
 
 def test_dying_workers_end_the_run(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    began = engine._Pool._began
+    began = engine.RayRunner._began
 
     def killed(self: Any, member: Any, answer: Any) -> None:
         ray_cluster.kill(int(answer["process"]))
         began(self, member, answer)
 
-    monkeypatch.setattr(engine._Pool, "_began", killed)
+    monkeypatch.setattr(engine.RayRunner, "_began", killed)
     said = r"4 workers ended before they could begin, the last on node [\d.]+ \(process \d+\): its worker process"
     with pytest.raises(BackendError, match=said):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray")

@@ -119,14 +119,14 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The processes of the workers that were taken on."""
     found: list[int] = []
-    began = engine._Pool._began
+    began = engine.RayRunner._began
 
     def noted(self: Any, member: Any, answer: Any) -> None:
         if isinstance(answer, dict):
             found.append(int(answer["process"]))
         began(self, member, answer)
 
-    monkeypatch.setattr(engine._Pool, "_began", noted)
+    monkeypatch.setattr(engine.RayRunner, "_began", noted)
     return found
 
 

@@ -31,7 +31,7 @@ from uuid import uuid4
 
 import ray
 
-from gpulsh.backends.compiling import COMPILING, Compiled
+from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
@@ -67,16 +67,16 @@ class Cluster:
     def __init__(self, address: str | None, backend: BackendName, threads: int | None, memory: int | None) -> None:
         self._address, self._backend, self._threads, self._asked = address, backend, threads, memory
         self._joined = False
-        self._pool: _Pool | None = None
+        self._runner: RayRunner | None = None
 
     def __enter__(self) -> Self:
         self._joined = _join(self._address)
         try:
             self._room = self._chosen_room()
-            self.memory = self._room.memory
         except BaseException:
             self.__exit__()
             raise
+        self.memory = self._room.memory
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,7 +86,7 @@ class Cluster:
     @property
     def ops(self) -> Backend:
         """A description of the workers' backend, which does nothing."""
-        device = self._pool.device if self._pool else None
+        device = self._runner.device if self._runner else None
         return cast(Backend, _Described(self._room.backend, device))
 
     @contextmanager
@@ -94,15 +94,16 @@ class Cluster:
         """Workers, started when there is work for them, and stopped at the end."""
         token = uuid4().hex
         (folder / TOKEN).write_text(token, encoding="ascii")
-        self._pool = _Pool(Brief(job, folder, token, self._room.backend, self._room.threads), self._room)
+        brief = Brief(job, folder, token, self._room.backend, self._room.threads)
+        self._runner = RayRunner(brief, self._room, manifest, progress)
         try:
-            yield RayRunner(self._pool, manifest, progress)
+            yield self._runner
         finally:
-            self._pool.dismiss()
+            self._runner.dismiss()
 
     def to_json(self) -> Mapping[str, Any]:
         """The engine's entry in the report."""
-        return {"name": "ray", "workers": self._pool.most if self._pool else 0}
+        return {"name": "ray", "workers": self._runner.most if self._runner else 0}
 
     def _chosen_room(self) -> _Room:
         nodes = _nodes()
@@ -114,7 +115,11 @@ class Cluster:
             there = [node for node in there if node.get("GPU", 0) >= 1]
         shares = [int(node["CPU"] // (node["GPU"] if backend == "cuda" else 1)) for node in there]
         threads = self._threads or max(1, min([WORKER_THREADS, *shares]))
-        memory = self._asked or _share([node.get("memory", 0) / max(1, node["CPU"] // threads) for node in there])
+        memory = self._asked or WORKER_MEMORY
+        if self._asked is None:  # in coarse steps: memory decides the cut, and a run that resumes may find other nodes
+            least = min((node.get("memory", 0) / max(1, node["CPU"] // threads) for node in there), default=memory)
+            while memory > max(least, LEAST_MEMORY):
+                memory //= 2
         room = _Room(backend, threads, memory)
         if not room.workers():
             raise BackendError(
@@ -161,16 +166,6 @@ class _Room:
         )
 
 
-def _share(most: list[float]) -> int:
-    """Bytes that a worker may take on every node, in coarse steps: they decide how the work is cut, and a run that
-    resumes may find other nodes.
-    """
-    memory = WORKER_MEMORY
-    while memory > min([WORKER_MEMORY, *most]) and memory > LEAST_MEMORY:
-        memory //= 2
-    return memory
-
-
 def _nodes() -> list[Mapping[str, float]]:
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
@@ -212,10 +207,9 @@ def _join(address: str | None) -> bool:
 def _no_room() -> str:
     """Advice about the folder of Ray's files, if it has no room."""
     above = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
-    try:
+    free = 0
+    with suppress(OSError):
         free = shutil.disk_usage(above).free if os.access(above, os.W_OK | os.X_OK) else 0
-    except OSError:
-        free = 0
     if free >= ROOM:
         return ""
     return (
@@ -233,18 +227,46 @@ class _Request:
     arguments: tuple[object, ...]
 
 
+class _Greeted(Worker):
+    """A worker that knows its node."""
+
+    def greet(self) -> dict[str, str]:
+        """The versions, the node and the process of this worker."""
+        return {**super().greet(), "node": ray.util.get_node_ip_address(), "process": str(os.getpid())}
+
+
+@dataclass(eq=False)
+class _Member:
+    """A worker: an actor, and where it is once that is known."""
+
+    actor: Any
+    place: str = "a node"
+    load: int = 0  # of the tasks that it can do side by side
+
+
 class RayRunner:
-    """Runs tasks on a pool of workers. No texts of theirs are held in this process."""
+    """Runs tasks on workers, at most as many as the cluster has room for; each has one request, or a few, at a time.
 
-    held = None
+    A worker that ends is replaced, and another worker gets its requests. Ray's own retries (max_restarts,
+    max_task_retries) use the same actor again. If its node is lost, they are used up before Ray notices, or wait for
+    room for ever, though other workers are idle. `ray.util.ActorPool` keeps dead actors.
+    """
 
-    def __init__(self, pool: _Pool, manifest: Manifest, progress: Progress) -> None:
-        self._pool, self._manifest, self._progress = pool, manifest, progress
+    held = None  # no texts are held in this process
+
+    def __init__(self, brief: Brief, room: _Room, manifest: Manifest, progress: Progress) -> None:
+        self._brief, self._room, self._manifest, self._progress = ray.put(brief), room, manifest, progress
+        self._parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does side by side
+        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=self._parallel)
+        self._there: list[_Member] = []  # members that have begun
+        self._busy: dict[Any, tuple[_Member, _Request | None]] = {}  # by what their answer will be; None: it begins
+        self._ended: Counter[str] = Counter()  # workers, by the step that they were at
         self.resumed: set[str] = set()
+        self.device: str | None = None
+        self.most = 0  # workers that were there at once
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, in order, of finished ones as known; raises the error of the first that fails."""
-        most = self._pool.parallel if stage.parallel else 1
         stored: dict[int, object] = {}  # by identity, which is valid while the stage holds the arguments
         found = finished_before(stage, self._manifest, self._progress, self.resumed)
         failed: dict[int, Exception] = {}
@@ -261,78 +283,43 @@ class RayRunner:
             task = stage.tasks[number]
             return _Request(number, task.step, parallel, (parallel, task.work, *map(sent, task.arguments)))
 
+        most = self._parallel if stage.parallel else 1
         waiting = deque(request(number, most) for number, facts in enumerate(found) if facts is None)
-        while waiting or self._pool.pending():
-            for asked, answer in self._pool.answers(waiting):
-                if isinstance(answer, Exception):
-                    if isinstance(answer, (LargeDocumentError, MemoryLimitError)) and asked.parallel > 1:
-                        waiting.append(request(asked.number, 1))  # at the end: the worker's other tasks end first
-                    else:
-                        failed[asked.number] = answer
-                    continue
-                made = answer.made
-                self._pool.compiled(answer.compiled)
-                self._manifest.add(asked.step, made.files, made.facts, brief=made.brief)
-                found[asked.number] = made.facts
-                report_done(made.facts, stage.row.unit, self._progress)
+        while waiting or self._pending():
+            for asked, answer in self.answers(waiting):
+                if isinstance(answer, Done):
+                    made, compiled = answer.made, answer.compiled
+                    seconds = compiled.seconds / max(len(self._there), 1)  # workers compile side by side
+                    COMPILING.elsewhere(replace(compiled, seconds=seconds))
+                    self._manifest.add(asked.step, made.files, made.facts, brief=made.brief)
+                    found[asked.number] = made.facts
+                    report_done(made.facts, stage.row.unit, self._progress)
+                elif isinstance(answer, (LargeDocumentError, MemoryLimitError)) and asked.parallel > 1:
+                    waiting.append(request(asked.number, 1))  # at the end: the worker's other tasks end first
+                else:
+                    failed[asked.number] = answer
             if failed:
                 first = min(failed)
                 waiting = deque(asked for asked in waiting if asked.number < first)
-                if not any(asked.number < first for asked in (*waiting, *self._pool.pending())):
+                if not any(asked.number < first for asked in (*waiting, *self._pending())):
                     raise failed[first]
         return [facts for facts in found if facts is not None]
-
-
-class _Greeted(Worker):
-    """A worker that knows its node."""
-
-    def greet(self) -> dict[str, str]:
-        """The versions, the node and the process of this worker."""
-        return {**super().greet(), "node": ray.util.get_node_ip_address(), "process": str(os.getpid())}
-
-
-@dataclass(eq=False)
-class _Member:
-    """A worker of a pool: an actor, and where it is once that is known."""
-
-    actor: Any
-    place: str = "a node"
-    load: int = 0  # of the tasks that it can do side by side
-
-
-class _Pool:
-    """Workers, at most as many as the cluster has room for; each has one request, or a few, at a time.
-
-    A worker that ends is replaced, and another worker gets its requests. Ray's own retries (max_restarts,
-    max_task_retries) use the same actor again. If its node is lost, they are used up before Ray notices, or wait for
-    room for ever, though other workers are idle. `ray.util.ActorPool` keeps dead actors.
-    """
-
-    def __init__(self, brief: Brief, room: _Room) -> None:
-        self._brief, self._room = ray.put(brief), room
-        self.parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does side by side
-        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=self.parallel)
-        self._there: list[_Member] = []  # members that have begun
-        self._busy: dict[Any, tuple[_Member, _Request | None]] = {}  # by what their answer will be; None: it begins
-        self._ended: Counter[str] = Counter()  # workers, by the step that they were at
-        self.device: str | None = None
-        self.most = 0  # workers that were there at once
-
-    def pending(self) -> list[_Request]:
-        """The requests that workers are busy with."""
-        return [request for _, request in self._busy.values() if request is not None]
 
     def answers(self, waiting: deque[_Request]) -> list[tuple[_Request, Done | Exception]]:
         """Send requests from the front of `waiting`, and wait until at least one is answered, or a worker has started
         or ended. Requests of a lost worker go back to `waiting`.
         """
         self._start(len(waiting))
-        while waiting and (member := self._free(waiting[0])) is not None:
-            given = waiting.popleft()
-            member.load += self.parallel // given.parallel
+        while waiting:
+            given, member = waiting[0], min(self._there, key=lambda member: member.load, default=None)
+            load = self._parallel // given.parallel
+            if member is None or member.load + load > self._parallel:
+                break
+            waiting.popleft()
+            member.load += load
             self._busy[member.actor.work.remote(*given.arguments)] = member, given
         ready, _ = ray.wait(list(self._busy), timeout=PATIENCE)
-        if not ready and not self.pending():
+        if not ready and not self._pending():
             _log.warning("the Ray cluster has no room for a worker now, which takes %s", self._room)
         if ready:  # and all other ready ones
             ready, _ = ray.wait(list(self._busy), num_returns=len(self._busy), timeout=0)
@@ -351,13 +338,9 @@ class _Pool:
             if request is None:
                 self._began(member, answer)
             else:
-                member.load -= self.parallel // request.parallel
+                member.load -= self._parallel // request.parallel
                 found.append((request, answer))
         return found
-
-    def compiled(self, compiled: Compiled) -> None:
-        """Count the time in which a worker compiled kernels, divided by the number of workers."""
-        COMPILING.elsewhere(replace(compiled, seconds=compiled.seconds / max(len(self._there), 1)))
 
     def dismiss(self) -> None:
         """Stop all workers and drop their requests."""
@@ -368,16 +351,15 @@ class _Pool:
             ray.wait(list(self._busy), num_returns=len(self._busy), timeout=5, fetch_local=False)
         self._there, self._busy = [], {}
 
+    def _pending(self) -> list[_Request]:
+        """The requests that workers are busy with."""
+        return [request for _, request in self._busy.values() if request is not None]
+
     def _members(self) -> list[_Member]:
         return [*self._there, *(member for member, request in self._busy.values() if request is None)]
 
-    def _free(self, request: _Request) -> _Member | None:
-        """The least busy worker, if it can take this request."""
-        member = min(self._there, key=lambda member: member.load, default=None)
-        return member if member and member.load + self.parallel // request.parallel <= self.parallel else None
-
     def _start(self, requests: int) -> None:
-        there, wanted = len(self._members()), requests + len(self.pending())
+        there, wanted = len(self._members()), requests + len(self._pending())
         if wanted <= there:
             return
         # At least one: where every node was lost, a cluster that grows by itself grows for a worker that is asked for.
@@ -454,23 +436,17 @@ def check_reachable(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
     except (OSError, OverflowError) as error:
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {error}") from error
+    command = [sys.executable, "-c", CLIENT, address]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", CLIENT, address],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=ASKED,
-            check=False,
-        )
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=ASKED, check=False)
     except subprocess.TimeoutExpired:
-        raise _no_ray(address, f" in {ASKED:.0f} seconds") from None
-    if done.returncode not in (0, UNKNOWN):
+        how = f" in {ASKED:.0f} seconds"
+    else:
+        if done.returncode in (0, UNKNOWN):
+            return
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise _no_ray(address, f" ({lines[-1] if lines else done.returncode})")
-
-
-def _no_ray(address: str, how: str) -> BackendError:
-    return BackendError(
+        how = f" ({lines[-1] if lines else done.returncode})"
+    raise BackendError(
         f"the Ray cluster at {address!r} could not be joined: the service there does not answer as a Ray cluster{how};"
         " give the address that `ray start --head` shows (its port is 6379 unless another was given)"
     )

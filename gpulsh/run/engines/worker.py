@@ -11,6 +11,7 @@ import platform
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -116,7 +117,10 @@ def _noted(error: Exception, node: str) -> Exception:
 def _check_sight(brief: Brief, node: str) -> None:
     """OutputError unless the node sees the work folder, InputError unless it sees an input file of each source."""
     token, deadline = brief.folder / TOKEN, time.monotonic() + PATIENCE
-    while not _holds(token, brief.token):
+    while True:
+        with suppress(OSError, ValueError):
+            if token.read_text(encoding="ascii") == brief.token:
+                break
         if time.monotonic() > deadline:
             raise OutputError(
                 f"{brief.folder.parent}: node {node} does not see it; give an output folder on storage that all nodes"
@@ -131,10 +135,3 @@ def _check_sight(brief: Brief, node: str) -> None:
                 f"{file.name}: node {node} does not see it as {file.path}; put the inputs where all nodes see them"
                 " under the same path"
             )
-
-
-def _holds(path: Path, content: str) -> bool:
-    try:
-        return path.read_text(encoding="ascii") == content
-    except (OSError, ValueError):
-        return False
