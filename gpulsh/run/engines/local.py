@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -123,8 +123,7 @@ class InProcess:
         A document may need more than a task's share of memory. A task that meets one, or that gets no more memory,
         starts again at the end, alone. Held texts count as one more task.
         """
-        workers = min(self._workers, len(tasks))
-        stopped = Event()
+        workers, stopped = min(self._workers, len(tasks)), Event()
         parallel = workers + (self._place.held is not None)
         ops = self._place.ops.beside(workers)
         beside = replace(self._place, ops=ops, parallel=parallel, progress=_UntilStopped(stopped))
@@ -162,25 +161,19 @@ class InProcess:
                         large[number] = tasks[number]
             finally:
                 stopped.set()
-                for future in begun:
-                    future.cancel()
-        again = {number: task for number, task in sorted(large.items()) if not failed or number < min(failed)}
-        yield from self._alone(again)
+                pool.shutdown(wait=False, cancel_futures=True)
+        first = min(failed, default=max(tasks) + 1)
+        yield from self._alone({number: large[number] for number in sorted(large) if number < first})
         if failed:
-            raise failed[min(failed)]
+            raise failed[first]
 
 
 class _UntilStopped(Progress):
-    """Ends a task when it next reports progress, once the result is not needed any more."""
+    """Ends a task when it next reports progress, once its result is not needed any more."""
 
     def __init__(self, stopped: Event) -> None:
         self._stopped = stopped
 
     def advance(self, amount: int) -> None:
-        """End the task if its result is not needed any more."""
         if self._stopped.is_set():
-            raise _Stopped
-
-
-class _Stopped(Exception):
-    pass
+            raise CancelledError

@@ -35,12 +35,11 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
         file, number = facts.place(partition, row)
         return f"{place.job.files[file].name}: row {number}"
 
-    sizes = np.concatenate([np.empty(0, np.int64), *facts.sizes])
-    order = place.job.policy.order(facts, place.job.files, where)
-    if order is None:
-        made = tables.SIZES.write(place.folder, partition.number, tables.Sizes(sizes))
+    sizes, number = np.concatenate([np.empty(0, np.int64), *facts.sizes]), partition.number
+    if (order := place.job.policy.order(facts, place.job.files, where)) is None:
+        made = tables.SIZES.write(place.folder, number, tables.Sizes(sizes))
     else:
-        made = tables.SIZES_AND_ORDER.write(place.folder, partition.number, tables.OrderedSizes(sizes, *order))
+        made = tables.SIZES_AND_ORDER.write(place.folder, number, tables.OrderedSizes(sizes, *order))
     bad, kinds = rejected.finish(), sorted(set(map(kind_of, facts.keys)))
     stray = {"not_utf8": facts.stray.rows, "stray_bytes": facts.stray.bytes}
     return Made({**made, **bad}, {**read_facts(facts, bad), **stray, "kinds": kinds})
@@ -91,17 +90,12 @@ def contaminated_in(place: Workplace, partition: int) -> Numbers:
 HELD_ROWS = 1 << 16
 
 
-def rejections_file(folder: Path, partition: int) -> Path:
-    """The file of bad records of a partition."""
-    return step_file(folder, step_of("sign", partition), "rejected")
-
-
 class RejectionsFile(ExitStack):
     """A context. Batches of `io.files.rejected.rejections` go to a file, HELD_ROWS at a time; no file without one."""
 
     def __init__(self, folder: Path, partition: int) -> None:
         super().__init__()
-        self._path = rejections_file(folder, partition)
+        self._path = _rejections(folder, partition)
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
         self._file: ColumnsFile | None = None
@@ -120,11 +114,14 @@ class RejectionsFile(ExitStack):
         return {} if self._file is None else {self._path.name: self._file.finish()}
 
     def _write(self) -> None:
-        columns = end_to_end(self._held)
         if self._file is None:
             self._file = self.enter_context(columns_file(self._path, self._held[0].schema))
-        self._file.append(list(columns.values()))
+        self._file.append(list(end_to_end(self._held).values()))
         self._held, self._rows = [], 0
+
+
+def _rejections(folder: Path, partition: int) -> Path:
+    return step_file(folder, step_of("sign", partition), "rejected")
 
 
 def rejected(folder: Path, layout: Layout, files: range | None = None) -> Rejected:
@@ -133,7 +130,7 @@ def rejected(folder: Path, layout: Layout, files: range | None = None) -> Reject
     for partition, first, last in layout.rejecting:
         if files is not None and (last < files.start or files.stop <= first):
             continue
-        mapped = MappedBatches(rejections_file(folder, partition))
+        mapped = MappedBatches(_rejections(folder, partition))
         found.add(mapped.batches, mapped.release)
     return found
 

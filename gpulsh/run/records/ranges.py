@@ -108,9 +108,9 @@ def rows_in_range(
     `there` moves columns into the memory that they are wanted in, before their rows are chosen.
     """
     for number in range(len(layout.partitions) - 1):
-        start = int(layout.partitions[number])
         takes_part = None if participants is None else participants.of(number)
-        yield from rows_of_file(table.open(folder, number), start, part, parts, takes_part, there)
+        file = table.open(folder, number), int(layout.partitions[number])
+        yield from rows_of_file(*file, part, parts, takes_part, there)
 
 
 def rows_of_file(
@@ -127,9 +127,7 @@ def rows_of_file(
         rows = range_rows(both[0], part, parts)
         for first in range(rows.start, rows.stop, ROWS_AT_ONCE):
             *found, documents = (there(column[first : min(first + ROWS_AT_ONCE, rows.stop)]) for column in both)
-            chosen: slice | Array = slice(None)
-            if parts > 1:
-                chosen = in_part(found[0], part, parts)
+            chosen: slice | Array = in_part(found[0], part, parts) if parts > 1 else slice(None)
             if takes_part is not None:
                 takes = takes_part[documents]
                 chosen = takes if parts == 1 else takes & chosen

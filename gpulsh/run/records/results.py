@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,19 +22,10 @@ from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
-from gpulsh.ragged import found_in
+from gpulsh.ragged import found_in, offsets
 from gpulsh.run.job import FileJob, Job, Layout
 from gpulsh.run.records.sightings import source_and_date
-from gpulsh.run.records.tables import (
-    DECISIONS,
-    SEEN,
-    SIGHTINGS,
-    Decisions,
-    Ids,
-    SeenRows,
-    SightingRows,
-    ids_table,
-)
+from gpulsh.run.records.tables import DECISIONS, SEEN, SIGHTINGS, Decisions, Ids, SeenRows, SightingRows, ids_table
 from gpulsh.stats.counts import CLUSTERS, INSTANT, MARKS, NAMES, OWN, WEIGHT, ColumnRow
 from gpulsh.store.durable import FileFact, durable_file
 
@@ -51,9 +41,11 @@ class IdColumn:
     def __init__(
         self, folder: Path, layout: Layout, files: Sequence[int], type: pa.DataType, *, stay_open: bool = False
     ) -> None:
-        self._folder, self._layout, self._files = folder, layout, files
-        self._none = not any(files)
-        self._read = lru_cache(MOST_OPEN)(self._open) if stay_open else self._open
+        def read(partition: int, number: int) -> Ids:
+            return ids_table(number).read(folder, partition)
+
+        self._layout, self._files = layout, files
+        self._read = lru_cache(MOST_OPEN)(read) if stay_open else read
         self.type = type
         self.largest = 0  # bytes of an id, if they were all looked at
 
@@ -72,8 +64,11 @@ class IdColumn:
         It is common to all ids and to the files' schemas; if there is none, each value is JSON text. So the type does
         not depend on which rows are dropped, where every file has a schema and Parquet every value.
         """
-        found = cls(folder, layout, files, pa.null())
-        kinds = [*more, *(known.id.type for known in found._all())]
+        found, kinds, fits = cls(folder, layout, files, pa.null()), [*more], True
+        for _, ids in found._of(*range(len(files))):
+            kinds.append(ids.type)
+            fits &= values_in_parquet(ids)
+            found.largest = max(found.largest, int(_lengths(ids).max(initial=0)))
         if job.columns.id is not None:
             known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
             with job.stamps.unchanged(new):
@@ -81,19 +76,11 @@ class IdColumn:
                 declared = [format_of(file).kind(file, job.columns.id) for file in read]
             kinds += [kind for kind in declared if kind is not None]
         kind = common_type(kinds)
-        fits = kind is not None and in_parquet(kind) and all(values_in_parquet(ids.id) for ids in found._all())
-        found.type = parquet_type(kind) if fits else pa.string()
-        found.largest = max((int(_lengths(known.id).max(initial=0)) for known in found._all()), default=0)
+        found.type = parquet_type(kind) if kind is not None and in_parquet(kind) and fits else pa.string()
         return found
 
-    def _all(self) -> Iterator[Ids]:
-        return itertools.chain.from_iterable(map(self._of, range(len(self._files))))
-
-    def _of(self, partition: int) -> Iterator[Ids]:
-        return (self._read(partition, number) for number in range(self._files[partition]))
-
-    def _open(self, partition: int, number: int) -> Ids:
-        return ids_table(number).read(self._folder, partition)
+    def _of(self, *partitions: int) -> Iterator[Ids]:
+        return (self._read(partition, number) for partition in partitions for number in range(self._files[partition]))
 
     def sizes(self, positions: Numbers) -> Numbers:
         """int64 [m]: bytes of the ids at `positions`, 0 if they are not text."""
@@ -101,15 +88,13 @@ class IdColumn:
         found = np.zeros(len(ascending), np.int64)
         for partition, part in self._layout.by_partition(ascending) if self.largest else ():
             for known, ids in self._of(partition):
-                lengths = _lengths(ids)
-                at = np.searchsorted(known, ascending[part]).clip(max=max(len(known) - 1, 0))
-                if len(known):
-                    found[part] += np.where(known[at] == ascending[part], lengths[at], 0)
+                rows, at = found_in(known, ascending[part])
+                found[part][rows] = _lengths(ids)[at]
         return found[places]
 
     def at(self, positions: Numbers) -> pa.Array:
         """The ids at `positions` [m], as one pyarrow.Array."""
-        if self._none or not len(positions):
+        if not any(self._files) or not len(positions):
             return pa.nulls(len(positions), self.type)
         ascending, places = np.unique(positions, return_inverse=True)
         found = []
@@ -119,10 +104,9 @@ class IdColumn:
                 first, last = (int(known[0]), int(known[-1])) if len(known) else (0, -1)
                 here = wanted[slice(*np.searchsorted(wanted, [first, last + 1]))]
                 values = chosen(ids, np.searchsorted(known, here))
-                is_same = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-                found.append(
-                    as_texts(values) if self.type == pa.string() and not is_same else of_type(values, self.type)
-                )
+                is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+                as_json = self.type == pa.string() and not is_string
+                found.append(as_texts(values) if as_json else of_type(values, self.type))
         return chosen(pa.concat_arrays(found), places)
 
 
@@ -155,31 +139,6 @@ class MarkedRows:
         file, row = self._job.file_and_row(self._layout, positions)
         return {"file": file, "row": row, "id": self.ids.at(positions)}
 
-    def columns(self, positions: Numbers, names: Sequence[str]) -> list[pa.Array]:
-        """Some columns of the documents at ascending `positions`."""
-        found = self._decided(positions)
-        kept, none = found.kept, found.duplicate_of == positions
-        columns: dict[str, pa.Array] = {
-            "kept": to_arrow(kept),
-            "cluster": to_arrow(found.cluster),
-            "copies": to_arrow(found.copies, ~kept),
-            "near": to_arrow(found.near, ~kept),
-            "component": to_arrow(found.component),
-        }
-        if "similarity" in names:
-            columns["similarity"] = to_arrow(found.similarity, none)
-            other = self.where(found.duplicate_of[~none])
-            places = np.cumsum(~none) - 1
-            columns |= {f"duplicate_of_{name}": chosen(column, places, none) for name, column in other.items()}
-        if "sources" in names:
-            columns |= self._seen_by(positions, kept)
-        if "weight" in names:
-            counting = self._job.counting
-            assert counting.weights is not None
-            sizes = sizes_by(counting.weight_by, Counts(found.copies, found.near, found.component))
-            columns["weight"] = to_arrow(np.where(kept, counting.weights.of(sizes), 0.0))
-        return [columns[name] for name in names]
-
     def added(self, begin: int, rows: Numbers) -> AddedColumns:
         """The added columns of the written `rows` of a file whose first document is at `begin`."""
         names = self._job.added()
@@ -191,28 +150,48 @@ class MarkedRows:
 
         return AddedColumns(schema, rows, make)
 
-    def _decided(self, positions: Numbers) -> Decisions:
-        count = len(positions)
-        stays = self._job.policy.retention.min_sources == 1
-        kept, zeros = np.full(count, stays), np.zeros(count, np.int64)
-        alone = positions.copy(), np.ones(count, np.float32), positions.copy(), np.zeros(count, bool)
-        found = Decisions(positions, *alone, kept, zeros, zeros.copy(), np.ones(count, np.int64))
+    def columns(self, positions: Numbers, names: Sequence[str]) -> list[pa.Array]:
+        """Some columns of the documents at ascending `positions`."""
+        count, stays = len(positions), self._job.policy.retention.min_sources == 1
+        flags, ones, none = np.zeros(count, bool), np.ones(count, np.int64), np.zeros(count, np.int64)
+        alone = positions.copy(), np.ones(count, np.float32), positions.copy(), flags, np.full(count, stays)
+        found = Decisions(positions, *alone, none, none.copy(), ones)
         for number, part in self._layout.by_partition(positions):
             known = self._decisions(number)
             rows, at = found_in(known.document, positions[part])
-            columns: Iterable[tuple[Values, Values]] = zip(found[1:], known[1:], strict=True)
-            for column, values in columns:
+            decided: Iterable[tuple[Values, Values]] = zip(found[1:], known[1:], strict=True)
+            for column, values in decided:
                 column[part][rows] = values[at]
-        return found
+        kept, is_own = found.kept, found.duplicate_of == positions
+        columns: dict[str, pa.Array] = {
+            "kept": to_arrow(kept),
+            "cluster": to_arrow(found.cluster),
+            "copies": to_arrow(found.copies, ~kept),
+            "near": to_arrow(found.near, ~kept),
+            "component": to_arrow(found.component),
+        }
+        if "similarity" in names:
+            columns["similarity"] = to_arrow(found.similarity, is_own)
+            other = self.where(found.duplicate_of[~is_own])
+            places = np.cumsum(~is_own) - 1
+            columns |= {f"duplicate_of_{name}": chosen(column, places, is_own) for name, column in other.items()}
+        if "sources" in names:
+            columns |= self._seen_by(positions, kept)
+        if "weight" in names:
+            counting = self._job.counting
+            assert counting.weights is not None
+            sizes = sizes_by(counting.weight_by, Counts(found.copies, found.near, found.component))
+            columns["weight"] = to_arrow(np.where(kept, counting.weights.of(sizes), 0.0))
+        return [columns[name] for name in names]
 
     def _seen_by(self, positions: Numbers, kept: NDArray[np.bool_]) -> dict[str, pa.Array]:
+        """Where and when each was seen, by SIGHTINGS; with the documents dropped for it, by SEEN."""
         source, date = source_and_date(self._job, self._layout, positions, self._sightings)
         null = null_mask(source)
         known = np.ones(len(source), np.bool_) if null is None else ~null
         sources, first, last = known.astype(np.int64), date.copy(), date.copy()
-        offset = to_arrow(np.concatenate([[0], np.cumsum(known)]).astype(np.int32))
-        lists, place = [pa.ListArray.from_arrays(offset, source.drop_null())], np.arange(len(positions))
-        start = len(positions)
+        lists = [pa.ListArray.from_arrays(to_arrow(offsets(sources).astype(np.int32)), source.drop_null())]
+        place, start = np.arange(len(positions)), len(positions)
         for number, part in self._layout.by_partition(positions):
             seen = self._seen(number)
             rows, at = found_in(seen.document, positions[part])
@@ -221,13 +200,12 @@ class MarkedRows:
             place[part][rows] = start + at
             lists.append(seen.source_names)
             start += len(seen.document)
+        all_rows = np.arange(len(positions))
         return {
             "sources": to_arrow(sources, ~kept),
             "source_names": pa.concat_arrays(lists).take(to_arrow(place, ~kept)),
-            **{
-                name: dates(values).take(to_arrow(np.arange(len(values)), ~kept))
-                for name, values in (("first_seen", first), ("last_seen", last))
-            },
+            "first_seen": dates(first).take(to_arrow(all_rows, ~kept)),
+            "last_seen": dates(last).take(to_arrow(all_rows, ~kept)),
         }
 
 

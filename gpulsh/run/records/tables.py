@@ -226,7 +226,7 @@ class SimilarPairs(NamedTuple):
 class Decisions(NamedTuple):
     """Decisions, by document, ascending; `is_witness` marks the documents that others are dropped for.
 
-    In DECISIONS `duplicate_of` may be below 0 (`records.earlier`). A document that is not kept and has no witness is
+    In DECISIONS `duplicate_of` may be below 0: a document of EARLIER. A document that is not kept and has no witness is
     left out by a policy. `decide.counts.counts` defines the last three columns; decisions of an index have none.
     """
 

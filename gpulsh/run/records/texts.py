@@ -70,7 +70,14 @@ class GroupTexts:
         first, low, high = runs[:, 0], offset[runs[:, 0]], offset[runs[:, 1]]
         wanted = zip(file[first].tolist(), begin[first].tolist(), low.tolist(), high.tolist(), strict=True)
         for number, pieces in groupby(wanted, itemgetter(0)):
-            _fill(data.data, texts_file(self._folder, number), pieces)
+            path = texts_file(self._folder, number)
+            with open(path, "rb", buffering=0) as texts:
+                for _, place, at, end in pieces:
+                    while at < end:
+                        count = os.preadv(texts.fileno(), [data.data[at:end]], place)
+                        if not count:
+                            raise EOFError(f"{path}: ends early")
+                        place, at = place + count, at + count
         return TextBatch(data, offset)
 
 
@@ -82,28 +89,15 @@ class GatheredTexts:
 
     def beginnings(self, places: Collection[tuple[int, int]], most: int) -> dict[tuple[int, int], bytes]:
         """By file and row, at most the first `most` bytes of each text that was gathered."""
-        found = {place: self._beginning(*place, most) for place in sorted(places)}
-        return {place: text for place, text in found.items() if text is not None}
-
-    def _beginning(self, file: int, row: int, most: int) -> bytes | None:
-        document = int(self._layout.files[file]) + row
-        at = int(np.searchsorted(known := self._members.document, document))
-        if at == len(known) or known[at] != document or not self._members.meets[at]:
-            return None
-        number = int(np.searchsorted(self._layout.partitions, document, side="right")) - 1
-        texts = GroupTexts(self._folder, int(self._members.group[at]), [(number, np.array([document]))])
-        return bytes(texts.take(np.zeros(1, np.int64)).values[:most])
-
-
-def _fill(target: memoryview, path: Path, pieces: Iterable[tuple[int, int, int, int]]) -> None:
-    """Fill `target`: of each piece (_, place, low, high) [low, high), with the bytes at the place of a file."""
-    with open(path, "rb", buffering=0) as file:
-        for _, place, low, high in pieces:
-            while low < high:
-                count = os.preadv(file.fileno(), [target[low:high]], place)
-                if not count:
-                    raise EOFError(f"{path}: ends early")
-                place, low = place + count, low + count
+        found, layout, members = dict[tuple[int, int], bytes](), self._layout, self._members
+        for file, row in sorted(places):
+            document = int(layout.files[file]) + row
+            at = int(np.searchsorted(members.document, document))
+            if at < len(members.document) and members.document[at] == document and members.meets[at]:
+                number = int(np.searchsorted(layout.partitions, document, side="right")) - 1
+                texts = GroupTexts(self._folder, int(members.group[at]), [(number, np.array([document]))])
+                found[file, row] = bytes(texts.take(np.zeros(1, np.int64)).values[:most])
+        return found
 
 
 def chosen_pieces(layout: Layout, partition: Partition, documents: Numbers) -> Iterator[tuple[Piece, slice]]:
