@@ -8,7 +8,7 @@ Between the two steps, each document takes the memory of its digests, its hash a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -204,10 +204,10 @@ Keyed = tuple[NDArray[np.uint64], Numbers]  # `KeyHashes.whole`
 
 def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress) -> SignedDocuments:
     """Sign all documents in one pass."""
-    digests, exact = CollectedRows(np.uint64, method.banding.bands), CollectedRows(np.uint64, 2)
+    digests, exact, shingles = list[Array](), list[Array](), list[Array]()
     # Comparing would normalize a text again, and on the host.
     texts = ResidentTexts(source, ops, wanted=method.folding.form is None and is_read(method, in_large=0))
-    shingles, funnel, sizes = CollectedRows(np.int64), Funnel(), ops.sizes()
+    funnel, sizes = Funnel(), ops.sizes()
     most = sizes.resident if isinstance(source, DeviceTexts) and sizes.resident else sizes.batch
 
     def staged(batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend) -> tuple[Signed, TextBatch | None]:
@@ -217,13 +217,12 @@ def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, 
 
     with funnel.stage(progress, OF_MEMORY["sign"], None):
         for part, text in sign_batches(source.batches(most), method, keys, ops, funnel, progress, staged):
-            for rows, kept in zip(
-                (digests, exact, shingles), ops.keep(part.digests, part.exact, part.shingles), strict=True
-            ):
-                rows.append(kept)
+            kept = ops.keep(part.digests, part.exact, part.shingles)
+            for pieces, rows in zip((digests, exact, shingles), kept, strict=True):
+                pieces.append(rows)
             texts.append(text)
     with ops.here():
-        counts = shingles.whole(ops)
+        counts = _whole(shingles, np.empty(0, np.int64), ops)
         filled = counts > 0
         funnel.documents, funnel.nulls, funnel.shingles = len(counts), source.nulls(), int(counts.sum())
         funnel.empty = len(counts) - int(filled.sum())
@@ -258,18 +257,17 @@ def decide(
             has_key_before = np.zeros(funnel.documents, bool, like=same)
             has_key_before[same] = True
             filled = filled[~has_key_before[filled]]
-        copies, first = first_copies(signed.exact.whole(ops), filled, None, ops)
+        copies, first = first_copies(_whole(signed.exact, np.empty((0, 2), np.uint64), ops), filled, None, ops)
         if method.measure == "containment":
             documents = np.setdiff1d(ops.asnumpy(filled), ops.asnumpy(copies))
             met = _containing(documents, order, source, method, ops)
         else:
-            signed.digests.join(ops)
-            signed.digests.fill(np.sort(np.concatenate([copies, same])), np.uint64(NO_DIGEST), ops)
-            digests = DigestsByBand(signed.digests, method.banding.bands, funnel.documents, ops)
+            left_out = np.sort(np.concatenate([copies, same]))
+            digests = DigestsByBand(signed.digests, left_out, method.banding.bands, funnel.documents, ops)
             small, large = bucketed(digests, ops, progress.advance)
             met = Collisions.of(small.pairs(), large, method.banding.bands)
             del small  # as large as the pairs
-        signed.digests.release()
+        signed.digests.clear()
         funnel.crowded = len(met.in_large)
     with ops.here():
         involved = involved_in(met, funnel.documents, ops)
@@ -306,8 +304,8 @@ def _containing(
     texts = ShingledTexts(ordered, ops, source.choose(documents), method, None)  # proposals are not evidence
     either = not method.drop_contained_only
     pairs = np.sort(documents[ordered][containing_pairs(texts, method.threshold, ops, either=either)], axis=1)
-    none = Memberships(*(np.empty(0, np.int64) for _ in range(3)))
-    return Collisions.of(ops.asarray(pairs[order_by(pairs[:, 0], pairs[:, 1])]), none, method.banding.bands)
+    pairs = pairs[order_by(pairs[:, 0], pairs[:, 1])]
+    return Collisions.of(ops.asarray(pairs), Memberships.joined([]), method.banding.bands)
 
 
 def _rank(order: Array) -> Array:
@@ -316,75 +314,52 @@ def _rank(order: Array) -> Array:
     return rank
 
 
-class CollectedRows:
-    """Rows that come in batches and stay in the memory of the backend that made them."""
-
-    def __init__(self, dtype: type[np.generic], *columns: int) -> None:
-        self._empty = np.empty((0, *columns), dtype)
-        self._chunks: list[Array] = []
-
-    def append(self, rows: Array) -> None:
-        """Rows [m, columns], of NumPy or of the backend's array module."""
-        self._chunks.append(rows)
-
-    def whole(self, ops: Backend) -> Array:
-        """All rows in the backend's memory, without a copy if they are one piece there."""
-        moved = [ops.asarray(chunk) for chunk in self._chunks]
-        return moved[0] if len(moved) == 1 else np.concatenate(moved or [ops.asarray(self._empty)])
-
-    def column(self, number: int) -> Iterator[Array]:
-        """A column in pieces."""
-        return (chunk[:, number] for chunk in self._chunks)
-
-    def fill(self, rows: Array, value: np.generic, ops: Backend) -> None:
-        """Set all of the `rows`, ascending, in the backend's memory."""
-        starts = offsets([len(chunk) for chunk in self._chunks])
-        cuts = ops.asnumpy(np.searchsorted(rows, ops.asarray(starts))).tolist()
-        for chunk, start, (first, last) in zip(self._chunks, starts.tolist(), pairwise(cuts), strict=False):
-            here = rows[first:last] - np.int64(start)
-            chunk[ops.asnumpy(here) if isinstance(chunk, np.ndarray) else here] = value
-
-    def join(self, ops: Backend) -> None:
-        """Make one piece of all rows, column after column, where they are on a device: each piece costs calls to it."""
-        if len(self._chunks) < 2 or any(isinstance(chunk, np.ndarray) for chunk in self._chunks):
-            return
-        with suppress(DeviceMemoryError), ops.here():
-            self._chunks = [np.concatenate([chunk.T for chunk in self._chunks], axis=1).T]
-
-    def release(self) -> None:
-        """Release all rows."""
-        self._chunks.clear()
-
-
 @dataclass(frozen=True)
 class SignedDocuments:
-    """The digests and hashes of n documents, and the counts so far."""
+    """The digests and hashes of n documents, in pieces, in the memory of the backend that made them; and the counts."""
 
-    digests: CollectedRows  # uint64 [n, bands]
-    exact: CollectedRows  # uint64 [n, 2]
+    digests: list[Array]  # uint64 [m, bands] each
+    exact: list[Array]  # uint64 [m, 2] each
     filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
     funnel: Funnel
     texts: ResidentTexts
 
 
+def _whole(pieces: Sequence[Array], empty: NDArray[np.generic], ops: Backend) -> Array:
+    """All rows in the backend's memory, without a copy if they are one piece there; `empty` if there are none."""
+    moved = [ops.asarray(piece) for piece in pieces]
+    return moved[0] if len(moved) == 1 else np.concatenate(moved or [ops.asarray(empty)])
+
+
 class DigestsByBand:
-    """`lsh.collisions.Digests` of all `documents`; documents without a digest are in no candidate pair."""
+    """`lsh.collisions.Digests` of all `documents`, from pieces of digests; those `left_out`, ascending, lose theirs.
+
+    Documents without a digest are in no candidate pair.
+    """
 
     ascending = True
 
-    def __init__(self, digests: CollectedRows, bands: int, documents: int, ops: Backend) -> None:
-        self._digests, self._ops = digests, ops
+    def __init__(self, pieces: list[Array], left_out: Array, bands: int, documents: int, ops: Backend) -> None:
+        self._pieces, self._ops = pieces, ops
         self.documents, self.bands = documents, bands
+        if len(pieces) > 1 and not any(isinstance(piece, np.ndarray) for piece in pieces):
+            with suppress(DeviceMemoryError):  # one piece, column after column: each one costs calls to the device
+                pieces[:] = [np.concatenate([piece.T for piece in pieces], axis=1).T]
+        starts = offsets([len(piece) for piece in pieces])
+        cuts = ops.asnumpy(np.searchsorted(left_out, ops.asarray(starts))).tolist()
+        for piece, start, (first, last) in zip(pieces, starts.tolist(), pairwise(cuts), strict=False):
+            here = left_out[first:last] - np.int64(start)
+            piece[ops.asnumpy(here) if isinstance(piece, np.ndarray) else here] = np.uint64(NO_DIGEST)
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band that are in one of `parts` ranges, and the documents' numbers, ascending."""
-        none = self._ops.asarray(np.empty(0, np.uint64))
-        pieces = list(map(self._ops.asarray, self._digests.column(band)))
+        none = np.empty(0, np.uint64)
+        columns = [self._ops.asarray(piece[:, band]) for piece in self._pieces]
         if parts == 1:
-            whole = pieces[0] if len(pieces) == 1 else np.concatenate([none, *pieces])
-            return whole, np.arange(self.documents, like=none)
-        digests, ids, start = [none], [none.view(np.int64)], 0
-        for column in pieces:
+            whole = _whole(columns, none, self._ops)
+            return whole, np.arange(self.documents, like=whole)
+        digests, ids, start = [self._ops.asarray(none)], [self._ops.asarray(none.view(np.int64))], 0
+        for column in columns:
             rows = np.flatnonzero((column != np.uint64(NO_DIGEST)) & in_part(column, part, parts))
             digests.append(column[rows])
             ids.append(rows + np.int64(start))

@@ -64,8 +64,15 @@ class Policy:
     ranks: dict[str, int] | None = field(init=False)  # the inputs' places, where `keep` lists them
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", key_column(self.keep))
-        object.__setattr__(self, "ranks", source_ranks(self.keep, self.inputs))
+        keep: object = self.keep
+        key = keep.removeprefix("column:") if isinstance(keep, str) else ""
+        if not key:
+            raise ParameterError(
+                f"keep is {shown(keep)}; give first, longest, source:INPUT,INPUT... or the name of a column"
+            )
+        is_listed = self.keep.startswith(SOURCE)
+        object.__setattr__(self, "key", None if is_listed or keep in ("first", "longest") else key)
+        object.__setattr__(self, "ranks", _source_ranks(self.keep, self.inputs) if is_listed else None)
         if self.within and self.across:
             raise ParameterError("within and across are both given; give one, or none for duplicates of both kinds")
 
@@ -162,30 +169,15 @@ ONE, SIGN = np.uint64(1), np.uint64(63)
 BELOW_SIGN = np.uint64((1 << 63) - 1)
 LAST = np.uint64((1 << 64) - 1)
 NUMBER, NULL = "number", "null"
-RESERVED = ("first", "longest")
 SOURCE = "source:"
 
 
-def key_column(keep: object) -> str | None:
-    """The column that `keep`, NAME or `column:NAME`, names; None for `first`, `longest` and `source:...`."""
-    if isinstance(keep, str) and (keep in RESERVED or keep.startswith(SOURCE)):
-        return None
-    name = keep.removeprefix("column:") if isinstance(keep, str) else ""
-    if not name:
-        raise ParameterError(
-            f"keep is {shown(keep)}; give first, longest, source:INPUT,INPUT... or the name of a column"
-        )
-    return name
-
-
-def source_ranks(keep: str, inputs: Sequence[str]) -> dict[str, int] | None:
-    """For `source:A,B,...` the place of each INPUT: those listed as listed, then the others; None for other policies.
+def _source_ranks(keep: str, inputs: Sequence[str]) -> dict[str, int]:
+    """For `source:A,B,...` the place of each INPUT: those listed as listed, then the others.
 
     An INPUT is listed as it was given or by an end of its path. ParameterError if a name means none of them, or
     several.
     """
-    if not keep.startswith(SOURCE):
-        return None
     ranks: dict[str, int] = {}
     for name in keep.removeprefix(SOURCE).split(","):
         wanted = name.rstrip("/") or name
