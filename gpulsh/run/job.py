@@ -11,7 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -44,6 +44,8 @@ from gpulsh.store.durable import FileFact
 ADMIT = "admit"  # the step that decides by an index, which may have added the documents
 JOIN = "join-index"  # the step behind which documents may have joined an index of passages
 
+NOT_CUT = Cut(memory=0, partition=0, digests=0, group=0)
+
 OnError = Literal["fail", "skip"]
 
 
@@ -53,9 +55,6 @@ class Earlier:
 
     index: str  # the folder of the index that knows them
     key: str | None  # the column that its keys are of; None if they are FILE:ROW
-
-
-NOT_CUT = Cut(memory=0, partition=0, digests=0, group=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,18 +114,15 @@ class FileJob(ABC):
         for facts in read:
             for number, found in facts["rows"].items():
                 rows[int(number)] += found
-        files = offsets(rows)
-        numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in self.files))}
+        files, numbers = offsets(rows), dict[str, int]()
+        sources = [numbers.setdefault(file.source, len(numbers)) for file in self.files]
+        bad = [(number, list(map(int, facts["rows"]))) for number, facts in enumerate(read) if facts["rejected"]]
         return Layout(
             offsets([facts["documents"] for facts in read]),
             files,
-            np.array([numbers[file.source] for file in self.files], np.int64),
+            np.array(sources, np.int64),
             int(files[self.protected_files]),
-            tuple(
-                (number, min(map(int, facts["rows"])), max(map(int, facts["rows"])))
-                for number, facts in enumerate(read)
-                if facts["rejected"]
-            ),
+            tuple((number, min(of), max(of)) for number, of in bad),
         )
 
     def own(self) -> list[int]:
@@ -143,8 +139,8 @@ class FileJob(ABC):
 
     def texts(self, ops: Backend, parallel: int = 1, held: HeldTexts | None = None) -> FileTexts:
         """The documents of the files, for one of `parallel` readers at the same time."""
-        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(parallel), self.stamps
-        return open_files(*given, held)
+        skips, limit = self.on_error == "skip", self.limit(parallel)
+        return open_files(self.reader, self.files, self.columns, ops, skips, limit, self.stamps, held)
 
     def limit(self, parallel: int = 1) -> Limit:
         """The memory of one of `parallel` readers or writers at the same time."""
@@ -211,11 +207,6 @@ class Job(FileJob):
     def inputs(self) -> pa.StringArray:
         """Each INPUT of its files, by the number that `Layout.sources` has for it."""
         return strings(list(dict.fromkeys(file.source for file in self.files)))
-
-    def others(self, ops: Backend, parallel: int = 1) -> FileTexts:
-        """The documents of the files; texts are read only where --keep or a search for damage needs them."""
-        unread = self.policy.keep != "longest" and self.on_error != "skip"
-        return replace(self, columns=replace(self.columns, unread=unread)).texts(ops, parallel)
 
     def added(self) -> tuple[str, ...]:
         """The names of the columns that are added to written rows."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -47,14 +48,16 @@ def sign(place: Workplace, partition: Partition) -> Made:
     job, where = place.job, (place.folder, partition.number)
     left_out = contaminated_in(place, partition.number)
     is_signed = job.key is None or not job.key.only
-    texts = place.texts() if is_signed else job.others(place.ops, place.parallel)
+    if not is_signed:  # texts are read only where --keep or a search for damage needs them
+        unread = job.policy.keep != "longest" and job.on_error != "skip"
+        place = replace(place, job=replace(job, columns=replace(job.columns, unread=unread)), held=None)
     hashes = None if job.key is None else KeyHashes(place.keys, job.key.normalize_url)
     made: dict[str, FileFact] = {}
     with RejectionsFile(*where) as bad:
         facts = PartitionFacts(rejected=bad)
         if hashes is not None:
             facts.identities = hashes
-        batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
+        batches = place.texts().read(partition.pieces, place.ops.sizes().batch, facts)
         given = batches, job.method, place.keys, place.ops, Funnel(), place.progress
         with place.unchanged(piece.file for piece in partition.pieces):
             if not is_signed:
