@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
-from gpulsh.io.normal_form import normal_form
+from gpulsh.io.normal_form import normal_pieces
 from gpulsh.params import NormalForm
 from gpulsh.ragged import as_one, cuts, offsets
 
@@ -194,8 +194,8 @@ def normalized(batch: TextBatch, form: NormalForm | None) -> TextBatch:
     data = batch.values.data
     pieces: list[Bytes] = []
     for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True):
-        raw = bytes(data[start:stop])
-        if not raw.isascii():
-            raw = normal_form(raw.decode("utf-8", "replace"), form).encode()
-        pieces.append(raw)
+        whole = bytearray()
+        for _, piece in normal_pieces(data[start:stop], form):
+            whole += piece
+        pieces.append(memoryview(whole))
     return joined(pieces)

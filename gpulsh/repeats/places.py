@@ -11,12 +11,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch, on_host
-from gpulsh.io.normal_form import normal_form
+from gpulsh.io.normal_form import PIECE_BYTES, normal_form, normal_pieces, normalizes_alone
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import Folding, NormalForm
 from gpulsh.ragged import distinct, offsets
@@ -24,7 +25,7 @@ from gpulsh.repeats.byte_text import character_size, spelled, whole_characters
 from gpulsh.text.documents import Documents, TextReading
 
 REPLACEMENT = "\ufffd"
-HANGUL_JAMO = range(0x1160, 0x1200)  # vowels and finals, which join the consonant before
+SHORT = 16  # characters of a stretch whose form is kept
 
 
 def read_text(text: TextBatch, folding: Folding, of_bytes: bool) -> TextBatch:
@@ -56,30 +57,62 @@ def byte_bounds(documents: Documents, base: Numbers, places: Numbers) -> Numbers
 
 def byte_bounds_of(reading: TextReading, text: TextBatch, row: Numbers, token: Numbers) -> Numbers:
     """int64 [q, 2]: the same for tokens of documents `row` of a batch, both int64 [q], ascending."""
-    ops, form = reading.ops, reading.folding.form
+    read = text if reading.of_bytes else normalized(text, reading.folding.form)
+    bounds, form = bounds_as_read(reading, read, row, token), reading.folding.form
+    if form is not None and read is not text:
+        text, read = text.moved(on_host), read.moved(on_host)
+        for number in distinct(row).tolist():
+            one, other = (batch.values[slice(*batch.offset[number : number + 2])] for batch in (text, read))
+            if not np.array_equal(one, other):
+                here = slice(*np.searchsorted(row, [number, number + 1]))
+                bounds[here] = NormalPieces.of(one, other, form).original(bounds[here])
+    return bounds
+
+
+def bounds_as_read(reading: TextReading, read: TextBatch, row: Numbers, token: Numbers) -> Numbers:
+    """Likewise in bytes of the text that the backend reads."""
+    ops = reading.ops
     if reading.of_bytes:
-        return whole_characters(text.moved(on_host), row, np.stack([token, token + 1], axis=1))
-    read = normalized(text, form)
+        return whole_characters(read.moved(on_host), row, np.stack([token, token + 1], axis=1))
     bounds: Numbers = ops.asnumpy(ops.token_bounds(read, reading.shingling, ops.asarray(row), ops.asarray(token)))
-    if form is None or read is text:
-        return bounds
-    return _original(text.moved(on_host), read.moved(on_host), row, bounds, form)
+    return bounds
 
 
-def _original(text: TextBatch, read: TextBatch, row: Numbers, bounds: Numbers, form: NormalForm) -> Numbers:
-    """Turn bounds in the normal form `read` into bounds in the bytes of `text`; `row`, ascending, are documents."""
-    found = bounds.copy()
-    for number in distinct(row).tolist():
-        start, stop = text.offset[number : number + 2].tolist()
-        document = bytes(text.values[start:stop])
-        if document != bytes(read.values[slice(*read.offset[number : number + 2].tolist())]):
-            here = slice(*np.searchsorted(row, [number, number + 1]))
-            before, after = _stretches(document, form)
-            assert after[-1] == read.offset[number + 1] - read.offset[number]
-            begin, end = bounds[here].T
-            found[here, 0] = before[np.searchsorted(after, begin, side="left")]
-            found[here, 1] = before[np.searchsorted(after, end, side="right") - 1]
-    return found
+class NormalPieces(NamedTuple):
+    """A document and its normal form, on the host, in pieces that normalize by themselves."""
+
+    text: NDArray[np.uint8]
+    read: NDArray[np.uint8]
+    form: NormalForm
+    before: Numbers  # int64 [p + 1]: where pieces begin and the last ends, in bytes of the document
+    after: Numbers  # int64 [p + 1]: likewise of the normal form
+
+    @classmethod
+    def of(cls, text: NDArray[np.uint8], read: NDArray[np.uint8], form: NormalForm) -> NormalPieces:
+        """Of a document that is not empty; normalizes it again if it is long."""
+        ends = [(len(text), len(read))]
+        if len(text) > PIECE_BYTES:
+            ends = [(stop, len(piece)) for stop, piece in normal_pieces(text.data, form)]
+        before, sizes = zip(*ends, strict=True)
+        return cls(text, read, form, np.array([0, *before]), offsets(sizes))
+
+    def original(self, bounds: Numbers) -> Numbers:
+        """int64 [q, 2]: bounds in the normal form, ascending, as bounds in bytes of the document."""
+        found = np.empty_like(bounds)
+        begins = np.searchsorted(self.after, bounds[:, 0], side="right")
+        ends = np.searchsorted(self.after, bounds[:, 1])
+        for piece in distinct(np.sort(np.concatenate([begins, ends]))).tolist():
+            (start, stop), (first, last) = self.before[piece - 1 : piece + 1], self.after[piece - 1 : piece + 1]
+            here, there = (slice(*np.searchsorted(of, [piece, piece + 1])) for of in (begins, ends))
+            begin, end = bounds[here, 0] - first, bounds[there, 1] - first
+            document = bytes(self.text[start:stop])
+            if document != bytes(self.read[first:last]):
+                before, after = _stretches(document, self.form)
+                assert after[-1] == last - first
+                begin = before[np.searchsorted(after, begin)]
+                end = before[np.searchsorted(after, end, side="right") - 1]
+            found[here, 0], found[there, 1] = begin + start, end + start
+        return found
 
 
 def _stretches(document: bytes, form: NormalForm) -> tuple[Numbers, Numbers]:
@@ -88,9 +121,11 @@ def _stretches(document: bytes, form: NormalForm) -> tuple[Numbers, Numbers]:
     Where characters are normalized one by one to the same, as in normal text, every character is one.
     """
     text = document.decode("utf-8", "replace")
-    known, which = np.unique(np.frombuffer(text.encode("utf-32-le"), np.uint32), return_inverse=True)
-    facts = np.array([_facts(chr(point), form) for point in known.tolist()], np.int32).reshape(-1, 3)
-    size, normal, begins = (column[which] for column in facts.T)
+    points, facts = np.frombuffer(text.encode("utf-32-le"), np.uint32), _facts(form)
+    for point in np.unique(points[facts[points, 0] == 0]).tolist():
+        size = len(chr(point).encode()), len(unicodedata.normalize(form, chr(point)).encode())
+        facts[point] = *size, normalizes_alone(chr(point), form)
+    size, normal, begins = facts[points].T.astype(np.int32)
     if len(document) != size.sum():
         _count_invalid(size, text, document)
     begins[:1] = True
@@ -98,10 +133,10 @@ def _stretches(document: bytes, form: NormalForm) -> tuple[Numbers, Numbers]:
     closes = np.append(opens[1:], len(text))
     several = closes - opens > 1
     for start, stop in zip(opens[several].tolist(), closes[several].tolist(), strict=True):
-        stretch = text[start:stop]
-        together = normal_form(stretch, form)
-        if together != stretch and together != "".join(unicodedata.normalize(form, one) for one in stretch):
-            size[start], normal[start] = size[start:stop].sum(), len(together.encode())
+        form_of = _together if stop - start <= SHORT else _together.__wrapped__
+        together = form_of(text[start:stop], form)
+        if together:
+            size[start], normal[start] = size[start:stop].sum(), together
             size[start + 1 : stop] = 0
     return offsets(size[size > 0]), offsets(normal[size > 0])
 
@@ -118,16 +153,15 @@ def _count_invalid(size: NDArray[np.int32], text: str, document: bytes) -> None:
                 moved += int(size[at]) - 3
 
 
-@lru_cache(maxsize=1 << 16)
-def _facts(character: str, form: NormalForm) -> tuple[int, int, bool]:
-    """Its bytes, the bytes of its form, and whether it begins a stretch: no normalization joins or moves it."""
-    first = unicodedata.normalize("NFKD" if form == "NFKC" else "NFD", character)[0]
-    joins = unicodedata.combining(first) or ord(first) in HANGUL_JAMO or ord(first) in _second_of_pairs()
-    return len(character.encode()), len(unicodedata.normalize(form, character).encode()), not joins
-
-
 @cache
-def _second_of_pairs() -> frozenset[int]:
-    """The code points that compose with one before them."""
-    pairs = (unicodedata.decomposition(chr(point)).split() for point in range(0x110000))
-    return frozenset(int(pair[1], 16) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<"))
+def _facts(form: NormalForm) -> NDArray[np.uint8]:
+    """uint8 [0x110000, 3]: bytes of each character and of its form, whether it begins a stretch; 0 until asked for."""
+    return np.zeros((0x110000, 3), np.uint8)
+
+
+@lru_cache(maxsize=1 << 16)
+def _together(stretch: str, form: NormalForm) -> int:
+    """The bytes of a stretch's form; 0 if its characters normalize one by one to the same."""
+    together = normal_form(stretch, form)
+    alone = together == stretch or together == "".join(unicodedata.normalize(form, one) for one in stretch)
+    return 0 if alone else len(together.encode())

@@ -16,6 +16,8 @@ import gpulsh
 from gpulsh.backends import repeats as module
 from gpulsh.backends.repeats import FAR, SpanMarker, repeats
 from gpulsh.errors import BackendError
+from gpulsh.io import normal_form
+from gpulsh.repeats import places
 from gpulsh.repeats.places import _stretches
 from tests.support import naive
 from tests.support.naive_passages import marked, nothing, set_marks, windows
@@ -46,8 +48,8 @@ def test_short_gaps_between_marks_are_bridged(texts: list[str], size: int, bridg
     documents = [text.split() for text in texts]
     marks = marked(documents, size, keep)
     for row in marks:
-        places = [place for place, mark in enumerate(row) if mark]
-        for one, other in pairwise(places):
+        marks_of = [place for place, mark in enumerate(row) if mark]
+        for one, other in pairwise(marks_of):
             if other - one - 1 < bridge:
                 row[one:other] = [True] * (other - one)
     wanted = [
@@ -62,8 +64,8 @@ def test_whole_lines(texts: list[str], size: int, keep: str) -> None:
     documents = [text.split() for text in texts]
     marks, stays = marked(documents, size, keep), nothing(documents)
     if keep == "first":
-        several = [places for places in windows(documents, size).values() if len(places) > 1]
-        set_marks(stays, [places[0] for places in several], size)
+        several = [found for found in windows(documents, size).values() if len(found) > 1]
+        set_marks(stays, [found[0] for found in several], size)
     wanted: list[list[str]] = []
     for text, row, kept in zip(texts, marks, stays, strict=True):
         words: list[str] = []
@@ -124,6 +126,27 @@ def test_stretches_normalize_by_themselves(text: str, form: Any) -> None:
     assert text == "" or len(pieces) > 0
 
 
+def normalize_by(patch: pytest.MonkeyPatch, size: int) -> None:
+    """Normalize documents in pieces of so many bytes."""
+    for module_ in (normal_form, places):
+        patch.setattr(module_, "PIECE_BYTES", size)
+
+
+@given(
+    st.one_of(composed.map(str.encode), st.binary(max_size=30), st.text(max_size=20).map(str.encode)),
+    st.sampled_from(["NFC", "NFKC"]),
+    st.integers(1, 9),
+)
+def test_pieces_normalize_by_themselves(document: bytes, form: Any, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        normalize_by(patch, size)
+        pieces = list(normal_form.normal_pieces(memoryview(document), form))
+    ends = [0, *(stop for stop, _ in pieces)]
+    assert ends[-1] == len(document) and ends == sorted(set(ends))
+    whole = unicodedata.normalize(form, document.decode("utf-8", "replace")).encode()
+    assert b"".join(piece for _, piece in pieces) == whole
+
+
 @given(st.binary(max_size=30), st.sampled_from(["NFC", "NFKC"]))
 def test_stretches_of_bytes_that_are_no_text(document: bytes, form: Any) -> None:
     before, after = _stretches(document, form)
@@ -151,13 +174,20 @@ def cut_up(text: str, form: Any) -> list[str]:
     return [text.encode()[start:stop].decode() for start, stop in pairwise(before)]
 
 
-@given(st.lists(composed.map(known), max_size=4), st.sampled_from([1, 2, 3]), st.sampled_from(["NFC", "NFKC"]))
-@example(["\xa0\u0301"], 1, "NFKC")  # a blank that NFKC changes, and a mark that it leaves as it is
-def test_spans_are_of_the_original_text(texts: list[str], size: int, form: Any) -> None:
+@given(
+    st.lists(composed.map(known), max_size=4),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from(["NFC", "NFKC"]),
+    st.sampled_from([1, 5, 1 << 20]),
+)
+@example(["\xa0\u0301"], 1, "NFKC", 1)  # a blank that NFKC changes, and a mark that it leaves as it is
+def test_spans_are_of_the_original_text(texts: list[str], size: int, form: Any, piece: int) -> None:
     """What is left has the tokens without marks; a character that is several tokens may stay."""
     texts = [*texts, *(unicodedata.normalize("NFD", text) for text in texts)]
     tokens = [naive.tokens(unicodedata.normalize(form, text), "word") for text in texts]
-    result = gpulsh.passages(texts, tokens=size, normalize=form, backend="cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        normalize_by(patch, piece)
+        result = gpulsh.passages(texts, tokens=size, normalize=form, backend="cpu")
     marks = marked(tokens, size, "first")
     left = [list(text) for text in texts]
     for span in result.to_pylist()[::-1]:

@@ -16,7 +16,8 @@ import gpulsh
 from gpulsh import budget
 from gpulsh.cli import main
 from gpulsh.errors import InputError
-from gpulsh.repeats import copies, windows
+from gpulsh.io import normal_form
+from gpulsh.repeats import copies, places, windows
 from gpulsh.run.passages import documents, find, mark, parts
 from tests.support.files import read_rows, record, rejected, write_rows
 from tests.support.texts import licences, pieces
@@ -93,10 +94,10 @@ def test_licences_in_many_pieces(tmp_path: Path, small: None, options: dict[str,
     write_rows(tmp_path / "b.jsonl", texts[cut:])
     inputs = [tmp_path / "a.parquet", tmp_path / "b.jsonl"]
     table = found(inputs, tmp_path / "out", **options)
-    places = {str(inputs[0]): 0, str(inputs[1]): cut}
+    files = {str(inputs[0]): 0, str(inputs[1]): cut}
     whole = expected(texts, **options)
     assert len(whole) >= 3
-    assert by_position(table, places) == whole.to_pylist()
+    assert by_position(table, files) == whole.to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_large_texts_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 LONG_TEXTS = st.lists(
     st.lists(
         st.sampled_from(
-            ["a", "a a ", "a b ", "é", "é ", "語", "日本", "😀", " .", "\n", "e\u0301 ", "a" * 40, "b a " * 20]
+            ["a", "a a ", "a b ", "é", "é ", "語", "ﬁ", "😀", " .", "\n", "e\u0301 ", "a" * 40, "\u0301", "b a " * 20]
         ),
         min_size=10,
         max_size=80,
@@ -154,7 +155,16 @@ LONG_TEXTS = st.lists(
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     LONG_TEXTS,
-    st.sampled_from([{"tokens": 2}, {"tokens": 3, "unit": "char"}, {"bytes": 5}, {"tokens": 1, "symbols": True}]),
+    st.sampled_from(
+        [
+            {"tokens": 2},
+            {"tokens": 3, "unit": "char"},
+            {"bytes": 5},
+            {"tokens": 1, "symbols": True},
+            {"tokens": 2, "normalize": "NFC"},
+            {"tokens": 2, "unit": "char", "normalize": "NFKC"},
+        ]
+    ),
     st.sampled_from(["first", "minimal", "none"]),
     st.sampled_from([0, 1]),
     st.sampled_from(["cpu", "reference"]),
@@ -175,6 +185,8 @@ def test_any_long_documents_piece_by_piece(
         patch.setattr(find, "GIANT_BYTES", 0)
         patch.setattr(windows, "PIECE", 4)
         patch.setattr(documents, "PLACES_AT_ONCE", 7)
+        for module in (normal_form, places):
+            patch.setattr(module, "PIECE_BYTES", 5)
         result = gpulsh.passages_files(list(files), folder / "out", **options)
     wanted = gpulsh.passages(texts, **options).select(SPANS)
     assert by_position(pq.read_table(result.passages), files) == wanted.to_pylist()
@@ -223,9 +235,9 @@ def test_every_format(tmp_path: Path) -> None:
     rows = found(folder, tmp_path / "out").to_pylist()
     whole = [*texts * 5, texts[2], *texts]
     starts = dict(zip("abcdefg", (0, 3, 6, 9, 12, 15, 16), strict=True))
-    places = {str(path): starts[path.name[0]] for path in folder.iterdir()}
-    assert len(places) == 7
-    assert by_position(pa.Table.from_pylist(rows), places) == expected(whole).to_pylist()
+    files = {str(path): starts[path.name[0]] for path in folder.iterdir()}
+    assert len(files) == 7
+    assert by_position(pa.Table.from_pylist(rows), files) == expected(whole).to_pylist()
 
 
 # --- lines and paragraphs: those that `gpulsh.passages` marks in the same documents ---

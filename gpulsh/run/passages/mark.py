@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import found_in, sorted_distinct, stable_order
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
 from gpulsh.repeats.marks import Marker, TokenSpans
-from gpulsh.repeats.places import byte_bounds_of
+from gpulsh.repeats.places import NormalPieces, bounds_as_read, byte_bounds_of
 from gpulsh.repeats.windows import Repeats, is_long, text_parts
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
@@ -165,8 +165,7 @@ def _parts(
     """All places of some documents: a long document has several parts, of which each has its stretches in memory."""
     start, stop = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
     count, text = stop - start - 1, some.text
-    is_one = len(text) == 1 and is_long(count, job.tokens) and not job.whole_lines
-    if not is_one or normalized(text, reading.folding.form) is not text:
+    if len(text) > 1 or not is_long(count, job.tokens) or job.whole_lines:
 
         def all_bounds(places: Numbers) -> Numbers:
             row = np.searchsorted(base, places, side="right") - 1
@@ -175,23 +174,32 @@ def _parts(
         yield _Part(start, stop, own.between(start, stop), FAR, all_bounds)
         return
 
+    form = None if reading.of_bytes else reading.folding.form
+    read = normalized(text, form)
+    pieces = None
+    if form is not None and read is not text:
+        one, other = (batch.values[batch.offset[0] : batch.offset[1]] for batch in (text.moved(on_host), read))
+        pieces = NormalPieces.of(one, other, form)
     ranges = place_ranges(start, stop)
     ends = [max([high, *own.between(low, high).stop[-1:].tolist()]) + CHARACTER for low, high in ranges]
     first, last = np.array([low for low, _ in ranges]) - start, np.minimum(np.array(ends) - start, count)
     if reading.of_bytes:
         parts: Iterable[tuple[TextBatch, int, int]] = ((text, token, 0) for token in first.tolist())
     else:
-        parts = text_parts(reading.ops, text, reading.shingling, first, last, count)
+        parts = text_parts(reading.ops, read, reading.shingling, first, last, count)
     for (low, high), end, (part, before, origin) in zip(ranges, ends, parts, strict=True):
         spans, more = own.between(low, high), own.between(high, end)
         more = more._replace(stop=np.minimum(more.stop, end))  # the part of the text ends there
         until = int(more.start[0]) if len(more.start) else FAR
-        bounds = partial(_bounds_in_part, reading, part, before - low, origin)
+        bounds = partial(_bounds_in_part, reading, part, before - low, origin, pieces)
         yield _Part(low, high, tables.STRETCHES.joined([spans, more]), until, bounds)
 
 
-def _bounds_in_part(reading: TextReading, part: TextBatch, before: int, origin: int, places: Numbers) -> Numbers:
-    return byte_bounds_of(reading, part, np.zeros_like(places), places + before) + origin
+def _bounds_in_part(
+    reading: TextReading, part: TextBatch, before: int, origin: int, pieces: NormalPieces | None, places: Numbers
+) -> Numbers:
+    bounds = bounds_as_read(reading, part, np.zeros_like(places), places + before) + origin
+    return bounds if pieces is None else pieces.original(bounds)
 
 
 def counts_of(passages: tables.ByteStretches) -> dict[str, int]:
