@@ -250,7 +250,7 @@ def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mappi
     found = plan(inputs, {name: value for name, value in options.items() if name not in left_out})
     outputs = [f"{output.rstrip('/')}/{name}" for name in report["outputs"]]
     if as_json:
-        say(json.dumps({**found.to_dict(), "outputs": outputs}, indent=2))
+        say(json.dumps({**found, "outputs": outputs}, indent=2))
         return
     some = outputs if len(outputs) <= SHOWN else [*outputs[: SHOWN - 1], f"and {len(outputs) - SHOWN + 1:,} more files"]
     names = (f"  {name}" for name in some)

@@ -17,7 +17,6 @@ from gpulsh.stats.stages import ESTIMATED
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.forecast.formula import Estimate
-    from gpulsh.forecast.sample import Plan
 
 SECTIONS = {  # first option -> heading
     "text_column": "For INPUT",
@@ -126,7 +125,7 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
         Asked(**asked, sketch=sketch).method()
         parse_memory(options["memory"])
         found = sampled(inputs, {name: value for name, value in options.items() if name not in of_other})
-        facts, lines = found.to_dict(), sample_lines(found)
+        facts, lines = found, sample_lines(found)
     elif options["docs"] is None or options["size"] is None:
         raise click.UsageError("give INPUT, or the amount of text by --docs and --bytes")
     elif not (options["docs"] and options["size"]):
@@ -150,12 +149,13 @@ def device_shares(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     return ((words[name], amount) for name, amount in shares.items() if name in words)
 
 
-def sample_lines(plan: Plan) -> Iterator[str]:
+def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """A plan from samples, for a terminal; stages of less than 0.05 s are left out."""
     from gpulsh.report.summary import SHORT
     from gpulsh.report.wording import duration, many, share, size
 
-    likely, most, corpus = plan.likely, plan.most, plan.likely.corpus
+    likely, most, corpus = plan["likely"], plan["most"], plan["likely"]["corpus"]
+    whole = plan["sample"] == corpus["documents"]
 
     def row(name: str, value: str, rest: str = "") -> str:
         return f"{name:<9}{value:>14}{rest}"
@@ -163,27 +163,24 @@ def sample_lines(plan: Plan) -> Iterator[str]:
     def up_to(name: str, likely: str, most: str) -> str:
         return row(name, likely, f"  at most {most}" if most != likely else "")
 
-    part = f"{plan.sample:,.0f} of them ({share(plan.sample, corpus.documents)})"
-    yield (
-        f"{many(round(corpus.documents), 'document')}, {size(int(corpus.bytes))} of text in "
-        f"{many(plan.files, 'file')} of {size(plan.bytes)}"
-    )
-    yield (
-        f"gpulsh ran {'all of them' if plan.whole else part} on this machine in {duration(plan.measured)}: "
-        f"{plan.backend}, {many(plan.threads, 'thread')}"
-    )
+    part = f"{plan['sample']:,.0f} of them ({share(plan['sample'], corpus['documents'])})"
+    files = f"{many(plan['files'], 'file')} of {size(plan['bytes'])}"
+    yield f"{many(round(corpus['documents']), 'document')}, {size(int(corpus['bytes']))} of text in {files}"
+    machine = f"{plan['backend']}, {many(plan['threads'], 'thread')}"
+    took = duration(plan["measured"])
+    yield f"gpulsh ran {'all of them' if whole else part} on this machine in {took}: {machine}"
     yield "\nstage              time"
-    yield from (row(name, duration(seconds)) for name, seconds in likely.seconds.items() if seconds >= SHORT)
-    yield up_to("all", duration(likely.all), duration(most.all))
-    yield row("", duration(likely.processor), "  of processor time")
+    yield from (row(name, duration(seconds)) for name, seconds in likely["seconds"].items() if seconds >= SHORT)
+    yield up_to("all", duration(likely["all"]), duration(most["all"]))
+    yield row("", duration(likely["processor"]), "  of processor time")
     yield ""
-    yield row("memory", size(int(likely.memory)), f"  at most, with a budget of {size(plan.memory)}")
-    yield from (row("", size(amount), f"  {what}") for what, amount in device_shares(plan.shares))
-    out = plan.work + likely.data + likely.evidence
-    yield row("OUT", size(int(out)), f"  at most; the end of the run removes {size(int(plan.work))} of it")
-    yield row("kept rows", size(int(likely.data)))
-    yield up_to("dropped", *(share(of.corpus.dropped, 1) for of in (likely, most)))
-    if not plan.whole:
+    yield row("memory", size(int(likely["memory"])), f"  at most, with a budget of {size(plan['memory'])}")
+    yield from (row("", size(amount), f"  {what}") for what, amount in device_shares(plan["shares"]))
+    out = plan["work"] + likely["data"] + likely["evidence"]
+    yield row("OUT", size(int(out)), f"  at most; the end of the run removes {size(int(plan['work']))} of it")
+    yield row("kept rows", size(int(likely["data"])))
+    yield up_to("dropped", *(share(of["corpus"]["dropped"], 1) for of in (likely, most)))
+    if not whole:
         yield "\nDocuments repeat one another as in the sample. At most: copies are anywhere in the files."
 
 

@@ -119,36 +119,13 @@ class Usage:
         return sum(self.seconds.values())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The estimate for all files, and the sample behind it."""
-
-    likely: Usage  # documents repeat one another as often as in the sample
-    most: Usage  # if their copies are anywhere in the files, each in a pair of its own
-    work: float  # bytes of OUT/_work at most, without the results
-    files: int
-    bytes: int  # of the files
-    sample: float  # documents in the sample
-    measured: float  # seconds that the runs took
-    backend: str
-    threads: int  # tasks at a time
-    memory: int  # the budget
-    shares: Mapping[str, int]  # of it, as `budget.shares` names them
-    parameters: Mapping[str, Any]  # of the run, as in its report
-
-    @property
-    def whole(self) -> bool:
-        """Whether the sample was all documents."""
-        return self.sample == self.likely.corpus.documents
-
-    def to_dict(self) -> Mapping[str, Any]:
-        """The plan as JSON values."""
-        likely = {**asdict(self.likely), "all": self.likely.all, "work": self.work}
-        return {**asdict(self), "likely": likely, "most": {**asdict(self.most), "all": self.most.all}}
-
-
-def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> Plan:
+def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """Estimate `gpulsh dedup INPUTS`; `options` are the command's, by name, as strings or lists.
+
+    Returns JSON values: the usage that is `likely`, as documents repeat one another as often as in the sample; at
+    `most`, if their copies are anywhere in the files; and the sample behind both. `work` are bytes of OUT/_work at
+    most, without the results, `measured` the seconds of the runs, and `shares` parts of the budget, as `budget.shares`
+    names them.
 
     Raises InputError, also if an INPUT can be read only once or a sample fails. Raises ParameterError, and any other
     error that the run itself would raise at its start.
@@ -181,20 +158,21 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> Plan:
         grown(small, usage, corpus, bands=bands, threads=threads, memory=memory)
         for corpus in (corpus, replace(corpus, pairs=of.pairs * times, **often))
     )
-    return Plan(
-        likely=likely,
-        most=most,
-        work=sum(work.written for work in stage_works(likely.corpus, bands).values()),
-        files=len(files),
-        bytes=size,
-        sample=of.documents,
-        measured=round(time.perf_counter() - began, 3),
-        backend=report["backend"]["name"],
-        threads=threads,
-        memory=memory,
-        shares=report["memory"],
-        parameters=parameters,
-    )
+    work = sum(work.written for work in stage_works(likely.corpus, bands).values())
+    return {
+        "likely": {**asdict(likely), "all": likely.all, "work": work},
+        "most": {**asdict(most), "all": most.all},
+        "work": work,
+        "files": len(files),
+        "bytes": size,
+        "sample": of.documents,
+        "measured": round(time.perf_counter() - began, 3),
+        "backend": report["backend"]["name"],
+        "threads": threads,
+        "memory": memory,
+        "shares": report["memory"],
+        "parameters": parameters,
+    }
 
 
 def grown(small: Usage, large: Usage, corpus: Corpus, *, bands: float, threads: int, memory: int) -> Usage:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -211,16 +210,12 @@ def least(values: Values, count: int) -> Numbers:
 # --- the file ---
 
 
-@dataclass
 class Evidence:
     """The rows of duplicates.parquet, read one row group at a time."""
 
-    duplicates: File
-    files: Sequence[File]
-
-    def __post_init__(self) -> None:
-        self._source = _opened(self.duplicates)
-        self._names = strings([file.name for file in self.files])
+    def __init__(self, duplicates: File, files: Sequence[File]) -> None:
+        self.files, self._source = files, _opened(duplicates)
+        self._names = strings([file.name for file in files])
         self._numbers = {name: at for at, name in enumerate(self._names.to_pylist())}
 
     def column(self, name: str) -> Values:

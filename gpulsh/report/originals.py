@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -62,25 +63,24 @@ class Originals:
         return replace(file, intact_only=self._parameters["on_error"] == "skip")
 
 
-@dataclass
 class Review:
-    """Dropped documents of a finished run to look at: its duplicates.parquet, its report, and texts from INPUT."""
+    """Dropped documents of a finished run to look at: its duplicates.parquet, its report, and texts from INPUT.
 
-    duplicates: File
-    report: Mapping[str, Any]
-    missing: dict[str, str] = field(default_factory=dict)  # reason for a missing text, by file
+    `missing` has the reason for a missing text, by file.
+    """
 
-    def __post_init__(self) -> None:
-        self._originals = Originals(self.report)
-        with reading(self.duplicates):
-            self._evidence = Evidence(self.duplicates, self._originals.named)
+    def __init__(self, duplicates: File, report: Mapping[str, Any]) -> None:
+        self._duplicates, self._originals = duplicates, Originals(report)
+        self._columns, self.missing = Columns(text=report["parameters"]["text_column"]), dict[str, str]()
+        with reading(duplicates):
+            self._evidence = Evidence(duplicates, self._originals.named)
 
     def chosen(self, *, cluster: int | None, name: str | None, near_threshold: bool) -> Numbers:
         """The places of the rows of a cluster or of an id; `near_threshold`: of all rows, the least similar first.
 
         Without a choice, a few rows from the least similar to the most. ParameterError if there is no such row.
         """
-        with reading(self.duplicates):
+        with reading(self._duplicates):
             similarity, clusters = self._evidence.column("similarity"), self._evidence.column("cluster")
             named = None if name is None else self._evidence.named(name)
         if cluster is None and name is None and not near_threshold:
@@ -96,23 +96,17 @@ class Review:
 
     def pairs(self, places: Numbers) -> list[Mapping[str, Any]]:
         """These rows in the form of the report's examples; a text that cannot be read again is empty."""
-        with reading(self.duplicates):
+        with reading(self._duplicates):
             rows = self._evidence.rows(places.tolist())
-        texts = self._texts(self._evidence.places(rows))
-        return [self._evidence.pair(row, texts) for row in rows]
-
-    def _texts(self, places: set[Place]) -> Mapping[Place, str]:
         found: dict[Place, str] = {}
-        columns = Columns(text=self.report["parameters"]["text_column"])
-        for number in sorted({number for number, _ in places}):
-            here = {(0, row) for at, row in places if at == number}
+        for number, here in groupby(sorted(self._evidence.places(rows)), lambda place: place[0]):
             try:
-                texts = read_texts([self._originals.find(number)], columns, here)
+                texts = read_texts([self._originals.find(number)], self._columns, {(0, row) for _, row in here})
             except GpulshError as error:
                 self.missing[self._originals.named[number].name] = error.message
             else:
                 found |= {(number, row): text for (_, row), text in texts.items()}
-        return found
+        return [self._evidence.pair(row, found) for row in rows]
 
 
 def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, column: str) -> pa.Table:

@@ -15,23 +15,11 @@ from typing import Any
 
 from gpulsh.errors import install
 from gpulsh.params import Folding, Shingling
+from gpulsh.report import wording
 from gpulsh.report.excerpts import marked
 from gpulsh.report.picture import candidates_picture, similarity_picture
 from gpulsh.report.reproduce import command, in_words
 from gpulsh.report.summary import SHORT, represented, sum_of
-from gpulsh.report.wording import (
-    cluster_name,
-    duration,
-    interval,
-    many,
-    measure_name,
-    percent,
-    place_name,
-    printable,
-    printable_lines,
-    share,
-    size,
-)
 from gpulsh.stats.counts import COUNTS, DUPLICATES, SAMPLED
 from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OF_ITEMS, OF_PASSAGES, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.theory import SCurve
@@ -63,15 +51,15 @@ def page_template(name: str) -> Any:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        many=many,
+        many=wording.many,
         count=lambda number: f"{number:,}",
-        printable=printable,
-        lines=printable_lines,
-        place=lambda place: _short(place_name(place)),
-        seconds=duration,
-        shown=lambda value: _short(printable(str(value))),
+        printable=wording.printable,
+        lines=wording.printable_lines,
+        place=lambda place: _short(wording.place_name(place)),
+        seconds=wording.duration,
+        shown=lambda value: _short(wording.printable(str(value))),
     )
-    functions = (share, percent, interval, marked, cluster_name, head)
+    functions = (wording.share, wording.percent, wording.interval, marked, wording.cluster_name, head)
     environment.globals.update({function.__name__: function for function in functions})
     return environment.get_template(name)
 
@@ -93,7 +81,7 @@ def render(report: Mapping[str, Any]) -> str:
 
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
-    reading, measure = Shingling(**parameters["shingling"]).under(folding), measure_name(parameters)
+    reading, measure = Shingling(**parameters["shingling"]).under(folding), wording.measure_name(parameters)
     curve = None if measure == "containment" or "near" in parameters else SCurve(**banding)
     sample = report.get(SAMPLED.name, {"below_one": {}, "one": 0})  # not in reports of 0.2.0
     sampled = sum(sample["below_one"].values()) + sample["one"]
@@ -156,12 +144,12 @@ def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for name, seconds in [*first.items(), *funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
         known = [] if name in funnel.get("resumed", ()) else amounts.get(name, [])
         rates = [
-            f"{size(int(amount / seconds))}/s" if unit == "B" else f"{amount / seconds:,.0f} {unit}/s"
+            f"{wording.size(int(amount / seconds))}/s" if unit == "B" else f"{amount / seconds:,.0f} {unit}/s"
             for amount, unit in known
             if seconds > 0 and amount
         ]
         stage = {"name": name, "meaning": meanings.get(name, ""), "seconds": seconds, "rates": ", ".join(rates)}
-        yield {**stage, "part": percent(seconds, whole)}
+        yield {**stage, "part": wording.percent(seconds, whole)}
 
 
 def _files(report: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
@@ -189,14 +177,16 @@ def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> 
     documents, found = report["funnel"]["documents"], list(report.get("hints", ()))
     for cluster in report["evidence"]["clusters"].get("sample", ())[:MOST]:  # the largest come first
         if documents >= MANY and cluster["dropped"] > LARGE_CLUSTER * documents:
+            name = wording.cluster_name(cluster["cluster"], report["files"])
+            part = wording.share(cluster["dropped"], documents)
             found.append(
-                f"{cluster_name(cluster['cluster'], report['files'])}: {cluster['dropped']:,} documents dropped,"
-                f" {share(cluster['dropped'], documents)} of all; check for a template, an error page or boilerplate"
+                f"{name}: {cluster['dropped']:,} documents dropped, {part} of all; check for a template, an error page"
+                " or boilerplate"
             )
     losing = [entry for entry in inputs if entry["dropped"] > LOST * (entry["rows"] - entry["rejected"])]
     for entry in losing[:MOST]:
-        part = share(entry["dropped"], entry["rows"] - entry["rejected"])
-        found.append(f"{printable(entry['name'])} loses {part} of its documents")
+        part = wording.share(entry["dropped"], entry["rows"] - entry["rejected"])
+        found.append(f"{wording.printable(entry['name'])} loses {part} of its documents")
     if len(losing) > MOST:
         found.append(f"{len(losing) - MOST:,} more INPUTs lose more than half of their documents")
     return found

@@ -11,7 +11,7 @@ The funnel, the command's summary, report.json, the page and the README take nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,66 +28,60 @@ class CountRow:
 
 
 _COPIES = ("copies_of_kept", "copies_of_dropped", "copies_left")
-_ROWS = (
-    CountRow(
-        "documents",
-        "documents",
-        "documents read, including protected ones",
-        ("protected", "contaminated", "dropped", "few_sources", "kept"),
-    ),
-    CountRow("rejected", "rejected", "bad records, listed in rejected.parquet; they are not documents"),
-    CountRow("protected", "protected", "compared with others, but never dropped and not written"),
-    CountRow(
-        "contaminated",
+_SUMS = {
+    "documents": ("protected", "contaminated", "dropped", "few_sources", "kept"),
+    "empty": ("nulls", "wordless"),
+    "exact_copies": _COPIES,
+    "candidates": ("similar", "dissimilar"),
+    "dropped": ("key_copies", "copies_of_kept", "copies_of_dropped", "near_duplicates"),
+}
+_SHARES = {
+    **dict.fromkeys(("empty", "not_utf8", "exact_copies", "crowded"), "documents"),
+    "nulls": "empty",
+    "wordless": "empty",
+    "earlier": "dropped",
+}
+_MEANINGS = {  # name -> label, meaning
+    "documents": ("documents", "documents read, including protected ones"),
+    "rejected": ("rejected", "bad records, listed in rejected.parquet; they are not documents"),
+    "protected": ("protected", "compared with others, but never dropped and not written"),
+    "contaminated": (
         "contaminated",
         "dropped by --passages because they quote protected items, listed in contamination.parquet; not compared",
     ),
-    CountRow("empty", "empty", "without a word; never duplicates", ("nulls", "wordless"), of="documents"),
-    CountRow("nulls", "null", "null, or without the field", of="empty"),
-    CountRow("wordless", "wordless", "with text but no word", of="empty"),
-    CountRow("bytes", "bytes", "UTF-8 bytes of text"),
-    CountRow(
-        "not_utf8", "not UTF-8", "with bytes that are not valid in their encoding, read as U+FFFD", of="documents"
-    ),
-    CountRow("stray_bytes", "stray bytes", "bytes that are not UTF-8, or not of --encoding"),
-    CountRow("shingles", "shingles", "shingles, with repeats"),
-    CountRow(
-        "exact_copies", "exact copies", "same words in the same order as an earlier document", _COPIES, "documents"
-    ),
-    CountRow("copies_of_kept", "copies of kept", "exact copies of a kept document, dropped for it"),
-    CountRow("copies_of_dropped", "copies of dropped", "exact copies of a document that was itself dropped"),
-    CountRow(
-        "copies_left",
+    "empty": ("empty", "without a word; never duplicates"),
+    "nulls": ("null", "null, or without the field"),
+    "wordless": ("wordless", "with text but no word"),
+    "bytes": ("bytes", "UTF-8 bytes of text"),
+    "not_utf8": ("not UTF-8", "with bytes that are not valid in their encoding, read as U+FFFD"),
+    "stray_bytes": ("stray bytes", "bytes that are not UTF-8, or not of --encoding"),
+    "shingles": ("shingles", "shingles, with repeats"),
+    "exact_copies": ("exact copies", "same words in the same order as an earlier document"),
+    "copies_of_kept": ("copies of kept", "exact copies of a kept document, dropped for it"),
+    "copies_of_dropped": ("copies of dropped", "exact copies of a document that was itself dropped"),
+    "copies_left": (
         "copies left",
         "exact copies that --within, --across, --min-cluster, --max-copies or --min-sources did not drop",
     ),
-    CountRow("key_copies", "copies by key", "with the --key of an earlier document, dropped before texts are compared"),
-    CountRow("crowded", "crowded", "in buckets of more than 256, compared with kept ones only", of="documents"),
-    CountRow(
-        "candidates",
+    "key_copies": ("copies by key", "with the --key of an earlier document, dropped before texts are compared"),
+    "crowded": ("crowded", "in buckets of more than 256, compared with kept ones only"),
+    "candidates": (
         "candidates",
         "pairs that share a bucket; only the first of exact copies counts, with --within or --across in each INPUT",
-        ("similar", "dissimilar"),
     ),
-    CountRow("similar", "similar", "candidate pairs that are duplicates"),
-    CountRow(
-        "dissimilar",
+    "similar": ("similar", "candidate pairs that are duplicates"),
+    "dissimilar": (
         "others",
         "candidate pairs that are not: not similar enough, or ruled out by --within, --across, --protect or --and",
     ),
-    CountRow("verified", "verified", "pairs of duplicates: candidates, and each dropped copy with its first document"),
-    CountRow(
-        "dropped",
-        "dropped",
-        "duplicates, each with its kept, protected or earlier document in duplicates.parquet",
-        ("key_copies", "copies_of_kept", "copies_of_dropped", "near_duplicates"),
-    ),
-    CountRow("near_duplicates", "near-duplicates", "dropped for a similar document, not as exact copies"),
-    CountRow("earlier", "earlier", "dropped for documents of earlier runs", of="dropped"),
-    CountRow("few_sources", "few sources", "left out by --min-sources, including their duplicates"),
-    CountRow("kept", "kept", "documents of INPUT that are neither dropped nor left out"),
-)
-COUNTS = {row.name: row for row in _ROWS}
+    "verified": ("verified", "pairs of duplicates: candidates, and each dropped copy with its first document"),
+    "dropped": ("dropped", "duplicates, each with its kept, protected or earlier document in duplicates.parquet"),
+    "near_duplicates": ("near-duplicates", "dropped for a similar document, not as exact copies"),
+    "earlier": ("earlier", "dropped for documents of earlier runs"),
+    "few_sources": ("few sources", "left out by --min-sources, including their duplicates"),
+    "kept": ("kept", "documents of INPUT that are neither dropped nor left out"),
+}
+COUNTS = {name: CountRow(name, *words, _SUMS.get(name, ()), _SHARES.get(name)) for name, words in _MEANINGS.items()}
 
 # In a report over files, next to the funnel: the sum of its counts by similarity.
 SAMPLED = CountRow(
@@ -106,7 +100,7 @@ CONTAINED = "pairs whose first document may contain the second; only the first o
 def definitions(measure: str = "jaccard") -> dict[str, Mapping[str, Any]]:
     """The table in the form of report.json."""
     found: dict[str, Mapping[str, Any]] = {}
-    for row in (*_ROWS, SAMPLED):
+    for row in (*COUNTS.values(), SAMPLED):
         contained = measure == "containment" and row.name == "candidates"
         found[row.name] = {
             "meaning": CONTAINED if contained else row.meaning,
@@ -127,6 +121,10 @@ class ColumnRow:
     type: str  # Arrow's name, or OWN
     meaning: str
     counted: bool = False  # whether it is one of the counts
+
+
+def _counts(*rows: tuple[str, str, str]) -> Iterator[ColumnRow]:
+    return (ColumnRow(*row, counted=True) for row in rows)
 
 
 DUPLICATES = (
@@ -167,22 +165,15 @@ CLUSTERS = (
     ColumnRow("row", "int64", "its row in that file, from 0"),
     ColumnRow("id", OWN, "its id, as in duplicates.parquet"),
     CLUSTER,
-    ColumnRow("copies", "int64", "exact copies that were dropped for it", counted=True),
-    ColumnRow("near", "int64", "other documents that were dropped for it, each verified", counted=True),
-    ColumnRow(
-        "component", "int64", "documents in its connected component of duplicates, itself included", counted=True
+    *_counts(
+        ("copies", "int64", "exact copies that were dropped for it"),
+        ("near", "int64", "other documents that were dropped for it, each verified"),
+        ("component", "int64", "documents in its connected component of duplicates, itself included"),
+        ("sources", "int64", "different INPUTs, or values of --source-column, of it and those dropped for it"),
+        ("source_names", NAMES, "these sources, ascending"),
+        ("first_seen", INSTANT, "the earliest --date-column of it and those dropped for it, or null"),
+        ("last_seen", INSTANT, "the latest one"),
     ),
-    ColumnRow(
-        "sources",
-        "int64",
-        "different INPUTs, or values of --source-column, of it and those dropped for it",
-        counted=True,
-    ),
-    ColumnRow("source_names", NAMES, "these sources, ascending", counted=True),
-    ColumnRow(
-        "first_seen", INSTANT, "the earliest --date-column of it and those dropped for it, or null", counted=True
-    ),
-    ColumnRow("last_seen", INSTANT, "the latest one", counted=True),
 )
 MARKS = (
     ColumnRow("kept", "bool", "whether the row is one of `data/` without --write marked"),

@@ -129,8 +129,6 @@ DEFAULT = 10_000
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # shown by default
 NEVER = np.uint64(2**64 - 1)  # the random number of a document that is never drawn
 
-_Lots = NDArray[np.uint64]
-
 
 class Where(TypedDict):
     """The backend that does the work."""
@@ -207,12 +205,7 @@ class Sample:
 
 def draw_sample(texts: object, size: int, seed: int) -> Sample:
     """Draw `size` documents of any kind that `deduplicate` takes, or of `open_corpus`, the same each time; or all."""
-    seed = check_integer("seed", seed, 0, MAX_SEED)
-
-    def lots(batch: TextBatch, positions: Numbers) -> _Lots:
-        return words_at("sample", seed, positions.astype(np.uint64))
-
-    return _drawn(texts, size, lots)
+    return _drawn(texts, size, seed, lambda batch, positions: words_at("sample", seed, positions.astype(np.uint64)))
 
 
 def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch], Fingerprints]) -> Sample:
@@ -223,9 +216,8 @@ def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch]
     has a part `share` * (s + (1 - s) * `share`) of the pairs of that similarity, not `share` ** 2 as for documents
     drawn one by one. A page with very many copies is drawn with all of them, and may then fill the sample.
     """
-    seed = check_integer("seed", seed, 0, MAX_SEED)
 
-    def lots(batch: TextBatch, positions: Numbers) -> _Lots:
+    def lots(batch: TextBatch, positions: Numbers) -> NDArray[np.uint64]:
         rows = read(batch)
         found = np.full(len(rows), NEVER)
         some = np.flatnonzero(rows.lengths)
@@ -233,19 +225,20 @@ def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch]
         found[some] = words_at("sample", seed, least)  # otherwise the longest would come first
         return found
 
-    return _drawn(texts, size, lots)
+    return _drawn(texts, size, seed, lots)
 
 
-def _drawn(texts: object, size: int, lots: Callable[[TextBatch, Numbers], _Lots]) -> Sample:
+def _drawn(texts: object, size: int, seed: int, lots_of: Callable[[TextBatch, Numbers], NDArray[np.uint64]]) -> Sample:
+    check_integer("seed", seed, 0, MAX_SEED)
     size = check_integer("sample", size, 2, LARGEST)
     if not isinstance(texts, FileTexts):
-        return _least(open_texts(texts), size, lots)
+        return _least(open_texts(texts), size, lots_of)
     texts.check()
     with texts.unchanged():
-        return _least(texts, size, lots)
+        return _least(texts, size, lots_of)
 
 
-def _least(source: TextSource, size: int, lots_of: Callable[[TextBatch, Numbers], _Lots]) -> Sample:
+def _least(source: TextSource, size: int, lots_of: Callable[[TextBatch, Numbers], NDArray[np.uint64]]) -> Sample:
     """The documents with the `size` least random numbers, in input order."""
     texts = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
     positions, lots, bar, documents = np.empty(0, np.int64), np.empty(0, np.uint64), NEVER, 0
@@ -256,7 +249,8 @@ def _least(source: TextSource, size: int, lots_of: Callable[[TextBatch, Numbers]
         texts = as_one(held)
         if len(lots) > size:
             kept = np.sort(np.argpartition(lots, size - 1)[:size])
-            texts, positions, lots = _rows(texts, kept), positions[kept], lots[kept]
+            texts = gathered(texts.values, texts.offset[kept], texts.offset[kept + 1])
+            positions, lots = positions[kept], lots[kept]
             bar = lots.max()
         held = [texts]
 
@@ -265,13 +259,9 @@ def _least(source: TextSource, size: int, lots_of: Callable[[TextBatch, Numbers]
         documents += len(batch)
         found = lots_of(batch, numbers)
         drawn = np.flatnonzero((found <= bar) & (found < NEVER))
-        held.append(_rows(batch, drawn))
+        held.append(gathered(batch.values, batch.offset[drawn], batch.offset[drawn + 1]))
         positions, lots = np.append(positions, numbers[drawn]), np.append(lots, found[drawn])
         if len(lots) > 2 * size:
             keep_least()
     keep_least()
     return Sample(texts, positions, documents, (int(bar) + 1) / 2**64)
-
-
-def _rows(batch: TextBatch, which: Numbers) -> TextBatch:
-    return gathered(batch.values, batch.offset[which], batch.offset[which + 1])

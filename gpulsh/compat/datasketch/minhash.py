@@ -16,7 +16,7 @@ from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
 from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, premixed
-from gpulsh.compat.schemes.sketches import SETS_AT_ONCE, Sha1, finalized, given
+from gpulsh.compat.schemes.sketches import MAX_SEED, SETS_AT_ONCE, Sha1, finalized, given
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
 from gpulsh.ragged import offsets
@@ -86,7 +86,7 @@ class MinHash:
         self.hashvalues = self._empty(num_perm) if hashvalues is None else scheme_values(hashvalues, self.scheme)
         self.num_perm = len(self.hashvalues)
         if permutations is None:
-            self.permutations = _drawn(self.num_perm, check_integer("seed", seed, 0, 2**32 - 1), self.scheme)
+            self.permutations = _drawn(self.num_perm, check_integer("seed", seed, 0, MAX_SEED), self.scheme)
         else:
             self.permutations = np.array([scheme_values(words, self.scheme) for words in permutations])
             if self.scheme != "legacy" and (self.permutations[0] % 2 == 0).any():

@@ -12,19 +12,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, WeightedFingerprints, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.compat.schemes.sketches import (
-    MAX_SEED,
-    MERSENNE_61,
-    Hash,
-    Sha1,
-    TokenSketch,
-    by_turns,
-    check_halves,
-    finalized,
-    odd,
-)
+from gpulsh.compat.schemes import sketches
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer, check_type, set_integer
+from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_type, set_integer
 from gpulsh.ragged import sorted_distinct
 from gpulsh.sketch.base import checked_pairs, of_pairs
 from gpulsh.sketch.weighted import dense_vectors, weighted_rows
@@ -33,7 +23,7 @@ Scheme = Literal["affine32", "affine64", "legacy"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasketchMinHash(TokenSketch):
+class DatasketchMinHash(sketches.TokenSketch):
     """The `hashvalues` of `datasketch.MinHash(num_perm, seed, scheme=scheme)` for the same tokens.
 
     ==========  =======================  ============================================================================
@@ -59,19 +49,18 @@ class DatasketchMinHash(TokenSketch):
     def functions(self) -> GivenFamily:
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
         check_choice("scheme", self.scheme, get_args(Scheme))
-        seed = check_integer("seed", self.seed, 0, MAX_SEED)
         if self.scheme == "legacy":
-            return by_turns("wrapped61_low", self.num_perm, seed, MERSENNE_61, "uint64")
-        return odd(self.scheme, self.num_perm, seed)
+            return sketches.by_turns("wrapped61_low", self.num_perm, self.seed, sketches.MERSENNE_61, "uint64")
+        return sketches.odd(self.scheme, self.num_perm, self.seed)
 
     @property
-    def token_hash(self) -> Hash:
+    def token_hash(self) -> sketches.Hash:
         """SHA-1 of a token's bytes, its first 32 or 64 bits."""
-        return Sha1(64 if self.scheme == "affine64" else 32)
+        return sketches.Sha1(64 if self.scheme == "affine64" else 32)
 
     def _ready(self, values: Array, ops: Backend) -> Array:
         if self.scheme == "affine32":
-            check_halves(values)
+            sketches.check_halves(values)
         return premixed(values, self.scheme)
 
 
@@ -80,8 +69,8 @@ def premixed(values: Array, scheme: Scheme) -> Array:
     if scheme == "legacy":
         return values
     if scheme == "affine64":
-        return finalized(values)
-    mixed = finalized(values.astype(np.uint32)).astype(np.uint64)
+        return sketches.finalized(values)
+    mixed = sketches.finalized(values.astype(np.uint32)).astype(np.uint64)
     mixed <<= np.uint64(32)
     return mixed
 
@@ -119,7 +108,7 @@ class DatasketchWeightedMinHash:
     def __post_init__(self) -> None:
         set_integer(self, "dim", 1, 1 << 40)
         set_integer(self, "num_perm", 1, MAX_NUM_PERM)
-        set_integer(self, "seed", 0, MAX_SEED)
+        set_integer(self, "seed", 0, sketches.MAX_SEED)
         check_type("many", self.many, bool)
 
     def __call__(self, vectors: object, *, backend: BackendName = "auto", threads: int | None = None) -> Array:

@@ -8,18 +8,9 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-from gpulsh.compat.schemes.sketches import (
-    MAX_SEED,
-    MERSENNE_61,
-    Hash,
-    Sha1,
-    TokenSketch,
-    at_once,
-    runs,
-    xxhash_function,
-)
+from gpulsh.compat.schemes import sketches
 from gpulsh.io.normal_form import normal_form
-from gpulsh.params import GivenFamily, check_choice, check_integer, set_integer
+from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer
 
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]  # but for tab and line feed
 _BEYOND_ASCII = "«´»–—’“”„…∶━►、。〈〉《》「」【】！％（），．１：；？～"  # among them a digit, as there
@@ -68,7 +59,7 @@ def simplify_text(
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatatroveMinHash(TokenSketch):
+class DatatroveMinHash(sketches.TokenSketch):
     """The values of datatrove's buckets, one after another, from a document's words.
 
     `num_perm` is its `num_buckets * hashes_per_bucket`, 14 * 8 by default. Its `HashConfig` has `hash` and `precision`.
@@ -95,15 +86,15 @@ class DatatroveMinHash(TokenSketch):
         check_choice("precision", self.precision, (32, 64))
         check_choice("hash", self.hash, ("sha1", "xxhash"))
         set_integer(self, "n_grams", 1, 1 << 20)
-        seed = check_integer("seed", self.seed, 0, MAX_SEED)
-        return at_once(
-            "wrapped61" if self.precision == 64 else "wrapped61_low", self.num_perm, seed, MERSENNE_61, "uint64"
-        )
+        name: ForeignName = "wrapped61" if self.precision == 64 else "wrapped61_low"
+        return sketches.at_once(name, self.num_perm, self.seed, sketches.MERSENNE_61, "uint64")
 
     @property
-    def token_hash(self) -> Hash:
+    def token_hash(self) -> sketches.Hash:
         """SHA-1, its first bits, or xxHash (XXH32, XXH64) of a run's bytes."""
-        return Sha1(self.precision) if self.hash == "sha1" else xxhash_function(f"xxh{self.precision}_intdigest")
+        if self.hash == "sha1":
+            return sketches.Sha1(self.precision)
+        return sketches.xxhash_function(f"xxh{self.precision}_intdigest")
 
     def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
-        return runs(tokens, self.n_grams)
+        return sketches.runs(tokens, self.n_grams)

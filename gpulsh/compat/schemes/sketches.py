@@ -19,7 +19,7 @@ from gpulsh.arrays import Array, Fingerprints, Signatures
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputTypeError, ParameterError, install
-from gpulsh.params import ForeignName, GivenFamily, check_type
+from gpulsh.params import ForeignName, GivenFamily, check_integer, check_type
 from gpulsh.ragged import end_to_end, offsets
 from gpulsh.sketch.base import SignatureSketch
 
@@ -30,12 +30,16 @@ Word = Literal["uint16", "uint32", "uint64"]
 _MASK = 2**64 - 1
 
 
+def _generator(seed: int) -> np.random.RandomState:
+    return np.random.RandomState(check_integer("seed", seed, 0, MAX_SEED))
+
+
 @lru_cache(maxsize=16)
 def by_turns(
     name: ForeignName | Literal["affine32"], num_perm: int, seed: int, modulus: int, word: Word
 ) -> GivenFamily:
     """Draw a multiplier from 1 and an addend from 0, below `modulus`, for one function after another."""
-    generator, dtype = np.random.RandomState(seed), np.dtype(word).type
+    generator, dtype = _generator(seed), np.dtype(word).type
     drawn = [int(generator.randint(1 - i % 2, modulus, dtype=dtype)) for i in range(2 * num_perm)]
     return given(name, seed, drawn[0::2], drawn[1::2])
 
@@ -43,7 +47,7 @@ def by_turns(
 @lru_cache(maxsize=16)
 def at_once(name: ForeignName, num_perm: int, seed: int, modulus: int, word: Word) -> GivenFamily:
     """Draw all multipliers, then all addends."""
-    generator, dtype = np.random.RandomState(seed), np.dtype(word).type
+    generator, dtype = _generator(seed), np.dtype(word).type
     first, second = (generator.randint(low, modulus, num_perm, dtype=dtype).tolist() for low in (1, 0))
     return given(name, seed, first, second)
 
@@ -52,7 +56,7 @@ def at_once(name: ForeignName, num_perm: int, seed: int, modulus: int, word: Wor
 def odd(name: Literal["affine32", "affine64"], num_perm: int, seed: int) -> GivenFamily:
     """Draw half of each odd multiplier, then all addends."""
     bits = 32 if name == "affine32" else 64
-    generator, dtype = np.random.RandomState(seed), np.uint32 if bits == 32 else np.uint64
+    generator, dtype = _generator(seed), np.uint32 if bits == 32 else np.uint64
     halves, addends = (generator.randint(0, 1 << most, num_perm, dtype=dtype).tolist() for most in (bits - 1, bits))
     return given(name, seed, [2 * half + 1 for half in halves], addends)
 

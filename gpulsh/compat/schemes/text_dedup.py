@@ -9,21 +9,11 @@ from typing import Literal
 
 from gpulsh.arrays import Signatures
 from gpulsh.backends.select import BackendName
-from gpulsh.compat.schemes.sketches import (
-    MAX_SEED,
-    MERSENNE_61,
-    Hash,
-    Sha1,
-    TokenSketch,
-    Word,
-    at_once,
-    runs,
-    xxhash_function,
-)
-from gpulsh.params import ForeignName, GivenFamily, check_choice, check_integer, set_integer
+from gpulsh.compat.schemes import sketches
+from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer
 
-_ARITHMETIC: dict[int, tuple[ForeignName, int, Word]] = {  # of each width: its family, modulus and words
-    64: ("wrapped61_low", MERSENNE_61, "uint64"),
+_ARITHMETIC: dict[int, tuple[ForeignName, int, sketches.Word]] = {  # of each width: its family, modulus and words
+    64: ("wrapped61_low", sketches.MERSENNE_61, "uint64"),
     32: ("wrapped32", 2**32 - 5, "uint32"),
     16: ("wrapped16", 2**16 - 15, "uint16"),
 }
@@ -46,7 +36,7 @@ _SPACES = _Spaces()
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextDedupMinHash(TokenSketch):
+class TextDedupMinHash(sketches.TokenSketch):
     """The values of all bands of text-dedup's `minhash`, one band after another.
 
     Tokens are the words of a lower-case text, with the letters of this Python's Unicode. Runs of `ngram_size` tokens,
@@ -80,17 +70,17 @@ class TextDedupMinHash(TokenSketch):
         set_integer(self, "ngram_size", 1, 1 << 20)
         set_integer(self, "min_length", 0, 1 << 40)
         name, modulus, word = _ARITHMETIC[self.hash_bits]
-        return at_once(name, self.num_perm, check_integer("seed", self.seed, 0, MAX_SEED), modulus, word)
+        return sketches.at_once(name, self.num_perm, self.seed, modulus, word)
 
     @property
-    def token_hash(self) -> Hash:
+    def token_hash(self) -> sketches.Hash:
         """The hash of a run's bytes. With 16 bits, XXH3 gives the first of its 128, big-endian, without the seed."""
         if self.hash == "sha1":
-            return Sha1(min(self.hash_bits, 32))
+            return sketches.Sha1(min(self.hash_bits, 32))
         if self.hash_bits == 16:
-            digest = xxhash_function("xxh3_128_digest")
+            digest = sketches.xxhash_function("xxh3_128_digest")
             return lambda token: int.from_bytes(digest(token)[:2], "big")
-        xxh3 = xxhash_function("xxh3_64_intdigest", seed=self.seed)
+        xxh3 = sketches.xxhash_function("xxh3_64_intdigest", seed=self.seed)
         return lambda token: xxh3(token) & 0xFFFFFFFF
 
     def from_texts(
@@ -102,7 +92,7 @@ class TextDedupMinHash(TokenSketch):
     def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
         if len(tokens) < max(self.min_length, 1):
             return []
-        return runs(tokens, min(self.ngram_size, len(tokens)))
+        return sketches.runs(tokens, min(self.ngram_size, len(tokens)))
 
 
 def words(text: str) -> list[str]:

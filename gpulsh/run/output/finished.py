@@ -203,9 +203,14 @@ def _weights(finished: Finished, recipe: Recipe, weight_by: WeightBy) -> list[ND
     """The weights of the rows that each file of INPUT has in `data/`, in order."""
     report = finished.report
     named, parameters = Originals(report).named, report["parameters"]
-    dropped = _opened(finished, EVIDENCE, named).rows_by_file()
-    clusters = _opened(finished, COUNTED, named)
-    listed = clusters.rows_by_file()
+
+    def opened(name: str) -> Evidence:
+        file = finished.file(name)
+        with reading(file):
+            return Evidence(file, named)
+
+    clusters = opened(COUNTED)
+    dropped, listed = opened(EVIDENCE).rows_by_file(), clusters.rows_by_file()
     counts = Counts(*(clusters.column(name) for name in Counts._fields))
     ends = np.cumsum([len(rows) for rows in listed])
     sizes = np.split(sizes_by(weight_by, counts), ends[:-1])
@@ -222,9 +227,3 @@ def _weights(finished: Finished, recipe: Recipe, weight_by: WeightBy) -> list[ND
         weight[listed[number]] = recipe.of(sizes[number])
         found.append(weight[document if parameters["write"] == "marked" else kept])
     return found
-
-
-def _opened(finished: Finished, name: str, named: Sequence[File]) -> Evidence:
-    file = finished.file(name)
-    with reading(file):
-        return Evidence(file, named)
