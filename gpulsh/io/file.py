@@ -10,6 +10,7 @@ Rejected: digests of the content. They noticed a file whose size and time somebo
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -53,7 +54,7 @@ def cannot_open(url: str, error: Exception) -> InputError:
     return InputError(missing_package(url) or f"{url}: cannot be opened: {first_line(error)}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # a run may have a million
 class File:
     """One input file: `name` as reports and messages call it, `relative` its path below `data/`."""
 
@@ -166,6 +167,32 @@ def wrong_length(file: File) -> ChangedInputError:
     return changed(file, "holds other rows than at first")
 
 
+class _Known(Sequence[Stamp]):
+    """Stamps of many files, as numbers where they are of local files: a list of each would take 200 bytes."""
+
+    def __init__(self, stamps: Iterable[Stamp]) -> None:
+        self._numbers = array("q")
+        self._others: dict[int, Stamp] = {}
+        for number, stamp in enumerate(stamps):
+            try:
+                size, time, inode = stamp
+                self._numbers.extend((size, time, inode))  # type: ignore[arg-type]
+            except (TypeError, ValueError, OverflowError):  # of a store, of a stream, or with large numbers
+                self._others[number] = stamp
+                del self._numbers[3 * number :]
+                self._numbers.extend((0, 0, 0))
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 3
+
+    def __getitem__(self, number: int) -> Stamp:  # type: ignore[override]
+        if number in self._others:
+            return self._others[number]
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return list(self._numbers[3 * number : 3 * number + 3])
+
+
 ASKED = 32  # remote files at once
 
 
@@ -174,12 +201,12 @@ class Stamps:
     """The stamps of a run's files when it began."""
 
     files: tuple[File, ...]
-    known: tuple[Stamp, ...]
+    known: Sequence[Stamp]
 
     @classmethod
     def of(cls, files: Sequence[File]) -> Self:
         """The stamps of files now."""
-        return cls(tuple(files), tuple(file.stamp() for file in files))
+        return cls(tuple(files), _Known(file.stamp() for file in files))
 
     @contextmanager
     def unchanged(self, numbers: Iterable[int]) -> Iterator[None]:

@@ -31,6 +31,7 @@ from gpulsh.run.stages.verify import compare, verify
 from gpulsh.run.stages.write import clusters, collect, evidence, runs_of, step_of_run, write, written
 from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import KNOWN, Funnel, Progress
+from gpulsh.store.columns import release_memory
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
 FEWEST_PARTITIONS = 64  # that run in parallel, unless they are very small: the last ones of many cores are short
@@ -79,6 +80,12 @@ class Stages:
             facts = self.runner.run(Stage(row, tasks, parallel))
         self.funnel.resumed = sorted({*self.funnel.resumed, *self.runner.resumed})
         return facts
+
+    def release_texts(self) -> None:
+        """Release the texts that wait in memory, when no stage follows: a report of a million files needs it."""
+        if self.runner.held is not None:
+            self.runner.held.close()
+            release_memory()
 
 
 # Decides instead of the stages before `write`, with documents of earlier runs. The decisions are durable then.

@@ -112,17 +112,16 @@ class FileJob(ABC):
         """The positions of partitions and files, by the facts of each partition that was read."""
         rows = np.zeros(len(self.files), np.int64)
         for facts in read:
-            for number, found in facts["rows"].items():
-                rows[int(number)] += found
+            rows[facts["first_file"] :][: len(facts["rows"])] += np.array(facts["rows"], np.int64)
         files, numbers = offsets(rows), dict[str, int]()
         sources = [numbers.setdefault(file.source, len(numbers)) for file in self.files]
-        bad = [(number, list(map(int, facts["rows"]))) for number, facts in enumerate(read) if facts["rejected"]]
+        bad = [(number, facts["first_file"], facts) for number, facts in enumerate(read) if facts["rejected"]]
         return Layout(
             offsets([facts["documents"] for facts in read]),
             files,
             np.array(sources, np.int64),
             int(files[self.protected_files]),
-            tuple((number, min(of), max(of)) for number, of in bad),
+            tuple((number, first, first + len(facts["rows"]) - 1) for number, first, facts in bad),
         )
 
     def own(self) -> list[int]:

@@ -80,13 +80,14 @@ def finished_report(
     """The whole report, once the results are made; `no_page` says why there is no report.html."""
     work, engine, ops, funnel = run.work, run.engine, run.engine.ops, stages.funnel
     known = (texts.beginnings for texts in (stages.runner.held, decided.gathered) if texts is not None)
-    outputs = dict.fromkeys(_written(work))  # in order, and quick to search
+    threads = parameters["threads"] or processors()
+    evidence = summarise(work / EVIDENCE, job.files, job.columns, job.method.threshold, known, threads)
+    stages.release_texts()
+    outputs = {name: name for name in _written(work)}  # in order, and quick to search
     rows = []
     for number, (file, count) in enumerate(zip(job.files, decided.layout.rows(), strict=True)):
         kept = {"kept": decided.kept[number]} if number in decided.kept else {}
         rows.append({"file": file.name, "rows": count, **kept})
-    places = [f"{DATA}/{file.relative}" for file in job.files]
-    threads = parameters["threads"] or processors()
     return {
         **start.facts(),
         "parameters": parameters,
@@ -98,7 +99,7 @@ def finished_report(
         "machine": machine(),
         "inputs": list(job.policy.inputs),
         "files": rows,
-        "written": [place if place in outputs else None for place in places],
+        "written": [outputs.get(f"{DATA}/{file.relative}") for file in job.files],
         "sources": [
             {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
             for of, found in groupby(job.files, lambda file: file.source)
@@ -106,7 +107,7 @@ def finished_report(
         "funnel": funnel.to_dict(),
         "definitions": definitions(job.method.measure),
         "hints": give_hints(job.method, funnel),
-        "evidence": summarise(work / EVIDENCE, job.files, job.columns, job.method.threshold, known, threads),
+        "evidence": evidence,
         "counts": counted(work / COUNTED),
         SAMPLED.name: by_similarity(decided.sample.similarity),
         "page": {"written": no_page is None, "reason": no_page},

@@ -29,7 +29,7 @@ REPORTS_ERRORS = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= 
 PART = ".part"  # how names of unfinished files end
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileFact:
     """Size and checksum of a file, to detect damage."""
 

@@ -14,7 +14,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,7 +41,7 @@ class Manifest:
     """The steps of the job that `job` describes, in a folder of its own."""
 
     folder: Path
-    job: Mapping[str, Any]
+    job: Mapping[str, Any]  # of an opened one; a new one has no use for it, and it may be large
     secret: bytes
     _steps: dict[str, Step]
     _length: int  # bytes
@@ -53,7 +53,7 @@ class Manifest:
         line = _line({"job": job, "secret": secret.hex()})
         with durable_file(folder / NAME, private=True) as file:
             file.write(line)
-        return cls(folder, job, secret, {}, len(line))
+        return cls(folder, {}, secret, {}, len(line))
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
@@ -97,7 +97,7 @@ class Manifest:
 
     def add(self, step: str, files: Mapping[str, FileFact], facts: Mapping[str, Any], *, brief: bool = False) -> None:
         """Record a finished step, whose files are in the folder; it survives a crash, a `brief` one after some more."""
-        content = {name: vars(fact) for name, fact in files.items()}
+        content = {name: asdict(fact) for name, fact in files.items()}
         line = _line({"step": step, "files": content, "facts": facts})
         with naming(self.folder / NAME), open(self.folder / NAME, "r+b") as file:
             file.truncate(self._length)  # drops a torn line

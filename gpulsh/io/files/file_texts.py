@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OFFSET_BYTES = 8  # of a held row, besides its text
-BLOCK_COST = 1 << 10  # bytes of a held block, besides its rows: many files have one small block
+BLOCK_COST, TEXT_COST = 1 << 10, 1 << 8  # bytes of a held block, and of a file held as one text, besides its rows
+FIRST = np.zeros(1, np.int64)
 FEW_ROWS = 64
 AHEAD_BLOCKS = 2  # waiting blocks for each thread that reads
 LEAST_BLOCK = 1 << 20  # bytes of text that a thread decodes at once, however many share them
@@ -103,8 +104,9 @@ class HeldTexts:
 
     def __init__(self, most_bytes: int) -> None:
         self._left = most_bytes
-        self._blocks: dict[Piece, Blocks] = {}
-        self._complete: set[Piece] = set()
+        self._begun: dict[Piece, Blocks] = {}
+        # Files may be many and small: a file that is one text is held as that text alone.
+        self._complete: dict[Piece, Blocks | bytes] = {}
         self._dropped: set[Piece] = set()  # too large to hold
         self._closed = False
         self._lock = Lock()
@@ -117,10 +119,10 @@ class HeldTexts:
         with self._lock:
             if self._closed or piece in self._dropped or piece in self._complete:
                 return
-            if piece in self._blocks and start <= self._blocks[piece][-1][0]:
+            if piece in self._begun and start <= self._begun[piece][-1][0]:
                 self._release(piece)
             self._left -= _size(texts)
-            self._blocks.setdefault(piece, []).append((start, texts))
+            self._begun.setdefault(piece, []).append((start, texts))
             if self._left < 0:
                 self._release(piece)
                 self._dropped.add(piece)
@@ -128,13 +130,22 @@ class HeldTexts:
     def complete(self, piece: Piece) -> None:
         """All rows of the piece were added."""
         with self._lock:
-            if piece in self._blocks:
-                self._complete.add(piece)
+            blocks = self._begun.pop(piece, None)
+            if blocks is None:
+                return
+            (start, texts), *more = blocks
+            if more or start or len(texts) != 1 or array_of(texts) is not None:
+                self._complete[piece] = blocks
+            else:
+                (text,) = texts.pieces(FIRST)
+                self._complete[piece] = bytes(text)
+                self._left += BLOCK_COST - TEXT_COST
 
     def find(self, piece: Piece) -> Blocks | None:
         """The texts of a piece; None where not all are held."""
         with self._lock:
-            return self._blocks[piece] if piece in self._complete else None
+            held = self._complete.get(piece)
+        return [(0, piece_rows([held]))] if isinstance(held, bytes) else held
 
     def beginnings(self, places: Collection[tuple[int, int]], most: int) -> dict[tuple[int, int], bytes]:
         """By file and row, at most the first `most` bytes of each text that is held."""
@@ -142,27 +153,24 @@ class HeldTexts:
         for number, row in places:
             rows.setdefault(number, []).append(row)
         with self._lock:
-            held = [(piece.file, self._blocks[piece]) for piece in self._complete if piece.file in rows]
+            pieces = [piece for piece in self._complete if piece.file in rows]
         return {
-            (number, row): bytes(texts.pieces(np.array([row - start]))[0][:most])
-            for number, blocks in held
-            for start, texts in blocks
-            for row in rows[number]
+            (piece.file, row): bytes(texts.pieces(np.array([row - start]))[0][:most])
+            for piece in pieces
+            for start, texts in self.find(piece) or ()
+            for row in rows[piece.file]
             if start <= row < start + len(texts)
         }
 
     def close(self) -> None:
         """Release everything, and hold nothing more."""
         with self._lock:
-            self._blocks.clear()
+            self._begun.clear()
             self._complete.clear()
             self._closed = True
 
-    def _release(self, piece: Piece) -> Blocks:
-        self._complete.discard(piece)
-        blocks = self._blocks.pop(piece, [])
-        self._left += sum(_size(texts) for _, texts in blocks)
-        return blocks
+    def _release(self, piece: Piece) -> None:
+        self._left += sum(_size(texts) for _, texts in self._begun.pop(piece))
 
 
 def _size(texts: Rows) -> int:
@@ -197,7 +205,8 @@ class FileTexts:
         self.columns = columns
         self.rejected = Rejected()
         self._readers, self._rules = readers, Rules(skip, limit)
-        self._parts: dict[int, list[Part] | None] = {}  # of the files that were checked
+        self._parts: dict[int, list[Part]] = {}  # of the checked files that have parts
+        self._unchecked = len(files)  # files before the first that `check` has looked at
         self._rows = np.zeros(len(files), np.int64)
         self._nulls = 0
 
@@ -215,16 +224,20 @@ class FileTexts:
 
     def check(self, first: int = 0) -> int | None:
         """The bytes of text to expect from file `first` on; InputError if a head shows that one cannot be used."""
-        sizes = [self._check(number) for number in range(first, len(self.files))]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if len(known) == len(sizes) else None
+        total: int | None = 0
+        for number in range(first, len(self.files)):
+            size = self._check(number)
+            total = None if size is None or total is None else total + size
+        self._unchecked = first
+        return total
 
     def _check(self, number: int) -> int | None:
         file = self.files[number]
         kind = format_of(file)
         try:
-            parts = self._parts[number] = kind.parts(file, self.columns)
+            parts = kind.parts(file, self.columns)
             if parts is not None:
+                self._parts[number] = parts
                 return sum(part.size for part in parts)
             return kind.check(file, self.columns, self._size_of(number))
         except DamagedInputError:
@@ -253,7 +266,9 @@ class FileTexts:
     def _pieces(self, first: int = 0) -> Iterator[tuple[Piece, int]]:
         for number, file in enumerate(self.files[first:], first):
             try:
-                parts = self._parts[number] if number in self._parts else format_of(file).parts(file, self.columns)
+                parts = self._parts.get(number)
+                if parts is None and number < self._unchecked:
+                    parts = format_of(file).parts(file, self.columns)
             except DamagedInputError:
                 if not self._rules.skip:
                     raise
@@ -293,10 +308,14 @@ class FileTexts:
             if piece != last:
                 self._end(last)
                 last = piece
-            is_array = array_of(block.texts) is not None  # which the writer of kept rows can use as it is
-            if self._held is not None and is_array:
-                self._held.add(piece, block.start, block.texts)
             lengths = block.texts.lengths()
+            held = self._held
+            if held is not None and array_of(block.texts) is not None:  # which the writer of kept rows can use as it is
+                held.add(piece, block.start, block.texts)
+                held = None
+            elif held is not None and len(lengths) == 1 and lengths[0] < BLOCK_BYTES:
+                held.add(piece, block.start, piece_rows([bytes(block.texts.pieces(FIRST)[0])]))
+                held = None
             if len(lengths) >= FEW_ROWS:  # the narrowest type: a file without parts may have millions
                 lengths = lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
             facts.sizes.append(lengths)
@@ -313,8 +332,8 @@ class FileTexts:
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
             start = block.start
             for texts in block.texts.slices(max_bytes):
-                if self._held is not None and not is_array:
-                    self._held.add(piece, start, arrow_rows(binary_array(texts.values, texts.offset)))
+                if held is not None:
+                    held.add(piece, start, arrow_rows(binary_array(texts.values, texts.offset)))
                 start += len(texts)
                 yield texts
                 del texts

@@ -98,7 +98,7 @@ class InDecisionOrder(OrderedInput):
         if job.policy.key is not None:
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.key)
         for facts in surveyed:
-            rows = {int(number): count for number, count in facts["rows"].items()}
+            rows = dict(enumerate(facts["rows"], facts["first_file"]))
             self.named.add(PartitionFacts(rows=rows))
         steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
         self.made = [Made(step.files, step.facts) for step in steps if step]

@@ -249,6 +249,7 @@ def passages_files(
                 if earlier is not None:
                     with stages.funnel.stage(run.progress, OF_PASSAGES["store"], 1):
                         earlier.prepare(job, run.manifest, run.work)
+            stages.release_texts()
             no_page = missing()
             report = _report(own, run.engine, given, found, stages.funnel, start, no_page)
             if no_page is None:

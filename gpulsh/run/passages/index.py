@@ -36,7 +36,7 @@ from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact, sync, writing
 from gpulsh.store.manifest import Manifest, file_facts, read_checked, write_checked
 
-NAME, LOCK, FORMAT = "passages.json", "lock", 1
+NAME, LOCK, FORMAT = "passages.json", "lock", 2
 RUN = "run"  # the step that gives a run its name
 OWN = re.compile(r"(samples|places)-[0-9a-f]{32}\.arrow(\.[0-9a-f]+\.part)?|passages\.json\.[0-9a-f]+\.part")
 LOCKING = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -112,7 +112,7 @@ class PassagesIndex:
             raise OutputError(f"{self._path}: is not as it was when this run began; start again with --overwrite")
         self._refuse_known(job, runs)
         held = _held(self._path, runs)
-        files, known = (*held.files, *job.files), (*held.stamps, *job.stamps.known)
+        files, known = (*held.files, *job.files), held.stamps + tuple(job.stamps.known)
         return replace(job, files=files, stamps=Stamps(files, known), held=held)
 
     def prepare(self, job: PassagesJob, manifest: Manifest, work: Path) -> None:
@@ -139,7 +139,7 @@ class PassagesIndex:
             files = samples.finish_by_name() | places.finish_by_name()
         own = slice(job.earlier_files, None)
         sources = [Source.of(file, job.columns.text) for file in job.files[own]]
-        self._runs.append(Joined(self._name, sources, job.stamps.known[own], partitions, files))
+        self._runs.append(Joined(self._name, sources, list(job.stamps.known)[own], partitions, files))
 
     def commit(self, manifest: Manifest) -> None:
         """Let the prepared run join."""
@@ -221,6 +221,7 @@ def _renumbered(facts: Mapping[str, Any], by: int) -> Mapping[str, Any]:
     return {
         **{name: facts[name] for name in ("documents", "places", "samples")},
         "rejected": False,
-        "rows": {str(int(number) + by): rows for number, rows in facts["rows"].items()},
+        "first_file": facts["first_file"] + by,
+        "rows": facts["rows"],
         "pieces": [[number + by, part] for number, part in facts["pieces"]],
     }

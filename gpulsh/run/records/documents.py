@@ -47,9 +47,10 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
 
 def read_facts(facts: PartitionFacts, bad: Mapping[str, FileFact]) -> dict[str, Any]:
     """The facts that later stages and progress need of a partition that was read; `bad` is its file of bad records."""
-    rows = {str(number): rows for number, rows in facts.rows.items()}
+    first, last = min(facts.rows, default=0), max(facts.rows, default=-1)
+    rows = [facts.rows.get(number, 0) for number in range(first, last + 1)]
     counts = {"documents": sum(facts.rows.values()), "nulls": facts.nulls, "bytes": facts.bytes}
-    return {"amount": facts.bytes, **counts, "rows": rows, "rejected": bool(bad)}
+    return {"amount": facts.bytes, **counts, "first_file": first, "rows": rows, "rejected": bool(bad)}
 
 
 def sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:

@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import gpulsh
 from gpulsh.budget import LEAST_HOLDING, held_bytes
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File
+from gpulsh.io.file import File, Stamps
 from gpulsh.io.files import file_texts
 from gpulsh.io.files.file_texts import BLOCK_COST, OFFSET_BYTES, FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
@@ -31,6 +32,8 @@ from gpulsh.run.engines import local as in_process
 from gpulsh.run.files import deduplicate_files
 from tests.crash.test_resume import results
 from tests.support.files import read_rows, write_rows
+
+FILES = 1000
 
 
 def write_files(folder: Path) -> list[str]:
@@ -237,6 +240,24 @@ def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pyte
     held.close()
     with pytest.raises(gpulsh.errors.InputError):
         list(source.chosen(piece, chosen, len(texts)))
+
+
+def test_a_small_file_takes_few_bytes(tmp_path: Path) -> None:
+    """A run over a million of them holds its files, their stamps and their texts."""
+    for number in range(FILES):
+        (tmp_path / f"{number:05d}.txt").write_bytes(b"%0100d" % number)
+    tracemalloc.start()
+    files = find_files([str(tmp_path)])
+    held = HeldTexts(1 << 30)
+    source = FileTexts(files, Columns("text"), stamps=Stamps.of(files), held=held)
+    source.check()
+    (everything,) = source.partitions(1 << 30)
+    for batch in source.read(everything.pieces, 1 << 20, PartitionFacts()):
+        del batch
+    taken = tracemalloc.get_traced_memory()[0] / FILES
+    tracemalloc.stop()
+    assert held.beginnings([(7, 0)], 1 << 10) == {(7, 0): b"%0100d" % 7}
+    assert taken - 100 < 750, taken
 
 
 def corpus(folder: Path) -> Path:
