@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from gpulsh.decide.sample import Draw
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
-from gpulsh.ragged import cuts, offsets, sorted_distinct
+from gpulsh.ragged import first_of_runs, offsets, sorted_distinct
 from gpulsh.stats.stages import Advance, no_progress
 
 
@@ -60,7 +61,9 @@ class Meeting:
         if near is None or not isinstance(texts, ShingledTexts):
             return relation
         words = [ops.asarray(np.empty((0, near.bits // 64), np.uint64))]
-        for start, stop in cuts(offsets(ops.asnumpy(texts.text_sizes())), ops.sizes().batch):
+        begins = offsets(texts.text_sizes())[:-1]
+        starts = ops.asnumpy(np.flatnonzero(first_of_runs(begins // ops.sizes().batch))).tolist()
+        for start, stop in pairwise([*starts, len(begins)]):  # no array of documents crosses to the host
             words.append(texts.simhash(np.arange(start, stop, like=self.numbers), near))
         return replace(relation, words=np.concatenate(words), places=self.places, distance=near.distance)
 
