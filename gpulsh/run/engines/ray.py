@@ -154,10 +154,6 @@ class _Room:
         device = "a GPU, " if self.backend == "cuda" else ""
         return f"{device}{self.threads} {'processor' if self.threads == 1 else 'processors'} and {size(self.memory)}"
 
-    def resources(self) -> dict[str, float]:
-        """The resources by the names that Ray has for them."""
-        return {"num_cpus": self.threads, "num_gpus": int(self.backend == "cuda"), "memory": self.memory}
-
     def workers(self) -> int:
         """How many workers the present nodes have room for."""
         wanted = {"CPU": self.threads, "GPU": int(self.backend == "cuda"), "memory": self.memory}
@@ -257,7 +253,9 @@ class RayRunner:
     def __init__(self, brief: Brief, room: _Room, manifest: Manifest, progress: Progress) -> None:
         self._brief, self._room, self._manifest, self._progress = ray.put(brief), room, manifest, progress
         self._parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does side by side
-        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=self._parallel)
+        devices = int(room.backend == "cuda")
+        wanted = {"num_cpus": room.threads, "num_gpus": devices, "memory": room.memory}
+        self._made = ray.remote(_Greeted).options(**wanted, max_concurrency=self._parallel)
         self._there: list[_Member] = []  # members that have begun
         self._busy: dict[Any, tuple[_Member, _Request | None]] = {}  # by what their answer will be; None: it begins
         self._ended: Counter[str] = Counter()  # workers, by the step that they were at
