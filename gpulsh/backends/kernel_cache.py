@@ -28,10 +28,6 @@ class KernelCache:
     refused: tuple[str, ...] = ()
 
 
-class _Refused(OSError):
-    """Why a folder is not used."""
-
-
 @cache
 def kernel_cache() -> KernelCache:
     """The cache of this process."""
@@ -88,9 +84,9 @@ def _users(environment: Mapping[str, str]) -> Path:
         return Path(given)
     home = environment.get("HOME") or os.path.expanduser("~")
     if not os.path.isabs(home):
-        raise _Refused("HOME is not set, and the user has no home")
+        raise OSError("HOME is not set, and the user has no home")
     if not os.path.isdir(home):
-        raise _Refused(f"{home}: the home does not exist")
+        raise OSError(f"{home}: the home does not exist")
     return Path(home, ".cache")
 
 
@@ -102,25 +98,21 @@ def _temporary() -> Path:
         if above == os.path.realpath(os.curdir) and not os.stat(above).st_mode & stat.S_ISVTX:
             raise FileNotFoundError
     except FileNotFoundError as error:
-        raise _Refused("there is no temporary folder that can be written to") from error
+        raise OSError("there is no temporary folder that can be written to") from error
     folder = Path(above, f"gpulsh-{os.geteuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise _Refused(f"{folder}: is not of this user alone")
+        raise OSError(f"{folder}: is not of this user alone")
     return folder
 
 
 def _made(folder: Path) -> Path:
     """The folder, made if missing, private and without links in its path."""
-    missing = []
-    above = folder
-    while not above.exists():
-        missing.append(above.name)
-        above = above.parent
+    above = next(place for place in (folder, *folder.parents) if place.exists())
     place = Path(os.path.realpath(above))
     _check(place)
-    for name in reversed(missing):
+    for name in folder.relative_to(above).parts:
         place /= name
         place.mkdir(mode=0o700, exist_ok=True)
     _check(place)
@@ -129,13 +121,13 @@ def _made(folder: Path) -> Path:
 
 def _check(folder: Path) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise _Refused(f"{folder}: cannot be written to")
+        raise OSError(f"{folder}: cannot be written to")
     for place in (folder, *folder.parents):
         found = os.lstat(place)
         if not stat.S_ISDIR(found.st_mode):
-            raise _Refused(f"{place}: is not a folder")
+            raise OSError(f"{place}: is not a folder")
         if found.st_uid not in (0, os.geteuid()):
-            raise _Refused(f"{place}: is another user's")
+            raise OSError(f"{place}: is another user's")
         shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if shared and (place == folder or not found.st_mode & stat.S_ISVTX):
-            raise _Refused(f"{place}: can be written to by others")
+            raise OSError(f"{place}: can be written to by others")

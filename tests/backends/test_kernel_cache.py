@@ -343,7 +343,7 @@ def test_it_compiles_the_kernels_after_signing_for_the_same_types(tmp_path: Path
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
     late, needed = json.loads(python(LATE_KERNELS, tmp_path / "a.jsonl", tmp_path / "out"))
     assert {kernel: needed[kernel] for kernel in late} == late
-    signs = {"fingerprinting.documents.fingerprint_words", "sketches.minhash._minhash", "buckets._band_digests"}
+    signs = {"fingerprinting.documents.fingerprint_documents", "sketches.minhash._minhash", "buckets._band_digests"}
     assert {kernel.removeprefix("gpulsh.backends.cpu.") for kernel in needed.keys() - late.keys()} == signs
 
 

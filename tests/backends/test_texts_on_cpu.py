@@ -73,9 +73,9 @@ def test_a_table_that_several_threads_make_lives_while_they_read_it(monkeypatch:
         assert given[4] not in dead
         read_before(*given)
 
-    read_before = passes.fingerprint_words
+    read_before = passes.fingerprint_documents
     monkeypatch.setattr(passes, "kernel_table", cache(made_anew))
-    monkeypatch.setattr(passes, "fingerprint_words", read)
+    monkeypatch.setattr(passes, "fingerprint_documents", read)
     batch = batch_of([b"Some words", b"other WORDS"])
     with ThreadPoolExecutor(threads) as pool:
         found = list(pool.map(lambda _: ONE.shingle(batch, Shingling()), range(threads)))

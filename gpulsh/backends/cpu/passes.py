@@ -11,12 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
-from gpulsh.backends.cpu.fingerprinting.documents import (
-    fingerprint_characters,
-    fingerprint_piece,
-    fingerprint_words,
-    hash_tokens,
-)
+from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_documents, fingerprint_piece
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.threads import Scratch, Threads, by_weight
@@ -41,19 +36,29 @@ def one_row(values: Words) -> Fingerprints:
 
 
 class TextPass:
-    """The documents of `text`, with fingerprints that are public or under `keys`, and exact hashes under `proof`."""
+    """The documents of `text`, with fingerprints that are public or under `keys`, and exact hashes under `proof`.
+
+    Shingles have `size` tokens, by default those of the shingling. If it is 0, tokens are in the place of fingerprints.
+    """
 
     def __init__(
-        self, threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None, proof: Keys = None
+        self,
+        threads: Threads,
+        text: TextBatch,
+        shingling: Shingling,
+        keys: Keys = None,
+        proof: Keys = None,
+        size: int | None = None,
     ) -> None:
-        self.threads, self.text, self._size, self._words = threads, text, shingling.size, shingling.unit == "word"
+        self.threads, self.text, self._size = threads, text, shingling.size if size is None else size
+        self._words = shingling.unit == "word"
         # Kernels take addresses of arrays that are held here.
         reading = shingling.reading
         self._table, self._keys, self._proof = kernel_table(reading), kernel_keys(keys), kernel_keys(proof)
         self._given = self._table.address, *self._keys[1:], *self._proof[1:]
         # Bytes that may be read in blocks; with 0, kernels look up each code point in the table, as it does not fold.
         self._at, self._readable = text.values.ctypes.data, len(text.values) if reading.case else 0
-        self._symbols = True if self._words and shingling.symbols else None  # for `word_sums`
+        self._symbols = True if self._words and shingling.symbols else None  # as kernels take it
 
     def map(self, work: Callable[[int, int], Result]) -> list[Result]:
         """`work(start, stop)` for each chunk of documents."""
@@ -111,24 +116,25 @@ class TextPass:
         values, room = _scratch.take("values", int(most.sum()) + LANES), _scratch.take("room", 2 * longest + RUN_WORDS)
         tokens = room.ctypes.data
         packed = tokens + 8 * longest
-        given = (self._at, self._readable, offset, self._size, *self._given, tokens, packed, values.ctypes.data)
-        if self._words:
-            fingerprint_words(*given, packed + 8 * longest, made[1:], exact, self._symbols)
-        else:
-            fingerprint_characters(*given, made[1:], exact)
+        given = self._at, self._readable, offset, self._size, *self._given, tokens, packed, values.ctypes.data
+        units = (True, None) if self._words else (None, True)
+        fingerprint_documents(*given, packed + 8 * longest, made[1:], exact, *units, self._symbols)
         return Fingerprints(values[: made[-1]], made)
 
-    def tokens(self, start: int, stop: int) -> Fingerprints:
-        """The hashes of all tokens of documents [start, stop)."""
-        offset = np.ascontiguousarray(self.text.offset[start : stop + 1])
-        made = np.zeros(len(offset), np.int64)
-        most = self.most_tokens(start, stop)
-        hashes, longest = _scratch.take("values", int(most.sum()) + LANES), int(most.max(initial=0)) + LANES
-        held = hashes, _scratch.take("room", longest), _scratch.take("run", RUN_WORDS)
-        given = self._at, self._readable, offset, self._words, *self._given[:3]
-        hash_tokens(*given, *(array.ctypes.data for array in held), made[1:], self._symbols)
-        found = hashes[: made[-1]]
-        return Fingerprints(found if len(hashes) > Scratch.KEPT else found.copy(), made)  # long ones are no scratch
+    def in_order(self) -> Fingerprints:
+        """The fingerprints of all documents, in text order."""
+        return self.rows(self._in_order)
+
+    def _in_order(self, start: int, stop: int) -> Fingerprints:
+        if not self.is_giant(start, stop):
+            rows = self.few(start, stop)
+            is_scratch = rows.values.base.size <= Scratch.KEPT
+            return Fingerprints(rows.values.copy() if is_scratch else rows.values, rows.offset)
+        found, count = np.empty(int(self.most_tokens(start, stop)[0]), np.uint64), 0  # untouched pages take no memory
+        for piece in self.pieces(start, stop):
+            found[count : count + len(piece.values)] = piece.values
+            count += len(piece.values)
+        return one_row(found[:count])
 
     def _pieces(self, row: int, exact: Words) -> Iterator[Fingerprints]:
         begin, end = int(self.text.offset[row]), int(self.text.offset[row + 1])
@@ -137,7 +143,7 @@ class TextPass:
         sums[:] = 0
         # A token a byte, a space before the first, and the carried tokens. The fingerprints take their place, a vector
         # earlier, so that no token is overwritten unread.
-        values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + self._size - 1 + LANES)
+        values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + self._size + LANES)
         packed, run = _scratch.take("packed", PIECE_BYTES + 1 + LANES), _scratch.take("run", RUN_WORDS)
         text = self._at + begin, self._readable - begin, end - begin, PIECE_BYTES, self._words
         room = values[LANES:].ctypes.data, packed.ctypes.data, values.ctypes.data, run.ctypes.data, self._symbols

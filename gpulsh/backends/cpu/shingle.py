@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values, Words
@@ -26,8 +24,7 @@ _scratch = Scratch()
 
 
 def tokens(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
-    texts = TextPass(threads, text, shingling, keys)
-    found = texts.rows(texts.tokens)
+    found = TextPass(threads, text, shingling, keys, size=0).in_order()
     return Tokens(found.values, found.offset)
 
 
@@ -47,19 +44,7 @@ def shingles(threads: Threads, tokens: Tokens, size: int, keys: Keys = None) -> 
 
 
 def shingle(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
-    texts = TextPass(threads, text, shingling, keys)
-
-    def work(start: int, stop: int) -> Fingerprints:
-        if not texts.is_giant(start, stop):
-            rows = texts.few(start, stop)
-            return Fingerprints(rows.values.copy(), rows.offset)
-        found, count = np.empty(int(texts.most_tokens(start, stop)[0]), np.uint64), 0  # untouched pages take no memory
-        for piece in texts.pieces(start, stop):
-            found[count : count + len(piece.values)] = piece.values
-            count += len(piece.values)
-        return one_row(found[:count])
-
-    return texts.rows(work)
+    return TextPass(threads, text, shingling, keys).in_order()
 
 
 def set_rows(texts: TextPass, start: int, stop: int, room: Room, part: int = 0, parts: int = 1) -> Fingerprints:
@@ -87,7 +72,7 @@ def shingle_part(
 
 
 def exact_hashes(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Words, Numbers]:
-    texts = TextPass(threads, text, replace(shingling, size=1), proof=keys)
+    texts = TextPass(threads, text, shingling, proof=keys, size=0)
     hashes, counts = np.empty((len(text), 2), np.uint64), np.empty(len(text), np.int64)
 
     def work(start: int, stop: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
@@ -64,11 +65,17 @@ def _reason(process: int) -> str | None:
 
 def devices() -> list[str]:
     """A line for each CUDA device: name, compute capability, memory. Empty without a device or CuPy."""
+    found = []
     try:
         runtime = import_cupy().cuda.runtime
-        return [_describe(runtime.getDeviceProperties(i)) for i in range(runtime.getDeviceCount())]
+        for number in range(runtime.getDeviceCount()):
+            properties = runtime.getDeviceProperties(number)
+            name, memory = properties["name"], properties["totalGlobalMem"] / 2**30
+            words = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+            found.append(f"{words}, compute capability {_dotted(_capability(properties))}, {memory:.0f} GiB")
     except Exception:  # of CuPy's own types, which are not importable here
         return []
+    return found
 
 
 def visible_devices(arrays: ModuleType, devices: Sequence[int] | None) -> list[int]:
@@ -103,34 +110,22 @@ def find_folder(environment: MutableMapping[str, str]) -> None:
     Then kernels are kept below the temporary folder, or, if nothing is writable, in memory. CUPY_CACHE_DIR, if set,
     stays.
     """
-    if FOLDER in environment or _is_writable(os.path.expanduser("~/.cupy/kernel_cache")):
+    if FOLDER in environment:
         return
-    own = temporary_folder("cupy")
-    if own is not None:
+    users = os.path.expanduser("~/.cupy/kernel_cache")
+    if os.path.isabs(users):  # otherwise the user is unknown, and CuPy would make a folder named ~ in the current one
+        with suppress(OSError):
+            os.makedirs(users, exist_ok=True)
+        if os.access(users, os.W_OK | os.X_OK):
+            return
+    if (own := temporary_folder("cupy")) is not None:
         environment[FOLDER] = own
     else:
         environment[FOLDER], environment[IN_MEMORY] = os.path.dirname(__file__), "1"  # CuPy wants a folder that exists
 
 
-def _is_writable(folder: str) -> bool:
-    if not os.path.isabs(folder):  # the user is unknown: CuPy would make a folder named ~ in the current one
-        return False
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK | os.X_OK)
-
-
 def _remedy() -> str:
     return f"{install('cuda13')}, or {install('cuda12')} for a driver of CUDA 12"
-
-
-def _describe(properties: Mapping[str, Any]) -> str:
-    name = properties["name"]
-    words = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
-    memory = properties["totalGlobalMem"] / 2**30
-    return f"{words}, compute capability {_dotted(_capability(properties))}, {memory:.0f} GiB"
 
 
 def _capability(properties: Mapping[str, Any]) -> tuple[int, int]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,10 +20,10 @@ from gpulsh.errors import BackendError
 OPTIONS = ("-std=c++17",)
 LANES = 32  # of a warp
 
+Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
 _INCLUDE = re.compile(r'#include "([\w.]+)"\n')
 _PARAMETERS = r"__global__ void [\w, ()]*\s+{}\(([^)]*)\)"  # of the kernel of a name
-_NUMBERS: dict[str, type[np.generic]] = {"i32": np.int32, "i64": np.int64, "u32": np.uint32, "u64": np.uint64}
-Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
+_NUMBERS: dict[str, Any] = {"i32": np.int32, "i64": np.int64, "u32": np.uint32, "u64": np.uint64}
 
 
 @cache
@@ -51,26 +51,16 @@ def expanded_source(file: str, folder: Path | None = None) -> str:
     return expand(f"{file}.cu")
 
 
-class Parameter(NamedTuple):
-    """What a kernel takes: a number of a type, or an array, which it may only read."""
-
-    number: type[np.generic] | None
-    is_read: bool
-
-    def argument(self, arrays: ModuleType, value: Argument) -> Argument:
-        """A number in that type; an array that is read, without strides; any other as it is."""
-        if self.number is not None:
-            return self.number(value)
-        return arrays.ascontiguousarray(value) if self.is_read else value
-
-
 @cache
-def parameters(file: str, kernel: str) -> Sequence[Parameter]:
-    """The parameters of `kernel`, as kernels/`file`.cu declares them."""
+def converters(file: str, kernel: str, arrays: ModuleType) -> Sequence[Callable[[Argument], Argument]]:
+    """What makes each argument of `kernel` as kernels/`file`.cu declares it.
+
+    A number gets its type, and an array that is only read loses its strides; another array stays as it is.
+    """
     found = re.search(_PARAMETERS.format(kernel), expanded_source(file))
     assert found, f"{file}.cu has no kernel {kernel}"
-    words = [one.split() for one in found[1].split(",")]
-    return [Parameter(_NUMBERS.get(first), first == "const") for first, *_ in words]
+    known = {**_NUMBERS, "const": arrays.ascontiguousarray}
+    return [known.get(declared.split()[0], lambda array: array) for declared in found[1].split(",")]
 
 
 class Launcher(Protocol):

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from gpulsh.arrays import Array
-from gpulsh.backends.cuda.launcher import Argument, Geometry, Launcher, parameters
+from gpulsh.backends.cuda.launcher import Argument, Geometry, Launcher, converters
 from gpulsh.backends.cuda.memory import MEMORY, MOST_PINNED, done, free_bytes, most_sizes, text_sizes, wait
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.hashing import public_words
 from gpulsh.backends.protocol import Keys, Sizes
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import BackendError, DeviceMemoryError, GpulshError
-from gpulsh.params import Family, Reading
+from gpulsh.params import Reading
 
 KEPT = 8  # keys, and sketches: small, and used again and again
 MAX_BLOCKS = (2**31 - 1, 65535)
@@ -45,7 +44,7 @@ class Machine:
     def __post_init__(self) -> None:
         self.staging = Staging(self.arrays, min(most_sizes(*self.budget).batch, MOST_PINNED))
         # Several threads may share a machine.
-        self.sketch = lru_cache(KEPT)(self._new_sketch)
+        self.sketch = lru_cache(KEPT)(lambda make, family: done(self.arrays, make(self, family)))
         self.keys = lru_cache(KEPT)(self._new_keys)
 
     @contextmanager
@@ -86,16 +85,12 @@ class Machine:
         if blocks > MAX_BLOCKS[0] or rows > MAX_BLOCKS[1]:
             raise BackendError(f"{kernel} would need {blocks} x {rows} blocks; give a smaller batch")
         if blocks > 0:
-            taken = zip(parameters(file, kernel), given, strict=True)
-            arguments = [parameter.argument(self.arrays, value) for parameter, value in taken]
-            self.launch(file, kernel, (blocks, rows), threads, *arguments)
+            taken = zip(converters(file, kernel, self.arrays), given, strict=True)
+            self.launch(file, kernel, (blocks, rows), threads, *(convert(value) for convert, value in taken))
 
     def sizes(self) -> Sizes:
-        """How much text to hand over at once."""
+        """`Backend.sizes`."""
         return text_sizes(free_bytes(self.arrays), self.geometry.text_bytes, *self.budget)
-
-    def _new_sketch(self, make: Callable[[Machine, Family], Any], family: Family) -> Any:
-        return done(self.arrays, make(self, family))
 
     def _new_keys(self, keys: Keys) -> Array:
         """All words of a secret; or the public keys of near places, of a token's and then of a shingle's."""

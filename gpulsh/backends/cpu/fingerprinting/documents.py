@@ -31,63 +31,46 @@ from gpulsh.backends.unicode_table import WORD
 from gpulsh.secret import DIGITS, EXACT, EXACT_FAR, EXACT_PLACES, EXACT_SPREAD, LEVELS, SHINGLE
 
 
-@subroutine
-def _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact):
-    """Fingerprints of a document whose `count` tokens are summed and packed, and its exact hash; how many they are."""
-    mix_tokens(tokens, count)
-    if proves:
-        exact[document, 0], exact[document, 1] = exact_sums(packed, count, np.int64(0), proof)
-    return row_shingles(tokens, count, size, keys, out) if count > 0 else 0
-
-
 @kernel
-def fingerprint_words(
-    address, room, offset, size, table, keys, secret, proof, proves, tokens, packed, values, run, ends, exact, symbols
+def fingerprint_documents(
+    address,
+    room,
+    offset,
+    size,
+    table,
+    keys,
+    secret,
+    proof,
+    proves,
+    tokens,
+    packed,
+    values,
+    run,
+    ends,
+    exact,
+    words,
+    characters,
+    symbols,
 ):
     """All documents of a chunk: fingerprints under `keys` end to end, their end positions, exact hashes under `proof`.
 
-    No exact hash unless it `proves`. All but `offset`, `ends` and `exact` are numbers, or addresses of arrays;
-    `symbols` is as for `word_sums`.
+    If `size` is 0, hashes of tokens are in the place of fingerprints. No exact hash unless it `proves`. All but
+    `offset`, `ends` and `exact` are numbers, or addresses of arrays. `words` or `characters` is None, whichever are not
+    tokens: as with `symbols` of `word_sums`, their code is not compiled.
     """
-    written = 0
+    written, count = 0, 0
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         text, stop, out = address + begin, end - begin, values + 8 * written
-        count = word_sums(text, stop, room - begin, table, keys, secret, proof, proves, tokens, packed, run, symbols)
-        written += _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact)
-        ends[document] = written
-
-
-@kernel
-def fingerprint_characters(
-    address, room, offset, size, table, keys, secret, proof, proves, tokens, packed, values, ends, exact
-):
-    """Fingerprint all documents of a chunk with characters for tokens."""
-    written = 0
-    for document in range(offset.size - 1):
-        begin, end = offset[document], offset[document + 1]
-        text, stop, out = address + begin, end - begin, values + 8 * written
-        count, _ = character_sums(text, stop, room - begin, table, keys, proof, tokens, packed, False, False)
-        written += _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact)
-        ends[document] = written
-
-
-@kernel
-def hash_tokens(address, room, offset, words, table, keys, secret, tokens, packed, run, ends, symbols):
-    """All documents of a chunk: hashes of their tokens under `keys` end to end, and their end positions.
-
-    All but `offset` and `ends` are numbers, or addresses of arrays; `symbols` is as for `word_sums`.
-    """
-    written = 0
-    for document in range(offset.size - 1):
-        begin, end = offset[document], offset[document + 1]
-        text, stop, out = address + begin, end - begin, tokens + 8 * written
-        if words:
-            count = word_sums(text, stop, room - begin, table, keys, secret, keys, False, out, packed, run, symbols)
-        else:
-            count, _ = character_sums(text, stop, room - begin, table, keys, keys, out, packed, False, False)
-        mix_tokens(out, count)
-        written += count
+        sums = tokens if size > 0 else out
+        if words is not None:
+            count = word_sums(text, stop, room - begin, table, keys, secret, proof, proves, sums, packed, run, symbols)
+        if characters is not None:
+            count, _ = character_sums(text, stop, room - begin, table, keys, proof, sums, packed, False, False)
+        mix_tokens(sums, count)
+        if proves:
+            exact[document, 0], exact[document, 1] = exact_sums(packed, count, np.int64(0), proof)
+        written += count if size == 0 else row_shingles(sums, count, size, keys, out)
         ends[document] = written
 
 
@@ -97,8 +80,7 @@ def shingle_tokens(tokens, offset, size, keys, values, ends):
     written = 0
     for row in range(offset.size - 1):
         count = offset[row + 1] - offset[row]
-        if count > 0:
-            written += row_shingles(tokens + 8 * offset[row], count, size, keys, values + 8 * written)
+        written += row_shingles(tokens + 8 * offset[row], count, size, keys, values + 8 * written)
         ends[row] = written
 
 
@@ -170,7 +152,9 @@ def mix_tokens(sums, count):
 
 @subroutine
 def row_shingles(tokens, count, size, keys, out):
-    """Fingerprints of a document of one token or more."""
+    """The fingerprints of a document, none without tokens."""
+    if count == 0:
+        return 0
     used = min(size, count)
     shingles = count - used + 1
     for i in range(0, shingles, LANES):
@@ -248,10 +232,14 @@ def fingerprint_piece(
         sums[0], sums[1] = sums[0] + one, sums[1] + two
     before += count
     count += held
-    held = min(count, size - 1)
+    held = max(min(count, size - 1), 0)
     for i in range(held):
         kept[i] = get(tokens + 8 * (count - held + i))
     state[0], state[1], state[2], state[3] = end, before, gap, held
+    if size == 0:
+        for i in range(count):
+            put(out + 8 * i, get(tokens + 8 * i))
+        return count
     if count >= size or (end == stop and 0 < before < size):
         return row_shingles(tokens, count, size, keys, out)
     return 0
