@@ -102,27 +102,27 @@ def column_texts(
     """
     if rows == 0:
         return DeviceTexts(TextBatch(ops.asarray(np.zeros(0, np.uint8)), ops.asarray(np.zeros(1, np.int64))), None, ops)
+
+    def part(buffer: DeviceBuffer, start: int, size: int) -> Array:
+        return ops.asarray(replace(buffer, pointer=buffer.pointer + start, size=size))
+
     with ops.here():
         kind: type[np.signedinteger] = np.int64 if wide else np.int32
         width = np.dtype(kind).itemsize
-        offset = ops.asarray(_part(offsets, first * width, (rows + 1) * width)).view(kind)
+        offset = part(offsets, first * width, (rows + 1) * width).view(kind)
         offset = offset if wide else offset.astype(np.int64)
         begin, end = map(int, ops.asnumpy(offset[:: max(rows, 1)]))
         if 0 < begin <= end:  # a slice does not drag its column along from another device
             offset = offset - np.int64(begin)
         else:
             begin = 0
-        values = ops.asarray(_part(data, begin, max(end - begin, 0)))
+        values = part(data, begin, max(end - begin, 0))
         null = None
         if mask is not None:
-            bits = ops.asarray(_part(mask, first // 8, (first + rows + 7) // 8 - first // 8))
+            bits = part(mask, first // 8, (first + rows + 7) // 8 - first // 8)
             null = np.unpackbits(bits, bitorder="little")[first % 8 :][:rows] == 0
         # Not moved, but checked: only the offsets give the length of the text, and they may be wrong.
         return DeviceTexts(TextBatch(values, offset).moved(lambda array: array), null, ops)
-
-
-def _part(buffer: DeviceBuffer, first: int, size: int) -> DeviceBuffer:
-    return replace(buffer, pointer=buffer.pointer + first, size=size)
 
 
 def _gathered(values: Array, begin: Array, end: Array, ops: Backend) -> TextBatch:
@@ -188,19 +188,14 @@ class DeviceColumn(NamedTuple):
 
 def device_column(texts: Any) -> DeviceColumn:
     """The column of an object with `__arrow_c_device_array__`, on the host or a device."""
-    schema, array = texts.__arrow_c_device_array__()
-    return DeviceColumn(
-        _Schema.from_address(_pointer(schema, b"arrow_schema")),
-        _DeviceArray.from_address(_pointer(array, b"arrow_device_array")),
-        (schema, array),
-    )
-
-
-def _pointer(capsule: object, name: bytes) -> int:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = c_void_p, [ctypes.py_object, c_char_p]
-    address: int = get(capsule, name)
-    return address
+    schema, array = texts.__arrow_c_device_array__()
+    return DeviceColumn(
+        _Schema.from_address(get(schema, b"arrow_schema")),
+        _DeviceArray.from_address(get(array, b"arrow_device_array")),
+        (schema, array),
+    )
 
 
 class ResidentTexts:

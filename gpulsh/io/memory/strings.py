@@ -133,7 +133,12 @@ def encoded(texts: Sequence[object], start: int) -> tuple[list[bytes], int]:
             pieces.append(b"")
             nulls += 1
         else:
-            raise InputTypeError(_no_text(text, place))
+            what = f"{shown(text)} ({type(text).__name__}); give str, or None for a missing text"
+            if isinstance(text, (bytes, bytearray, memoryview)):
+                what = (
+                    f"{type(text).__name__}; give str or None, or an Arrow binary array, whose bytes are taken as UTF-8"
+                )
+            raise InputTypeError(f"texts[{place}] is {what}")
     return pieces, nulls
 
 
@@ -145,12 +150,3 @@ def fitting(texts: Sequence[object], max_bytes: int) -> int:
         if held > max_bytes:
             return max(count, 1)
     return len(texts)
-
-
-def _no_text(value: object, place: int) -> str:
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return (
-            f"texts[{place}] is {type(value).__name__}; give str or None,"
-            " or an Arrow binary array, whose bytes are taken as UTF-8"
-        )
-    return f"texts[{place}] is {shown(value)} ({type(value).__name__}); give str, or None for a missing text"

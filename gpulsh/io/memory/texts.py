@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -62,23 +63,32 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         )
     refuse_tables(texts)
     home = type(texts).__module__.partition(".")[0]
+    readers = 1 if ops is None else ops.sizes().readers  # threads that have time to copy texts while `ops` works
     if isinstance(texts, TextBatch):
-        return _open_batch(texts, ops)
+        if ops is not None and ops.name == "cuda" and not isinstance(texts.values, np.ndarray):
+            from gpulsh.io.memory.device import DeviceTexts
+
+            with ops.here():
+                return DeviceTexts(texts.moved(ops.asarray), None, ops)
+        return arrow_texts(_binary(texts), "TextBatch", ops)
     if home == "cudf":
         from gpulsh.io.memory.cudf import open_series
 
         column = open_series(texts, ops)
         return column if hasattr(column, "batches") else arrow_texts(column, "cuDF Series", ops)
     if isinstance(texts, (list, tuple)):
-        return _RowTexts([string_rows(texts, _readers(ops))])
+        return _RowTexts([string_rows(texts, readers)])
     if isinstance(texts, np.ndarray):
-        return _open_numpy(texts, ops)
+        return _RowTexts([string_rows(_numpy_strings(texts), readers)])
     if home == "pandas" and hasattr(texts, "dtype"):  # which NA has not
-        return _open_pandas(texts, ops)
+        return _open_pandas(texts, readers, ops)
     if home == "polars" and str(getattr(texts, "dtype", "")) == "Object":  # which Arrow sees as addresses
-        return _RowTexts([string_rows(list(texts), _readers(ops))])  # type: ignore[call-overload]
+        return _RowTexts([string_rows(list(texts), readers)])  # type: ignore[call-overload]
     if home == "datasets":
-        return _open_dataset(texts, ops)
+        of: Any = texts
+        if has_columns(of.source) and hasattr(of.source, "__len__"):
+            return _open_arrow(column_of(of.source, f"column:{of.column_name}"), ops)
+        return _stream_texts(iter(of))  # read as it comes, or a field of a column
     if isinstance(texts, Iterator):
         return _stream_texts(texts)
     if hasattr(texts, "__arrow_c_device_array__") and not getattr(texts, "is_cpu", home == "pyarrow"):
@@ -88,12 +98,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
 
 
-def _readers(ops: Backend | None) -> int:
-    """Threads that have time to copy texts while `ops` works."""
-    return 1 if ops is None else ops.sizes().readers
-
-
-def _open_numpy(array: Values, ops: Backend | None) -> MemoryTexts:
+def _numpy_strings(array: Values) -> Values:
     if array.ndim != 1:
         raise InputTypeError(f"texts is an array of {array.ndim} dimensions; give one of 1 dimension, a text a row")
     if array.dtype.kind not in "UTO":  # fixed-width strings, variable-width strings, objects
@@ -102,25 +107,17 @@ def _open_numpy(array: Values, ops: Backend | None) -> MemoryTexts:
     if np.ma.is_masked(array):  # a masked row is null, whatever lies below its mask
         array, masked = np.array(array, object), np.ma.getmaskarray(array)
         array[masked] = None
-    return _RowTexts([string_rows(array, _readers(ops))])
+    return array
 
 
-def _open_pandas(series: Any, ops: Backend | None) -> MemoryTexts:
+def _open_pandas(series: Any, readers: int, ops: Backend | None) -> MemoryTexts:
     if getattr(series.dtype, "kind", "O") in "biufcmM":
         raise InputTypeError(f"texts is a Series of {series.dtype}; give one of strings")
     # Columns of pandas' string, category and Arrow types hand out Arrow memory; those of objects hold Python strings.
-    in_python = getattr(series.dtype, "storage", "") == "python"
     held = getattr(series, "array", series)
-    if hasattr(held, "__arrow_array__") and not in_python:
+    if hasattr(held, "__arrow_array__") and getattr(series.dtype, "storage", "") != "python":
         return _open_arrow(held, ops)
-    return _RowTexts([string_rows(series.to_numpy(dtype=object), _readers(ops))])
-
-
-def _open_dataset(texts: Any, ops: Backend | None) -> MemoryTexts:
-    source = texts.source
-    if has_columns(source) and hasattr(source, "__len__"):
-        return _open_arrow(column_of(source, f"column:{texts.column_name}"), ops)
-    return _stream_texts(iter(texts))  # read as it comes, or a field of a column
+    return _RowTexts([string_rows(series.to_numpy(dtype=object), readers)])
 
 
 def _stream_texts(items: Iterator[object]) -> MemoryTexts:
@@ -144,15 +141,6 @@ def _stream_texts(items: Iterator[object]) -> MemoryTexts:
     return _RowTexts(blocks, null=np.concatenate(null))
 
 
-def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:
-    if ops is not None and ops.name == "cuda" and not isinstance(batch.values, np.ndarray):
-        from gpulsh.io.memory.device import DeviceTexts
-
-        with ops.here():
-            return DeviceTexts(batch.moved(ops.asarray), None, ops)
-    return arrow_texts(_binary(batch), "TextBatch", ops)
-
-
 def _binary(batch: TextBatch) -> pa.Array:
     from gpulsh.io.arrow.buffers import binary_array
 
@@ -170,19 +158,14 @@ def _open_arrow_device(texts: Any, ops: Backend | None) -> MemoryTexts:
         raise InputTypeError(
             f"texts, a {given}, is device memory; copy it to the host, or give backend='cuda' on that device"
         )
-    return _open_arrow(_AsHostArray(texts), ops)
+    # pyarrow would prefer the device interface of the object.
+    return _open_arrow(SimpleNamespace(__arrow_c_array__=texts.__arrow_c_array__), ops, given)
 
 
-class _AsHostArray:
-    """Hides the device interface of an object, which pyarrow would prefer."""
-
-    def __init__(self, texts: Any) -> None:
-        self.__arrow_c_array__ = texts.__arrow_c_array__
-
-
-def _open_arrow(texts: Any, ops: Backend | None) -> MemoryTexts:
+def _open_arrow(texts: Any, ops: Backend | None, given: str | None = None) -> MemoryTexts:
     import pyarrow as pa
 
+    given = given or type(texts).__name__
     try:
         if isinstance(texts, (pa.Array, pa.ChunkedArray)):
             array = texts
@@ -191,8 +174,8 @@ def _open_arrow(texts: Any, ops: Backend | None) -> MemoryTexts:
         else:
             array = pa.array(texts)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputTypeError(f"texts, a {type(texts).__name__}, is not an Arrow column: {error}; {ALLOWED}") from error
-    return arrow_texts(array, type(texts).__name__, ops)
+        raise InputTypeError(f"texts, a {given}, is not an Arrow column: {error}; {ALLOWED}") from error
+    return arrow_texts(array, given, ops)
 
 
 def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | None) -> MemoryTexts:
@@ -235,28 +218,23 @@ class _RowTexts:
     def choose(self, ids: Array) -> Chosen:
         ids = on_host(ids)
         sizes = np.zeros(len(ids), np.int64)
-        owner = self._owner(ids)
-        for number in sorted_distinct(owner).tolist():
-            of_block = owner == number
-            sizes[of_block] = self._blocks[number].lengths()[ids[of_block] - self._starts[number]]
+        for block, places, rows in self._of_blocks(ids):
+            sizes[places] = block.lengths()[rows]
         return Chosen(sizes, lambda places: self._gather(ids[places]))
 
-    def _owner(self, ids: Numbers) -> Numbers:
+    def _of_blocks(self, ids: Numbers) -> list[tuple[Rows, Numbers, Numbers]]:
+        """Each block that has some of the documents, their places in `ids`, and their rows of the block."""
         # The last block that begins at or before the row: empty blocks begin where the next one does.
-        return np.asarray(np.searchsorted(self._starts, ids, side="right") - 1, np.int64)
+        owner = np.searchsorted(self._starts, ids, side="right") - 1
+        places = [(number, np.flatnonzero(owner == number)) for number in sorted_distinct(owner).tolist()]
+        return [(self._blocks[number], here, ids[here] - self._starts[number]) for number, here in places]
 
     def _gather(self, ids: Numbers) -> TextBatch:
-        owner = self._owner(ids)
-        numbers = np.flatnonzero(np.bincount(owner)).tolist()
-        if len(numbers) == 1:
-            return self._blocks[numbers[0]].gather(ids - self._starts[numbers[0]], self._copy)
-        places = [np.flatnonzero(owner == number) for number in numbers]
-        rows = [ids[here] - self._starts[number] for here, number in zip(places, numbers, strict=True)]
-        if numbers and bool((np.diff(owner) >= 0).all()):
-            parts = [self._blocks[number].gather(of, self._copy) for number, of in zip(numbers, rows, strict=True)]
-            return as_one(parts)
+        found = self._of_blocks(ids)
+        if found and (np.diff(np.concatenate([places for _, places, _ in found])) > 0).all():  # block after block
+            return as_one([block.gather(rows, self._copy) for block, _, rows in found])
         pieces: list[Bytes] = [b""] * len(ids)
-        for number, here, of in zip(numbers, places, rows, strict=True):
-            for place, piece in zip(here.tolist(), self._blocks[number].pieces(of), strict=True):
+        for block, places, rows in found:
+            for place, piece in zip(places.tolist(), block.pieces(rows), strict=True):
                 pieces[place] = piece
         return joined(pieces)
