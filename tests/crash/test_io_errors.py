@@ -18,6 +18,7 @@ import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File, reading
+from gpulsh.io.formats import parquet
 from gpulsh.run import driver
 from tests.crash.test_resume import results, write_inputs
 from tests.support.runs import SOAK
@@ -173,10 +174,10 @@ def test_an_input_that_cannot_be_read_any_more(
 
 
 @contextmanager
-def parquet_opened(file: File, **_: object) -> Iterator[pq.ParquetFile]:
+def parquet_opened(file: File) -> Iterator[parquet._Source]:
     """By its own `open`, which breaks."""
     with reading(file), file.open() as source:
-        yield pq.ParquetFile(source)
+        yield parquet._Source(file, pq.ParquetFile(source))
 
 
 def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSError) -> None:
