@@ -106,7 +106,7 @@ def _is_in(file: File, name: FormatName, packing: Packing | None) -> bool:
     kind = format_of(file)
     if name == "parquet":
         return isinstance(kind, Parquet)
-    return type(kind) is JsonLines and kind.compression == _compression(file, packing)
+    return isinstance(kind, JsonLines) and not kind.may_be_array and kind.compression == _compression(file, packing)
 
 
 def _compression(file: File, packing: Packing | None) -> Compression:

@@ -13,7 +13,7 @@ from gpulsh.io.file import File
 from gpulsh.io.format import Format
 from gpulsh.io.formats.arrow_ipc import Ipc
 from gpulsh.io.formats.delimited import Delimited
-from gpulsh.io.formats.jsonl import Json, JsonLines
+from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.text import PlainText, TextLines
 from gpulsh.io.formats.warc import Warc
@@ -23,7 +23,7 @@ COMPRESSIONS: tuple[Compression, ...] = ("", "gz", "bz2", "xz", "zst")
 text, text_lines, delimited = cache(PlainText), cache(TextLines), cache(Delimited)
 STREAMED: dict[str, Callable[[Compression], Format]] = {
     **dict.fromkeys((".jsonl", ".ndjson"), JsonLines),
-    ".json": Json,
+    ".json": partial(JsonLines, may_be_array=True),
     ".csv": partial(Delimited, ","),
     ".tsv": partial(Delimited, "\t"),
     ".txt": lambda compression: text(compression, None),

@@ -35,7 +35,7 @@ PIECE = re.compile(rb"(?:[^\\]{1,1024}+|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u..
 # Bytes that a parser and its objects take at most, as orjson and Python's own were measured with each kind of value.
 COSTS = {b",": 80, b"{": 130, b"[": 70, b":": 24}
 BYTE_COST = 6
-STRING_COST = 100  # bytes that a string left in its place counts for
+STRING_COST = 64  # bytes that a string left in its place counts for
 
 Record = dict[str, Any]  # an object as it is parsed
 Parse = Callable[[File, int, Line], Record]  # of a record's number and content
@@ -103,33 +103,23 @@ class LargeObject:
     """The object of a line from byte `start` on; a CostError where parsing would take more than `most` bytes."""
 
     def __init__(self, line: Line, start: int, most: int | None) -> None:
-        self._line, self._mark = line, "\0" + secrets.token_hex(8)
-        self._strings: list[tuple[int, int]] = []
-        spans: list[tuple[int, int]] = []
-        cost = longest = 0
-        at = start
-        while True:
-            quote = _end(SHORT, line, at)
-            spans.append((at, quote))
-            cost += BYTE_COST * (quote - at + STRING_COST)
-            cost += sum(each * line.count(what, at, quote) for what, each in COSTS.items())
-            if quote == len(line):
-                break
-            if most is not None and cost > most:  # so many that looking for all would take long
-                cost = max(cost, cost * len(line) // quote)
-                break
+        self._mark = "\0" + secrets.token_hex(8)
+        self._strings: list[LongString] = []
+        parts: list[bytes] = []
+        longest, at, view = 0, start, memoryview(line)
+        while (quote := _end(SHORT, line, at)) < len(line):
+            parts += (bytes(view[at:quote]), b'"\\u0000%s %d"' % (self._mark[1:].encode(), len(self._strings)))
             at = _end(STRING, line, quote + 1)
             if line[at : at + 1] != b'"':
                 raise ValueError(f"the string that begins at byte {quote} does not end well")
-            self._strings.append((quote + 1, at))
+            self._strings.append(LongString(line, quote + 1, at))
             longest = max(longest, at - quote)
             at += 1
+        self.short = b"".join((*parts, view[at:]))
+        cost = BYTE_COST * (len(self.short) + STRING_COST * len(self._strings))
+        cost += sum(each * self.short.count(what) for what, each in COSTS.items())
         if most is not None and cost + longest > most:
             raise CostError(cost + longest)
-        view = memoryview(line)
-        marks = [b'"\\u0000%s %d"' % (self._mark[1:].encode(), number) for number in range(len(self._strings))]
-        parts = [bytes(view[begin:end]) for begin, end in spans]
-        self.short = b"".join(part for pair in zip(parts, [*marks, b""], strict=True) for part in pair)
 
     def restored(self, value: Any, *, long: bool = False) -> Any:
         """A value of the parsed `short` with its long strings: as `LongString` where it is one, otherwise as they are.
@@ -139,7 +129,7 @@ class LargeObject:
         if isinstance(value, str):
             if not value.startswith(self._mark):
                 return value
-            string = LongString(self._line, *self._strings[int(value[len(self._mark) :])])
+            string = self._strings[int(value[len(self._mark) :])]
             return string.text() if long else string
         if isinstance(value, list):
             return [self.restored(each, long=True) for each in value]

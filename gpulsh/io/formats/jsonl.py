@@ -22,7 +22,7 @@ from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
-from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
+from gpulsh.io.compression import PLAIN_STEP, Compression, IntactBlocks, blocks
 from gpulsh.io.file import File, reading, reason
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
 from gpulsh.io.formats.json_record import (
@@ -82,7 +82,11 @@ class Group(NamedTuple):
 
 
 class JsonLines(Streamed):
-    """Files whose rows are the lines that are not blank."""
+    """Files whose rows are the lines that are not blank, or the elements of an array if it `may_be_array`."""
+
+    def __init__(self, compression: Compression = "", *, may_be_array: bool = False) -> None:
+        super().__init__(compression)
+        self.may_be_array = may_be_array
 
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """Check that the file opens and that its first line is a record."""
@@ -136,7 +140,11 @@ class JsonLines(Streamed):
                             if not rules.skip:
                                 raise
                             text = identity = None
-                            found.rejected.append(_rejection(file, row, number, error))
+                            why = reason(file, error)
+                            of_line = Rejection(row, 1, "line", number, why)
+                            found.rejected.append(
+                                of_line if file.unit == "line" else of_line._replace(unit="row", offset=row)
+                            )
                         else:
                             if key_column is not None:
                                 key = key_column.key(number, key_value, kind_of(key_value))
@@ -221,23 +229,19 @@ class JsonLines(Streamed):
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """Every field in the type that holds all its values, which a pass of its own finds (`json_types`)."""
-        limit, parsing, typed = how.get("limit"), parse, how.get("typed", keep)
-        shape = self._shape(file, typed, limit, parsing)
-        if shape.has(Odd.GREAT):
-            parsing = parse_exactly
-            shape = self._shape(file, typed, limit, parsing)
+        limit = how.get("limit")
+        for parsing in (parse, parse_exactly):
+            shape = Shape()
+            for records in self._kept_records(file, how.get("typed", keep), limit, parsing):
+                for record in records:
+                    shape.see(record)
+            if not shape.has(Odd.GREAT):
+                break
         if shape.many:
             raise InputError(f"{file.name}: has more than {MOST_FIELDS} different fields; leave it as JSON lines")
         columns = shape.columns()
         for records in self._kept_records(file, keep, limit, parsing) if columns else ():
             yield record_batch(columns, records)
-
-    def _shape(self, file: File, keep: Mask, limit: Limit | None, parsing: Parse) -> Shape:
-        shape = Shape()
-        for records in self._kept_records(file, keep, limit, parsing):
-            for record in records:
-                shape.see(record)
-        return shape
 
     def _kept_records(self, file: File, keep: Mask, limit: Limit | None, parsing: Parse) -> Iterator[list[Record]]:
         file, source = self._opened(file)
@@ -263,7 +267,20 @@ class JsonLines(Streamed):
     def _opened(self, file: File) -> tuple[File, BinaryIO]:
         """The file with its `unit`, and open at its first byte."""
         with reading(file):
-            return file, file.open(buffering=0)  # all steps are large; a small file is faster without
+            source = file.open(buffering=0)  # all steps are large; a small file is faster without
+        if not self.may_be_array:
+            return file, source
+        with ExitStack() as stack:
+            stack.enter_context(source)
+            begin = b""
+            with reading(file):
+                with suppress(ValueError):  # the reading that follows meets it
+                    for block in self._blocks(file, source, STEP):
+                        if begin := (begin + block).removeprefix(BOM).lstrip(SPACE):
+                            break
+                source.seek(0)
+            stack.pop_all()
+        return replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source
 
     def _groups(
         self,
@@ -278,56 +295,34 @@ class JsonLines(Streamed):
         Of a file that is `intact_only`, `lost` is called for each stretch that is skipped. A line that the stretch cuts
         is dropped: the rest of a line is never a JSON object, and an object there is a whole line.
         """
-        number, start = 1, 0
+        number = 1
         if file.unit == ELEMENT:
             for elements in split_elements(file, self._blocks(file, source, STEP), limit):
                 yield Group(range(number, number + len(elements)), elements)
                 number += len(elements)
             return
         with reading(file):
-            while True:
-                intact = None
-                if file.intact_only and self.compression:
-                    intact = IntactBlocks(source, self.compression, start)
-                cut = start > 0
-                for first, lines in split_lines(file, intact or blocks(source, self.compression, step), limit, number):
+            if not (file.intact_only and self.compression):
+                for first, lines in split_lines(file, blocks(source, self.compression, step), limit):
+                    yield _filled(lines, first)
+                    del lines
+                return
+            next_start: int | None = 0
+            while next_start is not None:
+                intact = IntactBlocks(source, self.compression, next_start)
+                cut = next_start > 0
+                for first, lines in split_lines(file, intact, limit, number):
                     number = first + len(lines)
                     if cut:
                         lines[0], cut = _unless_cut(file, first, lines[0]), False
-                    if intact and intact.damaged and not lines[-1].endswith(END):
+                    if intact.damaged and not lines[-1].endswith(END):
                         lines[-1] = _unless_cut(file, number - 1, lines[-1]) + END
                     yield _filled(lines, first)
                     del lines
-                if intact is None or intact.damaged is None:
-                    return
-                lost(f"{intact.damaged}; nothing up to {'the end' if intact.next is None else intact.next} is read")
-                yield Group((), [])
-                if intact.next is None:
-                    return
-                start = intact.next
-
-
-class Json(JsonLines):
-    """Files of JSON lines, or of one array whose elements are rows."""
-
-    def _opened(self, file: File) -> tuple[File, BinaryIO]:
-        file, source = super()._opened(file)
-        with ExitStack() as stack:
-            stack.enter_context(source)
-            begin = b""
-            with reading(file):
-                with suppress(ValueError):  # the reading that follows meets it
-                    for block in self._blocks(file, source, STEP):
-                        if begin := (begin + block).removeprefix(BOM).lstrip(SPACE):
-                            break
-                source.seek(0)
-            stack.pop_all()
-        return replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source
-
-
-def _rejection(file: File, row: int, number: int, error: InputError) -> Rejection:
-    why = reason(file, error)
-    return Rejection(row, 1, "line", number, why) if file.unit == "line" else Rejection(row, 1, "row", row, why)
+                next_start = intact.next
+                if intact.damaged is not None:
+                    lost(f"{intact.damaged}; nothing up to {next_start or 'the end'} is read")
+                    yield Group((), [])
 
 
 def _unless_cut(file: File, number: int, line: Line) -> Line:
