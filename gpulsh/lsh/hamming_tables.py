@@ -140,11 +140,10 @@ class HammingTables(Named):
         They include all pairs of equal rows; where these may be too many for memory, use `pieces`. Raises
         ParameterError if signatures have another number of bits, as all calls here do.
         """
-        ops, words = self._words(bit_signatures, backend, threads)
-        found = [ops.asarray(np.empty(0, np.uint64))]
+        found = [packed(*piece.T) for piece in self.pieces(bit_signatures, backend=backend, threads=threads)]
+        ops = select_backend(backend, threads=threads)
         with ops.here():
-            found += [packed(np.minimum(*pair), np.maximum(*pair)) for pair in self._pairs(words)]
-            return unpacked(np.sort(np.concatenate(found)))
+            return unpacked(np.sort(np.concatenate([ops.asarray(np.empty(0, np.uint64)), *found])))
 
     def pieces(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
@@ -154,9 +153,17 @@ class HammingTables(Named):
         Raises ParameterError, as all calls here do, when the first piece is taken.
         """
         ops, words = self._words(bit_signatures, backend, threads)
+        keys = self.design(len(words)).keys
         with ops.here():
-            for pair in self._pairs(words):
-                yield np.stack([np.minimum(*pair), np.maximum(*pair)], axis=1)
+            for number, key in enumerate(keys):
+                digests, order = _sorted(words, key)
+                here = words[order]
+                begin = np.arange(1, len(words) + 1, dtype=np.int64, like=words)
+                end = np.searchsorted(digests, digests, side="right")
+                for left, right in _expanded(begin, end):
+                    chosen = _near(here[left], here[right], self.distance, keys[: number + 1])
+                    one, other = order[left[chosen]], order[right[chosen]]
+                    yield np.stack([np.minimum(one, other), np.maximum(one, other)], axis=1)
 
     def build(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
@@ -168,7 +175,7 @@ class HammingTables(Named):
         ops, words = self._words(bit_signatures, backend, threads)
         design = self.design(len(words))
         with ops.here():
-            built = BuiltTables(self, design, words, [_Table.of(words, key) for key in design.keys])
+            built = BuiltTables(self, design, words, [_sorted(words, key) for key in design.keys])
         self._built[:] = [built]
         return built
 
@@ -186,31 +193,12 @@ class HammingTables(Named):
         ops = select_backend(backend, threads=threads)
         return ops, ops.asarray(signatures.values)
 
-    def _pairs(self, words: Array) -> Iterator[tuple[Array, Array]]:
-        """Pairs of rows, piece after piece; each comes from the first table whose key they share."""
-        keys = self.design(len(words)).keys
-        for number, key in enumerate(keys):
-            table = _Table.of(words, key)
-            here = words[table.order]
-            begin = np.arange(1, len(words) + 1, dtype=np.int64, like=words)
-            end = np.searchsorted(table.digests, table.digests, side="right")
-            for left, right in _expanded(begin, end):
-                chosen = _near(here[left], here[right], self.distance, keys[: number + 1])
-                yield table.order[left[chosen]], table.order[right[chosen]]
 
-
-@dataclass(frozen=True)
-class _Table:
-    """Signatures in order of their keys."""
-
-    digests: Array  # uint64 [n] of the keys, ascending
-    order: Array  # int64 [n] the signature of each digest
-
-    @classmethod
-    def of(cls, words: Array, key: int) -> _Table:
-        digests = key_digests(words, key)
-        order = np.argsort(digests, kind="stable")
-        return cls(digests[order], order)
+def _sorted(words: Array, key: int) -> tuple[Array, Array]:
+    """A table: the digests of a key, uint64 [n], ascending, and the row of each, int64 [n]."""
+    digests = key_digests(words, key)
+    order = np.argsort(digests, kind="stable")
+    return digests[order], order
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -220,7 +208,7 @@ class BuiltTables(Arrays):
     search: HammingTables
     design: Design = field(repr=False, compare=False)  # follows from the others, as the tables do
     words: Array  # uint64 [n, bits / 64]
-    tables: list[_Table] = field(repr=False, compare=False)
+    tables: list[tuple[Array, Array]] = field(repr=False, compare=False)
 
     def query(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
@@ -233,8 +221,8 @@ class BuiltTables(Arrays):
         words, keys = ops.asarray(self.words), self.design.keys
         found = [ops.asarray(np.empty(0, np.uint64))]
         with ops.here():
-            for number, built in enumerate(self.tables):
-                digests, order = ops.asarray(built.digests), ops.asarray(built.order)
+            for number, table in enumerate(self.tables):
+                digests, order = map(ops.asarray, table)
                 wanted = key_digests(asked, keys[number])
                 ranges = (np.searchsorted(digests, wanted, side=side) for side in ("left", "right"))
                 for query, place in _expanded(*ranges):
@@ -245,31 +233,29 @@ class BuiltTables(Arrays):
             return Neighbours(ids, np.searchsorted(query, np.arange(len(asked) + 1, dtype=np.int64, like=query)))
 
 
-def _masks(key: int, width: int) -> list[np.uint64]:
-    return [np.uint64(key >> WORD_BITS * word & (1 << WORD_BITS) - 1) for word in range(width)]
-
-
 def key_digests(words: Array, key: int) -> Array:
     """uint64 [n]: equal where the bits of `key` are equal; for signatures of one word, exactly there."""
     digests = np.zeros_like(words[:, 0])
-    for word, mask in enumerate(_masks(key, words.shape[1])):
-        digests = mixed(digests ^ (words[:, word] & mask))
+    for bits in _of_key(words, key):
+        digests = mixed(digests ^ bits)
     return digests
+
+
+def _of_key(words: Array, key: int) -> Iterator[Array]:
+    """The bits of a key in each word, uint64 [n]."""
+    for word in range(words.shape[1]):
+        yield words[:, word] & np.uint64(key >> WORD_BITS * word & (1 << WORD_BITS) - 1)
 
 
 def _near(left: Array, right: Array, distance: int, keys: tuple[int, ...]) -> Array:
     """int64: the rows within `distance` that agree in the bits of the last key, but of no key before."""
     near = np.flatnonzero(distances(left, right) <= distance)
     apart = left[near] ^ right[near]
-    chosen = _alike(apart, keys[-1])
-    for key in keys[:-1]:
-        chosen = chosen & ~_alike(apart, key)
+    chosen = np.ones_like(near, bool)
+    for key in keys:
+        alike = sum(bits != 0 for bits in _of_key(apart, key)) == 0
+        chosen &= alike if key == keys[-1] else ~alike
     return near[chosen]
-
-
-def _alike(apart: Array, key: int) -> Array:
-    masks = _masks(key, apart.shape[1])
-    return sum(apart[:, word] & mask != 0 for word, mask in enumerate(masks)) == 0
 
 
 def _expanded(begin: Array, end: Array) -> Iterator[tuple[Array, Array]]:

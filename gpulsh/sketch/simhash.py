@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,6 @@ from gpulsh.text.documents import Documents
 FRACTION = 16  # bits of a logarithm behind the point
 
 
-class _Counted(NamedTuple):
-    """Distinct fingerprints uint64 [m], ascending, and the number of documents with each, int64 [m]."""
-
-    values: Array
-    counts: Array
-
-
 class DocumentFrequencies:
     """Counts of distinct fingerprints, 16 bytes each, in the memory that they came in.
 
@@ -41,7 +34,7 @@ class DocumentFrequencies:
     """
 
     def __init__(self) -> None:
-        self._known: list[_Counted] = []  # one, if any
+        self._known: list[tuple[Array, Array]] = []  # distinct values, ascending, and documents with each; once, if any
         self._new: list[Array] = []
         self._documents = 0
 
@@ -49,7 +42,7 @@ class DocumentFrequencies:
         """Add documents: unique rows."""
         self._documents += len(fingerprints)
         self._new.append(fingerprints.values[int(fingerprints.offset[0]) : int(fingerprints.offset[-1])])
-        if sum(map(len, self._new)) >= sum(len(known.values) for known in self._known):
+        if sum(map(len, self._new)) >= sum(len(values) for values, _ in self._known):
             self._merge()
 
     def weights(self, fingerprints: Fingerprints) -> Array:
@@ -58,24 +51,24 @@ class DocumentFrequencies:
             self._merge()
         values, counts = self._known[0]
         if bool((counts == 1).any()):  # most are: it pays to search among the few others
-            values, counts = self._known[0] = _Counted(values[counts > 1], counts[counts > 1])
+            values, counts = self._known[0] = values[counts > 1], counts[counts > 1]
         found = np.ones_like(fingerprints.values, np.int64)
         if len(values):
             place = np.minimum(np.searchsorted(values, fingerprints.values), len(values) - 1)
             found = np.where(values[place] == fingerprints.values, counts[place], found)
-        most = max(int(found.max()), 1) if len(found) else 1
+        most = int(found.max()) if len(found) else 1
         logarithms = log2(np.arange(1, most + 1, dtype=np.int64, like=found))
         return int(log2(np.array([self._documents + 1]))[0]) - logarithms[found - 1]
 
     def _merge(self) -> None:
         new = np.sort(np.concatenate(self._new))
-        parts = [*self._known, _Counted(new, np.ones_like(new, np.int64))]
+        parts = [*self._known, (new, np.ones_like(new, np.int64))]
         values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.argsort(values, kind="stable")  # linear, of two runs
         values, sums = values[order], np.cumsum(counts[order])
         begins = np.flatnonzero(first_of_runs(values))
         before = sums[begins] - counts[order[begins]]
-        self._known, self._new = [_Counted(values[begins], np.diff(before, append=sums[-1:]))], []
+        self._known, self._new = [(values[begins], np.diff(before, append=sums[-1:]))], []
 
 
 def log2(numbers: Array) -> Array:
