@@ -128,7 +128,10 @@ class Undecided:
         funnel.dropped = count - funnel.kept
         funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
         if ordered:
-            pairs, how_similar = _in_order(joined)
+            lower, higher = np.minimum(joined.earlier, joined.later), np.maximum(joined.earlier, joined.later)
+            both = packed(lower, higher)
+            order = np.argsort(both, kind="stable")
+            pairs, how_similar = unpacked(both[order]), joined.similarity[order]
         else:
             pairs, how_similar = np.stack([joined.earlier, joined.later], axis=1), similarity[:0]
         cluster = self.ops.components(count, pairs)
@@ -149,10 +152,3 @@ class Undecided:
         funnel.exact_copies, funnel.copies_left = len(copies), int(stays.sum())
         funnel.copies_of_kept, funnel.copies_of_dropped = len(alike), int((~is_alike).sum())
         return alike
-
-
-def _in_order(edges: Edges) -> tuple[Array, Array]:
-    """Pairs [m, 2] of positions, the lower first, lexicographic, and their similarities."""
-    both = packed(np.minimum(edges.earlier, edges.later), np.maximum(edges.earlier, edges.later))
-    order = np.argsort(both, kind="stable")
-    return unpacked(both[order]), edges.similarity[order]

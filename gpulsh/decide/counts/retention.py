@@ -29,7 +29,6 @@ from gpulsh.decide.counts.counts import Sightings, seen
 from gpulsh.errors import ParameterError
 from gpulsh.params import set_integer
 from gpulsh.ragged import within_runs
-from gpulsh.stats.stages import Funnel
 
 if TYPE_CHECKING:
     from gpulsh.decide.decision import Decision
@@ -62,31 +61,6 @@ class Retention:
         """The policies that are given."""
         return {field.name: number for field in fields(self) if (number := getattr(self, field.name)) > 1}
 
-    def witnesses(self, target: Numbers, cluster: Numbers, rank: Numbers, fixed: NDArray[np.bool_]) -> Numbers:
-        """int64 [n]: the witness of each document by `min_cluster` and `max_copies`, its own place where it stays.
-
-        `target` [n] has those without a policy, `cluster` [n] the components, `rank` [n] ascends in decision order, and
-        `fixed` [n] marks protected documents.
-        """
-        place = np.arange(len(target))
-        dropped = np.flatnonzero((target != place) & ~fixed[target])
-        stays = np.zeros(len(target), bool)
-        if self.min_cluster > 1:
-            sizes = np.bincount(cluster, minlength=1)[cluster]
-            stays[dropped] = sizes[dropped] < self.min_cluster
-            dropped = dropped[~stays[dropped]]
-        if self.max_copies > 1:
-            ordered = dropped[np.lexsort((rank[dropped], target[dropped]))]
-            of_each = np.unique(target[ordered], return_counts=True)[1]
-            stays[ordered[within_runs(of_each) < self.max_copies - 1]] = True
-        return np.where(stays, place, target)
-
-    def left_out(self, target: Numbers, sightings: Sightings, fixed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """bool [n]: whether each document is left out by `min_sources`; arguments as above."""
-        kept, which = np.unique(target, return_inverse=True)
-        few = (seen(target, kept, sightings).sources < self.min_sources) & ~fixed[kept]
-        return few[which]
-
     def applied(
         self,
         decision: Decision,
@@ -102,28 +76,44 @@ class Retention:
         do. The first `protected` documents are fixed.
         """
         here, place = decision.to_numpy(), np.arange(len(decision))
-        fixed = place < protected
-        ranks = place if rank is None else ops.asnumpy(rank)
-        target = self.witnesses(here.duplicate_of, here.cluster, ranks, fixed)
+        fixed, copies = place < protected, ops.asnumpy(copies)
+        stays = self._stays(here.duplicate_of, here.cluster, place if rank is None else ops.asnumpy(rank), fixed)
+        target = np.where(stays, place, here.duplicate_of)
         keep = target == place
         if self.min_sources > 1:
-            left_out = self.left_out(target, sightings or Sightings.of_one_source(), fixed)
+            kept, which = np.unique(target, return_inverse=True)
+            sources = seen(target, kept, sightings or Sightings.of_one_source()).sources
+            left_out = ((sources < self.min_sources) & ~fixed[kept])[which]
             keep &= ~left_out
             target = np.where(left_out, place, target)
         dropped = target != place
         exact_copy = here.exact_copy & dropped
+
+        funnel = decision.funnel
+        funnel.dropped, funnel.kept = int(dropped.sum()), int(keep.sum())
+        funnel.few_sources = len(keep) - funnel.dropped - funnel.kept
+        funnel.copies_left = int((~dropped[copies]).sum())
+        funnel.copies_of_kept = int(exact_copy.sum())
+        funnel.copies_of_dropped = len(copies) - funnel.copies_left - funnel.copies_of_kept
+        funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
         similarity = np.where(dropped, here.similarity, np.float32(1))
-        _count_again(decision.funnel, dropped, keep, exact_copy, ops.asnumpy(copies))
         changed = {"keep": keep, "duplicate_of": target, "similarity": similarity, "exact_copy": exact_copy}
         return replace(decision, **{name: ops.asarray(column) for name, column in changed.items()})
 
+    def _stays(self, target: Numbers, cluster: Numbers, rank: Numbers, fixed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool [n]: whether `min_cluster` or `max_copies` keeps a document that is dropped without them.
 
-def _count_again(
-    funnel: Funnel, dropped: NDArray[np.bool_], keep: NDArray[np.bool_], exact_copy: NDArray[np.bool_], copies: Numbers
-) -> None:
-    funnel.dropped, funnel.kept = int(dropped.sum()), int(keep.sum())
-    funnel.few_sources = len(keep) - funnel.dropped - funnel.kept
-    funnel.copies_left = int((~dropped[copies]).sum())
-    funnel.copies_of_kept = int(exact_copy.sum())
-    funnel.copies_of_dropped = len(copies) - funnel.copies_left - funnel.copies_of_kept
-    funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
+        `target` [n] has the witnesses without them, `cluster` [n] the components, `rank` [n] ascends in decision order,
+        and `fixed` [n] marks protected documents.
+        """
+        dropped = np.flatnonzero((target != np.arange(len(target))) & ~fixed[target])
+        stays = np.zeros(len(target), bool)
+        if self.min_cluster > 1:
+            sizes = np.bincount(cluster, minlength=1)[cluster]
+            stays[dropped] = sizes[dropped] < self.min_cluster
+            dropped = dropped[~stays[dropped]]
+        if self.max_copies > 1:
+            ordered = dropped[np.lexsort((rank[dropped], target[dropped]))]
+            of_each = np.unique(target[ordered], return_counts=True)[1]
+            stays[ordered[within_runs(of_each) < self.max_copies - 1]] = True
+        return stays

@@ -18,6 +18,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -131,25 +132,17 @@ def _size_of(given: object) -> int | None:
     return int(given)
 
 
-def _weight_of(given: object) -> float | None:
-    """A finite number of 0 or more; None of anything else."""
-    if not isinstance(given, (int, float, np.integer, np.floating)) or isinstance(given, bool):
-        return None
-    try:
-        weight = float(given)
-    except OverflowError:
-        return None
-    return weight if 0 <= weight < math.inf else None
-
-
 def _buckets(found: Mapping[Any, Any], name: str, error: type[InputError] | type[ParameterError]) -> Recipe:
     buckets = {}
     for size, weight in found.items():
         least = _size_of(size)
         if least is None or least in buckets:
             raise error(f"{name}: {shown(size)} is not a least size; give an integer of 1 or more, each once")
-        number = _weight_of(weight)
-        if number is None:
+        number = math.nan
+        if isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool):
+            with suppress(OverflowError):
+                number = float(weight)
+        if not 0 <= number < math.inf:
             raise error(f"{name}: the weight of size {least} is {shown(weight)}; give a number of 0 or more")
         buckets[least] = number
     if not buckets:
