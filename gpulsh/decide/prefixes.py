@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
-from gpulsh.lsh.pairs import distinct_of, packed, unpacked
+from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.ragged import (
     chosen_rows,
     cuts,
@@ -146,7 +146,7 @@ class Matches:
             for begin, end in cuts(offsets(count), most):
                 known = documents[ranges(first[begin:end], count[begin:end])]
                 asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
-                yield distinct_of(known, asking)
+                yield sorted_distinct(packed(known, asking))
 
 
 class Prefixes:

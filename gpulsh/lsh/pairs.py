@@ -6,12 +6,9 @@ The functions take arrays of NumPy or CuPy.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
-from gpulsh.ragged import distinct, sorted_distinct
-
-FLAGS = 64  # bytes per pair up to which flags take less time than a sort
+from gpulsh.ragged import distinct
 
 
 def packed(i: Array, j: Array) -> Array:
@@ -24,17 +21,6 @@ def unpacked(pairs: Array) -> Array:
     both = np.empty((len(pairs), 2), np.int64, like=pairs)
     both[:, 0], both[:, 1] = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
     return both
-
-
-def distinct_of(i: NDArray[np.integer], j: NDArray[np.integer]) -> Array:
-    """Packed pairs of i and j (at least 0), ascending, each once; flags save a sort where many pairs are possible."""
-    columns = int(j.max(initial=0)) + 1
-    flags = (int(i.max(initial=0)) + 1) * columns
-    if flags > FLAGS * len(i):
-        return sorted_distinct(packed(i, j))
-    occurs = np.zeros(flags, bool)
-    occurs[i.astype(np.int64) * columns + j] = True
-    return packed(*np.divmod(np.flatnonzero(occurs), columns))
 
 
 def chosen_pairs(pairs: Array, which: Array) -> Array:

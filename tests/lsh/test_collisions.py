@@ -18,7 +18,7 @@ from gpulsh.backends.select import select_backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh import collisions
 from gpulsh.lsh.collisions import bucketed
-from gpulsh.lsh.pairs import distinct_of, order_by, order_of, unpacked
+from gpulsh.lsh.pairs import order_by, order_of
 from tests.support.rows import lists_of, table
 from tests.support.texts import batch_of, documents_of
 
@@ -101,14 +101,6 @@ def expected_buckets(table: NDArray[np.uint64]) -> list[list[int]]:
     for (document, band), digest in np.ndenumerate(table):
         found.setdefault((band, int(digest)), []).append(document)
     return [members for members in found.values() if len(members) > 1]
-
-
-@settings(max_examples=18)
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=50), st.sampled_from([1, 1000, 2**28]))
-def test_distinct_pairs_of_near_and_far_documents(pairs: list[tuple[int, int]], scale: int) -> None:
-    i, j = (np.array([pair[side] for pair in pairs], np.uint32) * np.uint32(scale) for side in (0, 1))
-    expected = np.array(sorted(set(zip(i.tolist(), j.tolist(), strict=True))), np.int64).reshape(-1, 2)
-    np.testing.assert_array_equal(unpacked(distinct_of(i, j)), expected)
 
 
 @given(st.lists(st.integers(0, 2**16 + 1), max_size=30))
