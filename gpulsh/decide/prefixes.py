@@ -125,7 +125,8 @@ class PrefixIndex:
 
     def matches(self, queries: Entries) -> Matches:
         """The places of the shingles of `queries`, which are sorted."""
-        return Matches(queries, [(run.documents, *runs_of(run.shingles, queries.shingles)) for run in self.runs])
+        runs = [(run.documents, *runs_of(run.shingles, queries.shingles)) for run in self.runs]
+        return Matches(queries, runs, sum(int(count.sum()) for *_, count in runs))
 
 
 @dataclass(frozen=True)
@@ -134,11 +135,7 @@ class Matches:
 
     queries: Entries
     runs: list[tuple[NDArray[np.uint32], Numbers, Numbers, Numbers]]  # documents, asked, first, count
-
-    @property
-    def count(self) -> int:
-        """The number of matches."""
-        return sum(int(count.sum()) for *_, count in self.runs)
+    count: int  # of all matches
 
     def pairs(self, most: int) -> Iterator[NDArray[np.uint64]]:
         """Pairs (known, asking), packed, of at most `most` matches at a time."""

@@ -140,10 +140,11 @@ class HammingTables(Named):
         They include all pairs of equal rows; where these may be too many for memory, use `pieces`. Raises
         ParameterError if signatures have another number of bits, as all calls here do.
         """
-        found = [packed(*piece.T) for piece in self.pieces(bit_signatures, backend=backend, threads=threads)]
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            return unpacked(np.sort(np.concatenate([ops.asarray(np.empty(0, np.uint64)), *found])))
+            found = [ops.asarray(np.empty(0, np.uint64))]
+            found += [packed(*piece.T) for piece in self.pieces(bit_signatures, backend=backend, threads=threads)]
+            return unpacked(np.sort(np.concatenate(found)))
 
     def pieces(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None

@@ -65,10 +65,10 @@ class BBit(TextSketch[PackedSignatures], Named):
             )
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            return self._all_packed(ops.asarray(signatures.values))
+            return self._packed(ops.asarray(signatures.values))
 
     def _of_documents(self, documents: Documents) -> PackedSignatures:
-        return self._all_packed(MinHash(num_perm=self.num_perm, seed=self.seed)._of_documents(documents).values)
+        return self._packed(MinHash(num_perm=self.num_perm, seed=self.seed)._of_documents(documents).values)
 
     def estimate(
         self, packed: PackedSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
@@ -89,7 +89,15 @@ class BBit(TextSketch[PackedSignatures], Named):
         ops = select_backend(backend, threads=threads)
         with ops.here():
             rows, values = checked_pairs(pairs, len(packed), ops), ops.asarray(packed.values)
-            return of_pairs(rows, lambda some: self._corrected(values[some[:, 0]], values[some[:, 1]]))
+            chance = 2.0**-self.bits
+
+            def corrected(some: Array) -> Array:
+                left, right = values[some[:, 0]], values[some[:, 1]]
+                share = 1 - self._differing(left ^ right) / self.num_perm
+                filled = (self._differing(~left) > 0) & (self._differing(~right) > 0)
+                return (share - chance) / (1 - chance) * filled
+
+            return of_pairs(rows, corrected)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """The deviation of the estimate in theory, for a similarity of `value`; `size` has no influence.
@@ -98,33 +106,24 @@ class BBit(TextSketch[PackedSignatures], Named):
         0 to 1 and a `size` below 1.
         """
         value, _ = checked_estimate(value, size)
-        share = self._chance + (1 - self._chance) * value
-        return float(np.sqrt(share * (1 - share) / self.num_perm) / (1 - self._chance))
+        chance = 2.0**-self.bits
+        share = chance + (1 - chance) * value
+        return float(np.sqrt(share * (1 - share) / self.num_perm) / (1 - chance))
 
-    @property
-    def _chance(self) -> float:
-        return 2.0**-self.bits
-
-    def _corrected(self, left: Array, right: Array) -> Array:
-        share = 1 - self._differing(left ^ right) / self.num_perm
-        some = (self._differing(~left) > 0) & (self._differing(~right) > 0)
-        return (share - self._chance) / (1 - self._chance) * some
-
-    def _all_packed(self, values: Array) -> PackedSignatures:
-        starts = range(0, max(len(values), 1), ROWS_AT_ONCE)
-        packed = [self._packed(values[i : i + ROWS_AT_ONCE]) for i in starts]
-        return PackedSignatures(np.concatenate(packed), maker=self)
-
-    def _packed(self, values: Array) -> Array:
+    def _packed(self, values: Array) -> PackedSignatures:
         a_word = 64 // self.bits
         words = -(-self.num_perm // a_word)
-        lowest = np.zeros((len(values), words * a_word), np.uint64, like=values)
         places = np.arange(1, self.num_perm + 1, dtype=np.uint64, like=values)
         keys = mixed(places * np.uint64(GOLDEN) + np.uint64(STREAM_BITS)) | np.uint64(1)
-        bits = ~mixed((~values).astype(np.uint64) * keys)  # all ones of no value: mix64(0) is 0
-        lowest[:, : self.num_perm] = bits & np.uint64(2**self.bits - 1)
         shifts = np.arange(0, 64, self.bits, dtype=np.uint64, like=values)
-        return (lowest.reshape(len(values), words, a_word) << shifts).sum(axis=2, dtype=np.uint64)
+        parts = [np.empty((0, words), np.uint64, like=values)]
+        for start in range(0, len(values), ROWS_AT_ONCE):
+            some = values[start : start + ROWS_AT_ONCE]
+            bits = ~mixed((~some).astype(np.uint64) * keys)  # all ones of no value: mix64(0) is 0
+            lowest = np.zeros((len(some), words * a_word), np.uint64, like=values)
+            lowest[:, : self.num_perm] = bits & np.uint64(2**self.bits - 1)
+            parts.append((lowest.reshape(len(some), words, a_word) << shifts).sum(axis=2, dtype=np.uint64))
+        return PackedSignatures(np.concatenate(parts), maker=self)
 
     def _differing(self, words: Array) -> Array:
         """int64 [m]: the number of fields of [m, words] that hold a value other than 0."""

@@ -29,17 +29,14 @@ def sketches_named(
     >>> sketches_named("simhash:64:3", "simhash:128")
     (NearBits(bits=64, weights='set', seed=1, distance=3), SimHash(bits=128, seed=1, weights='set'))
     """
-    chosen: Sketch | BitSketch | None
-    if isinstance(sketch, str) and sketch.split(":")[0] == "simhash":
-        chosen = _bits_named("sketch", sketch, seed, distance)
-    elif isinstance(sketch, str):
-        left_open = ":" in sketch and num_perm == Family().num_perm  # the default, so probably not given
-        chosen = parse_sketch(sketch, None if left_open else num_perm, seed)
-    else:
-        chosen = sketch
     if isinstance(also, str):
         also = _bits_named("also", also, seed, distance)
-    return chosen, also
+    if not isinstance(sketch, str):
+        return sketch, also
+    if sketch.split(":")[0] == "simhash":
+        return _bits_named("sketch", sketch, seed, distance), also
+    left_open = ":" in sketch and num_perm == Family().num_perm  # the default, so probably not given
+    return parse_sketch(sketch, None if left_open else num_perm, seed), also
 
 
 def _bits_named(name: str, text: str, seed: int | None, distance: int | None) -> BitSketch:

@@ -96,16 +96,17 @@ class SampleSketch(TextSketch[Samples], Named):
         ops = select_backend(backend, threads=threads)
         with ops.here():
             rows, there = checked_pairs(pairs, len(samples), ops), samples.moved(ops.asarray)
-            return of_pairs(rows, lambda some: _ratio(*shares(there, some, ops)))
+
+            def ratio(some: Array) -> Array:
+                part, whole = shares(there, some, ops)
+                return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
+
+            return of_pairs(rows, ratio)
 
     def _sample(self, fingerprints: Fingerprints, ops: Backend) -> Samples:
         multiplier, addend = stream(self.stream, self.seed, 2)
         permuted = mixed(fingerprints.values * (multiplier | np.uint64(1)) + addend)
         return self._sampled(ops.unique(Fingerprints(permuted, fingerprints.offset)))
-
-
-def _ratio(part: Array, whole: Array) -> Array:
-    return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
