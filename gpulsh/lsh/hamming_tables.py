@@ -163,8 +163,7 @@ class HammingTables(Named):
                 end = np.searchsorted(digests, digests, side="right")
                 for left, right in _expanded(begin, end):
                     chosen = _near(here[left], here[right], self.distance, keys[: number + 1])
-                    one, other = order[left[chosen]], order[right[chosen]]
-                    yield np.stack([np.minimum(one, other), np.maximum(one, other)], axis=1)
+                    yield _ordered(order[left[chosen]], order[right[chosen]])
 
     def build(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
@@ -193,6 +192,11 @@ class HammingTables(Named):
         check_bits(signatures, self.bits)
         ops = select_backend(backend, threads=threads)
         return ops, ops.asarray(signatures.values)
+
+
+def _ordered(i: Array, j: Array) -> Array:
+    """int64 [m, 2]: pairs with the lower row first."""
+    return np.stack([np.minimum(i, j), np.maximum(i, j)], axis=1)
 
 
 def _sorted(words: Array, key: int) -> tuple[Array, Array]:
