@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +21,6 @@ from gpulsh.ragged import first_of_runs
 
 ABSENT = -1  # instead of a document's number
 LOOKED_UP = 1 << 18  # hashes of dropped documents at once
-
-
-class Occurrences(NamedTuple):
-    """Held documents, ascending by number, and how many documents were dropped for each: int64 [h] all three."""
-
-    number: Numbers
-    copies: Numbers  # same tokens in the same order
-    near: Numbers  # all others
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +168,8 @@ class Snapshot:
             held, dropped = held + int((live & own).sum()), dropped + int((live & ~own).sum())
         return held, dropped
 
-    def occurrences(self) -> Occurrences:
-        """How often each held document occurred; takes 24 bytes of memory for each.
+    def occurrences(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Held documents, ascending by number, and how many exact copies and others were dropped for each: int64 [h].
 
         No file holds these counts. They follow from the decisions and exact hashes of dropped documents, so removed
         documents do not count, and indexes of earlier versions have them, too.
@@ -198,7 +189,7 @@ class Snapshot:
                 witness = self._copied(segment, slice(start, start + LOOKED_UP), is_dropped)
                 np.add.at(copies, np.searchsorted(held, witness), 1)
                 self.release(LOOKED_UP)
-        return Occurrences(held, copies, dropped - copies)
+        return held, copies, dropped - copies
 
     def _copied(self, segment: Segment, some: slice, is_dropped: NDArray[np.bool_]) -> Numbers:
         """The witnesses of those dropped documents with `some` of the hashes that are exact copies of them."""

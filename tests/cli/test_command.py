@@ -238,7 +238,7 @@ def test_files_of_other_commands_are_whole_or_not_there(command: Command, monkey
     """After an interrupt while the last of them is written."""
 
     monkeypatch.setattr("gpulsh.run.signatures._table", interrupted)
-    monkeypatch.setattr("gpulsh.run.index.jobs.Duplicates.tables", interrupted)
+    monkeypatch.setattr("gpulsh.run.index.jobs.duplicate_rows", interrupted)
     for line in ("sign a.parquet -o signed.parquet", "index build index a.parquet -o found.jsonl"):
         status, _, err = command(line, "--backend", "reference")
         assert (status, err.splitlines()[-1]) == (130, "gpulsh: interrupted") and os.listdir() == ["a.parquet"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,9 @@ from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import Origin, Source, place_keys
 from gpulsh.index.folder import commits_in
 from gpulsh.index.index import Index
-from gpulsh.index.keys import KeyNames
+from gpulsh.index.keys import KeyNames, kind_of
 from gpulsh.index.segment import Documents
-from gpulsh.index.snapshot import Occurrences, Snapshot
+from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
@@ -52,14 +52,14 @@ COUNT_COLUMNS = ("key", "copies", "near")
 
 
 @dataclass(frozen=True)
-class Listing(ABC):
+class Listing:
     """Rows about documents of an index, which a command prints or writes to a file."""
 
-    snapshot: Snapshot  # of the index
+    count: int
+    tables: Callable[[], Iterator[pa.Table]]  # all rows, in one table or more
 
-    @abstractmethod
-    def tables(self) -> Iterator[pa.Table]:
-        """The rows of the answer, in one table or more."""
+    def __len__(self) -> int:
+        return self.count
 
     def lines(self) -> Iterator[str]:
         """Yield the rows as JSON lines."""
@@ -81,63 +81,49 @@ class Listing(ABC):
                     out.write_table(table.replace_schema_metadata(marked(table.schema).metadata))
 
 
-@dataclass(frozen=True)
-class Duplicates(Listing):
-    """Documents of files, and the documents of an index that they duplicate, by number: one row each, in order."""
+def duplicate_rows(
+    snapshot: Snapshot, texts: FileTexts, positions: Numbers, numbers: Numbers, similarity: NDArray[np.float64]
+) -> Iterator[pa.Table]:
+    """Documents of files at `positions` [m], and by `numbers` [m] the documents of an index that they duplicate.
 
-    texts: FileTexts
-    positions: Numbers
-    numbers: Numbers
-    similarity: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Tables with file, row, id (null without an id column), duplicate_of (a key) and similarity."""
-        texts = self.texts
-        names = strings([file.name for file in texts.files])
-        named = sorted_distinct(self.positions)
-        with texts.unchanged():
-            column = texts.columns.id
-            ids = pa.nulls(len(named)) if column is None else _ids(texts, named, texts.kinds(column))
-        for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            files, rows = texts.locate(self.positions[part])
-            columns = {
-                "file": names.take(to_arrow(files)),
-                "row": to_arrow(rows),
-                "id": ids.take(to_arrow(np.searchsorted(named, self.positions[part]))),
-                "duplicate_of": self.snapshot.keys(self.numbers[part]),
-                "similarity": to_arrow(self.similarity[part]),
-            }
-            yield pa.table(columns)
-
-
-@dataclass(frozen=True)
-class Occurred(Listing):
-    """How often the held documents of an index occurred: tables with key, copies and near, in order of insertion."""
-
-    counts: Occurrences
-
-    def __len__(self) -> int:
-        return len(self.counts.number)
-
-    def tables(self) -> Iterator[pa.Table]:
-        """The rows of the answer, in one table or more."""
-        for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
-            number, copies, near = (column[start : start + ROWS_AT_ONCE] for column in self.counts)
-            keys = self.snapshot.keys(number)
-            yield pa.table([keys, to_arrow(copies), to_arrow(near)], names=list(COUNT_COLUMNS))
+    Tables of file, row, id (null without an id column), duplicate_of (a key) and similarity.
+    """
+    names = strings([file.name for file in texts.files])
+    named = sorted_distinct(positions)
+    with texts.unchanged():
+        column = texts.columns.id
+        ids = pa.nulls(len(named)) if column is None else _ids(texts, named, texts.kinds(column))
+    for start in range(0, max(len(positions), 1), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        files, rows = texts.locate(positions[part])
+        columns = {
+            "file": names.take(to_arrow(files)),
+            "row": to_arrow(rows),
+            "id": ids.take(to_arrow(np.searchsorted(named, positions[part]))),
+            "duplicate_of": snapshot.keys(numbers[part]),
+            "similarity": to_arrow(similarity[part]),
+        }
+        yield pa.table(columns)
 
 
 def index_counts(
     path: str | os.PathLike[str], *, output: str | os.PathLike[str] | None = None, overwrite: bool = False
-) -> Occurred:
-    """The exact copies and near-duplicates dropped for each held document, written to `output`, .parquet or .jsonl."""
+) -> Listing:
+    """The exact copies and near-duplicates dropped for each held document, written to `output`, .parquet or .jsonl.
+
+    Rows of key, copies and near, in the order of insertion.
+    """
     refuse_output(output, os.fspath(path), COUNT_COLUMNS, overwrite)
     snapshot = Index.open(path, backend="reference").collection.snapshot()
-    found = Occurred(snapshot, snapshot.occurrences())
+    number, copies, near = snapshot.occurrences()
+
+    def tables() -> Iterator[pa.Table]:
+        for start in range(0, max(len(number), 1), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            columns = [snapshot.keys(number[part]), to_arrow(copies[part]), to_arrow(near[part])]
+            yield pa.table(columns, names=list(COUNT_COLUMNS))
+
+    found = Listing(len(number), tables)
     if output is not None:
         found.write(Path(output))
     return found
@@ -190,10 +176,10 @@ def _grown(
             decided = index.collection.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
             snapshot = index.collection.snapshot()
-        duplicates = Duplicates(snapshot, texts, found.number - numbers.start, found.witness, found.similarity)
+        of_dropped = snapshot, texts, found.number - numbers.start, found.witness, found.similarity
         with shown.stage("save", None, OF_INDEX["save"].unit):
             if output is not None:
-                duplicates.write(Path(output))
+                Listing(len(found.number), partial(duplicate_rows, *of_dropped)).write(Path(output))
             before = commits_in(folder)
             try:
                 index.save()
@@ -201,8 +187,8 @@ def _grown(
                 if output is not None and commits_in(folder) == before:  # it tells of documents that are in no index
                     Path(output).unlink(missing_ok=True)
                 raise
-        kept = len(numbers) - len(duplicates)
-        counts = {"documents": len(numbers), "kept": kept, "dropped": len(duplicates)}
+        dropped = len(found.number)
+        counts = {"documents": len(numbers), "kept": len(numbers) - dropped, "dropped": dropped}
         return {**counts, "held": len(index) - index.dropped()}
 
 
@@ -230,7 +216,7 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
     for file in texts.files:
         with suppress(InputError):  # likewise
             first = one_type([format_of(file).values(file, column, np.zeros(1, np.int64))], declared)
-            kind = "integer" if pa.types.is_integer(first.type) else "string"
+            kind = kind_of(first)
             if known not in (None, kind):
                 raise ParameterError(
                     f"{file.name}: ids in column {column!r} are of kind {kind}, and the keys in {of} are of kind"
@@ -253,7 +239,7 @@ def query_index(
     overwrite: bool = False,
     progress: bool = False,
     **parameters: Any,
-) -> Duplicates:
+) -> Listing:
     """Find the held documents that each document of files duplicates: the `top` most similar, or all with `every`.
 
     There is one row for each pair. `threshold` may not be below the index's, which is the default. The result is
@@ -267,7 +253,7 @@ def query_index(
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.unchanged():
         watched = _Watched(texts, shown)
         positions, numbers, similarity = collection.find_similar(watched, snapshot, threshold, None if every else top)
-    found = Duplicates(snapshot, texts, positions, numbers, similarity)
+    found = Listing(len(positions), partial(duplicate_rows, snapshot, texts, positions, numbers, similarity))
     if output is not None:
         found.write(Path(output))
     return found
