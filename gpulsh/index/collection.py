@@ -144,7 +144,9 @@ class Collection:
                     segment = hold_all(batch, number, self.method, self.ops)
                 number += len(segment)
                 new = settled([*new, replace(segment, at_source=self.again is not None)], path, self.spill)
-                now = self._grouped(now, new, new[-1])
+                if new[-1].files and path:
+                    now = replace(now, groups=grouped([*before.segments, *new], now.groups, path))
+                    release_memory()
             stream = KeyStream(keys(), before.keys)
             done = 0
             for place, segment in enumerate(new):
@@ -157,7 +159,8 @@ class Collection:
                 done += len(segment)
                 new[place] = keyed(segment, own, path, places)
                 del own, places
-                now = self._grouped(now, new, new[place])
+                if segment.files:
+                    release_memory()
         except BaseException:
             for segment in new:
                 if segment.files and path:
@@ -168,14 +171,6 @@ class Collection:
         kind = stream.kind if known is None or all_keys is None else kind_of(known)
         self._change(Contents(segments, before.removed, number, kind, groups, sources))
         return range(before.next_number, number)
-
-    def _grouped(self, now: Contents, new: Sequence[Segment], last: Segment) -> Contents:
-        """The contents with filters of groups of new segments, if the last one that was made is in files."""
-        if not last.files or self.path is None:
-            return now
-        groups = grouped([*now.segments, *new], now.groups, self.path)
-        release_memory()
-        return replace(now, groups=groups)
 
     def _refuse_known(self, keys: Keys, snapshot: Snapshot, start: int, names: KeyNames) -> None:
         """ParameterError if one of the keys, numbered from `start`, is in the index or comes twice."""

@@ -3,7 +3,7 @@
 Few new hashes pass the filter of a group. Those that do are looked up in its segments by their own filters. The
 segments of a group follow one another, and it has more than FOLD times the documents of the next group.
 Without groups, an index of 16 segments adds documents 28 % slower and answers queries 60 % slower
-(`benchmarks/record/amd-epyc-2-cores/2026-11-25/index-groups.md`).
+(`benchmarks/record/amd-epyc-2-cores/2026-11-25/index-groups.md`). Keys have no such filters, which saved 6 %.
 
 Segments without fingerprints have no filters of their own, so one that is alone is a group, too.
 
@@ -30,23 +30,22 @@ from gpulsh.store.columns import Column, MappedBatches, MappedColumns, columns_f
 from gpulsh.store.durable import FileFact, writing
 
 FOLD = 2  # a group with at most so many times the documents of the next one is united with it
-NAME = re.compile(r"(groups|key-groups)-([0-9a-f]+)-([0-9]{1,9})\.arrow")
+NAME = re.compile(r"groups-([0-9a-f]+)-([0-9]{1,9})\.arrow")
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Segments, and their common filters, of keys or as in `Segment.filters`; None if each is searched by itself."""
+    """Segments, and their common filters as in `Segment.filters`; none if each is searched by itself."""
 
     segments: Sequence[Segment]
-    filters: Sequence[Words] | None = None
-    keys: bool = False
+    filters: Sequence[Words] = ()
     mapped: MappedBatches | Column | None = None  # the mapped memory of the filters
     fact: FileFact | None = None  # of the file in the index that holds them
 
     @property
     def name(self) -> str:
         """Return the name of its file in the index."""
-        return file_name("key-groups" if self.keys else "groups", f"{self.segments[0].name}-{len(self.segments)}")
+        return file_name("groups", f"{self.segments[0].name}-{len(self.segments)}")
 
     def is_of(self, segments: Sequence[Segment]) -> bool:
         """Whether these are its segments, as they are now or were before they had keys."""
@@ -58,9 +57,9 @@ class Group:
             mapped.release()
 
 
-def in_groups(segments: Sequence[Segment], known: Sequence[Group], *, keys: bool = False) -> Iterator[Group]:
-    """All segments, in order, in `known` groups with filters of their digests and hashes, or of their keys."""
-    groups = {group.segments[0].name: group for group in known if group.keys == keys}
+def in_groups(segments: Sequence[Segment], known: Sequence[Group]) -> Iterator[Group]:
+    """All segments, in order, in `known` groups with filters, or each by itself."""
+    groups = {group.segments[0].name: group for group in known}
     start = 0
     while start < len(segments):
         group = groups.get(segments[start].name)
@@ -72,28 +71,47 @@ def in_groups(segments: Sequence[Segment], known: Sequence[Group], *, keys: bool
 
 def grouped(segments: Sequence[Segment], known: Sequence[Group], folder: Path) -> list[Group]:
     """The groups of the segments in files: `known` ones, and new ones with filters in temporary files in `folder`."""
+    stored = [*takewhile(lambda segment: segment.files, segments)]
+    runs: list[tuple[int, int]] = []  # the first segment of each group, and its documents
+    for start, size in enumerate(map(len, stored)):
+        while runs and runs[-1][1] <= FOLD * size:
+            start, earlier = runs.pop()
+            size += earlier
+        runs.append((start, size))
     groups = []
     with writing(folder, INTACT):
-        in_files = [*takewhile(lambda segment: segment.files, segments)]
-        with_keys = [*takewhile(lambda segment: segment.keys, in_files)]
-        for keys, stored in ((False, in_files), (True, with_keys)):
-            for run in _runs(stored):
-                if len(run) > 1 or (run[0].at_source and not keys):
-                    found = next((group for group in known if group.keys == keys and group.is_of(run)), None)
-                    groups.append(replace(found, segments=run) if found else _together(run, keys, folder))
+        for start, stop in pairwise([*(start for start, _ in runs), len(stored)]):
+            run = stored[start:stop]
+            if len(run) > 1 or run[0].at_source:
+                found = next((group for group in known if group.is_of(run)), None)
+                groups.append(replace(found, segments=run) if found else _together(run, folder))
     return groups
+
+
+def _together(segments: Sequence[Segment], folder: Path) -> Group:
+    hashes = [[segment.band(band).digest for segment in segments] for band in range(segments[0].band_count)]
+    hashes.append([segment.hashes.hash_0 for segment in segments])
+    column, ends = Column(np.uint64, folder), [0]
+    for parts in hashes:
+        words = filter_of(parts, together=True, bits=COMPACT_BITS if segments[0].at_source else None)
+        column.append(words)
+        ends.append(ends[-1] + len(words))
+        for segment in segments:
+            segment.release()
+    whole = column.whole()
+    return Group(segments, [whole[start:stop] for start, stop in pairwise(ends)], column)
 
 
 def written(groups: Sequence[Group], folder: Path) -> list[Group]:
     """The groups, all of them with their filters in files of the index."""
     found = []
     for group in groups:
-        if group.filters is not None and not group.fact:
+        if not group.fact:
             with columns_file(folder / group.name, FILTERS) as file:
                 for words in group.filters:
                     file.append([words])
                 fact = file.finish()
-            group = _mapped(folder, replace(group, fact=fact))
+            group = _mapped(folder, group, fact)
         found.append(group)
     return found
 
@@ -103,44 +121,16 @@ def kept_groups(folder: Path, files: Mapping[str, FileFact], segments: Sequence[
     places = {segment.name: place for place, segment in enumerate(segments)}
     groups = []
     for name, fact in files.items():
-        if found := NAME.fullmatch(name):
-            start = places.get(found[2], len(segments))
-            group = Group(segments[start : start + int(found[3])], keys=found[1] == "key-groups", fact=fact)
+        if (found := NAME.fullmatch(name)) and found[1] in places:
+            start = places[found[1]]
+            group = Group(segments[start : start + int(found[2])])
             with suppress(InputError, OSError):
-                if group.segments and group.name == name:
-                    groups.append(_mapped(folder, group))
+                if group.name == name:
+                    groups.append(_mapped(folder, group, fact))
     return groups
 
 
-def _runs(segments: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
-    """The segments of each group, in order."""
-    runs: list[tuple[int, int]] = []  # the first segment of each, and its documents
-    for start, size in enumerate(map(len, segments)):
-        while runs and runs[-1][1] <= FOLD * size:
-            start, earlier = runs.pop()
-            size += earlier
-        runs.append((start, size))
-    return (segments[start:stop] for start, stop in pairwise([*(start for start, _ in runs), len(segments)]))
-
-
-def _together(segments: Sequence[Segment], keys: bool, folder: Path) -> Group:
-    if keys:
-        hashes = [[segment.keys.key_hash for segment in segments if segment.keys]]
-    else:
-        hashes = [[segment.band(band).digest for segment in segments] for band in range(segments[0].band_count)]
-        hashes.append([segment.hashes.hash_0 for segment in segments])
-    column, ends = Column(np.uint64, folder), [0]
-    for parts in hashes:
-        words = filter_of(parts, together=True, bits=COMPACT_BITS if segments[0].at_source else None)
-        column.append(words)
-        ends.append(ends[-1] + len(words))
-        for segment in segments:
-            segment.release()
-    whole = column.whole()
-    return Group(segments, [whole[start:stop] for start, stop in pairwise(ends)], keys, column)
-
-
-def _mapped(folder: Path, group: Group) -> Group:
+def _mapped(folder: Path, group: Group, fact: FileFact) -> Group:
     """The group, with the filters in its file."""
     file = MappedColumns(folder / group.name, FilterWords)
-    return replace(group, filters=[filter.word for filter in file.runs()], mapped=file)
+    return replace(group, filters=[filter.word for filter in file.runs()], mapped=file, fact=fact)

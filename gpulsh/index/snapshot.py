@@ -42,7 +42,7 @@ class Snapshot:
         places, numbers = [NOTHING], [NOTHING]
         for group in in_groups(self.segments, self.groups):
             own_bands, own_digests, passed = bands, digests, None
-            if group.filters is not None:
+            if group.filters:
                 passed = passing_own(group.filters, bands, digests, together=True)
                 own_bands, own_digests = bands[passed], digests[passed]
             for segment in group.segments:
@@ -59,21 +59,21 @@ class Snapshot:
         """int64 [m]: how many documents have ascending digests [m] in the first band, removed ones included."""
         counts = np.zeros(len(digests), np.int64)
         for segment in self.segments:
-            place, _, count = runs(segment.band(0).digest, digests, segment.filters[0] if segment.filters else None)
+            words = segment.filters[0] if segment.filters else None
+            place, _, count = runs(segment.band(0).digest, digests, words)
             counts[place] += count
-            if len(digests) >= MANY:
-                segment.release()
+        self.release(len(digests))
         return counts
 
     def band(self, band: int) -> tuple[NDArray[np.uint64], Numbers]:
         """The digests [k] of all held documents in `band`, and the documents' numbers [k]."""
         digests, numbers = [np.empty(0, np.uint64)], [NOTHING]
         for segment in self.segments:
-            known = segment.band(band)
-            document = known.document + np.int64(segment.base)
-            alive = ~among(document, self.removed)
-            digests.append(known.digest[alive])
-            numbers.append(document[alive])
+            digest, document = segment.band(band)
+            number = document + np.int64(segment.base)
+            alive = ~among(number, self.removed)
+            digests.append(digest[alive])
+            numbers.append(number[alive])
         return np.concatenate(digests), np.concatenate(numbers)
 
     def first_copies(self, exact: NDArray[np.uint64]) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
@@ -86,23 +86,17 @@ class Snapshot:
         once = exact[order[fresh]]  # of many copies of a page only one is looked up
         halves = np.ascontiguousarray(once[:, 0])
         witness, similarity, is_own = np.full(len(once), ABSENT), np.zeros(len(once)), np.zeros(len(once), bool)
-        for segment, passed in reversed([*self._passing(halves)]):  # earlier segments overwrite later ones
-            documents = segment.documents
-            place, row = segment.first_live(once[passed], self.removed)
-            place = passed[place]
-            witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
-            is_own[place] = documents.witness[row] == documents.number[row]
+        for group in reversed([*in_groups(self.segments, self.groups)]):  # earlier segments overwrite later ones
+            passed = passing(group.filters[-1], halves, together=True) if group.filters else np.arange(len(halves))
+            for segment in reversed(group.segments):
+                documents = segment.documents
+                place, row = segment.first_live(once[passed], self.removed)
+                place = passed[place]
+                witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
+                is_own[place] = documents.witness[row] == documents.number[row]
         which = np.empty(len(exact), np.int64)
         which[order] = np.cumsum(fresh) - 1
         return witness[which], similarity[which], is_own[which]
-
-    def _passing(self, values: NDArray[np.uint64], *, keys: bool = False) -> Iterator[tuple[Segment, Numbers]]:
-        """Each segment, and the places of those `values` that may be first halves of its hashes, or of its keys."""
-        every = np.arange(len(values))
-        for group in in_groups(self.segments, self.groups, keys=keys):
-            passed = every if group.filters is None else passing(group.filters[-1], values, together=True)
-            for segment in group.segments:
-                yield segment, passed
 
     def release(self, looked_up: int) -> None:
         """Release the pages that were read from files, if `looked_up` documents read many."""
@@ -113,12 +107,12 @@ class Snapshot:
     def find(self, keys: Keys) -> Numbers:
         """The number of the live document with each key [m]; ABSENT if there is none."""
         numbers = np.full(len(keys.key), ABSENT)
-        for segment, passed in self._passing(keys.key_hash, keys=True):
+        for segment in self.segments:
             assert segment.keys is not None
-            place, found = matches(segment.keys.key_hash, keys.key_hash[passed])
+            place, found = matches(segment.keys.key_hash, keys.key_hash)
             if len(place) == 0 or segment.keys.key.type != keys.key.type:
                 continue
-            place, row = keys.key_row[passed[place]], segment.keys.key_row[found]
+            place, row = keys.key_row[place], segment.keys.key_row[found]
             equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.key.take(pa.array(place))), np.bool_)
             chosen = equal & segment.live(self.removed, row)
             numbers[place[chosen]] = segment.documents.number[row[chosen]]
@@ -151,11 +145,11 @@ class Snapshot:
         """
         parts, places = [], []
         for segment, here, rows in self._rows(numbers):
-            if segment.fingerprints is None:
+            if segment.fingerprints is not None:
+                parts.append(segment.sets(rows))
+            else:
                 assert self.again is not None
                 parts.append(self.again.fingerprints(segment, rows, ops))
-            else:
-                parts.append(segment.sets(rows))
             places.append(here)
         return in_places(parts, places)
 
@@ -182,23 +176,17 @@ class Snapshot:
         held = np.concatenate(parts)
         dropped, copies = np.zeros(len(held), np.int64), np.zeros(len(held), np.int64)
         for segment, alive in zip(self.segments, live, strict=True):
-            documents = segment.documents
+            documents, hashes = segment.documents, segment.hashes
             is_dropped = alive & (documents.witness != documents.number)
             np.add.at(dropped, np.searchsorted(held, documents.witness[is_dropped]), 1)
-            for start in range(0, len(segment.hashes.row), LOOKED_UP):
-                witness = self._copied(segment, slice(start, start + LOOKED_UP), is_dropped)
-                np.add.at(copies, np.searchsorted(held, witness), 1)
+            for start in range(0, len(hashes.row), LOOKED_UP):
+                hash_0, hash_1, row = (column[start : start + LOOKED_UP] for column in hashes)
+                some = is_dropped[row]
+                witness = documents.witness[row[some]]
+                first, _, is_own = self.first_copies(np.stack([hash_0[some], hash_1[some]], axis=1))
+                np.add.at(copies, np.searchsorted(held, witness[is_own & (first == witness)]), 1)
                 self.release(LOOKED_UP)
         return held, copies, dropped - copies
-
-    def _copied(self, segment: Segment, some: slice, is_dropped: NDArray[np.bool_]) -> Numbers:
-        """The witnesses of those dropped documents with `some` of the hashes that are exact copies of them."""
-        hash_0, hash_1, row = (column[some] for column in segment.hashes)
-        chosen = is_dropped[row]
-        witness = segment.documents.witness[row[chosen]]
-        first, _, is_own = self.first_copies(np.stack([hash_0[chosen], hash_1[chosen]], axis=1))
-        copied: Numbers = witness[is_own & (first == witness)]
-        return copied
 
     def _rows(self, numbers: Numbers) -> Iterator[tuple[Segment, Numbers, Numbers]]:
         """Each segment that has some of `numbers`, their places in `numbers`, and their rows."""

@@ -117,13 +117,13 @@ def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path
             for number in range(0, 90, 10):
                 index.add(range(number, number + 10), texts[number : number + 10])
                 assert number in index and number + 10 not in index
-                made |= {(fold, group.keys, len(group.segments)) for group in index.collection.snapshot().groups}
+                made |= {(fold, len(group.segments)) for group in index.collection.snapshot().groups}
             index.remove([5])
             found.append(answers(index, texts))
             index.compact()
             assert not index.collection.snapshot().groups
     assert found[0] == found[1] and 0 < found[0][-1] < 80
-    assert made == {(2, keys, width) for keys in (False, True) for width in (2, 3, 5, 8)}
+    assert made == {(2, width) for width in (2, 3, 5, 8)}
 
 
 def repeating(count: int) -> list[str]:
@@ -160,9 +160,7 @@ def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_pa
     before = answers(whole, texts)
     add(whole, 30)
     groups = read_manifest(begun).groups
-    assert {name.split("-")[0] for name in groups} == {"groups", "key"} and {name[-8:] for name in groups} == {
-        "-3.arrow"
-    }
+    assert [(name.split("-")[0], name[-8:]) for name in groups] == [("groups", "-3.arrow")]
     assert {name for name in os.listdir(begun) if "groups" in name} == set(groups)  # none of two segments is left
     wrongs: list[Callable[[Path], object]] = [Path.exists, Path.unlink, flipped, lambda file: os.truncate(file, 100)]
     wrongs.append(lambda file: commit_manifest(file.parent, replace(read_manifest(file.parent), groups={}), "0.1"))
@@ -177,7 +175,7 @@ def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_pa
             index.save()
         with Index.open(path, backend="cpu") as index:
             kept = {group.name: group.fact for group in index.collection.snapshot().groups}
-            assert kept == read_manifest(path).groups and len(kept) == 2
+            assert kept == read_manifest(path).groups and len(kept) == 1
             assert answers(index, texts) == answers(whole, texts)
 
 
