@@ -21,7 +21,7 @@ from gpulsh.io import conversion
 from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.formats.json_text import json_values
+from gpulsh.io.formats.json_text import members
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.limits import Limit
 from gpulsh.run.stages import write
@@ -213,6 +213,7 @@ def test_types_and_values_that_parquet_lacks(tmp_path: Path) -> None:
         ([2**60, 2.5], pa.large_string(), [str(2**60), "2.5"]),
         ([True, 1], pa.large_string(), ["true", "1"]),
         (["a", float("nan"), "\ud800"], pa.large_string(), ["a", None, "\ufffd"]),
+        ([1, "a", float("nan")], pa.large_string(), ["1", "a", None]),
         ([{}, {}], pa.large_string(), ["{}", "{}"]),
         ([[], [1], ["a"]], pa.list_(pa.large_string()), [[], ["1"], ["a"]]),
         ([{"a": 1}, {"a": [2]}], pa.struct([("a", pa.large_string())]), [{"a": "1"}, {"a": "[2]"}]),
@@ -223,7 +224,7 @@ def test_a_type_holds_all_values_of_a_field(values: list[Any], kind: pa.DataType
     shape = Shape()
     for value in values:
         shape.see({"field": value})
-    found = record_batch(shape.columns(), [{"field": value} for value in values]).column(0)
+    found = record_batch(shape.schema(), [{"field": value} for value in values]).column(0)
     assert found.type == kind
     told = [None if isinstance(value, float) and value != value else value for value in found.to_pylist()]
     assert told == (expected or [json.dumps(values[0]), None])
@@ -402,5 +403,8 @@ LISTS = [["q"], ["a", 'b"\\', "é\n"], None, [], ["x", None]]
         pa.array(LISTS)[2:3],
     ],
 )
-def test_json_texts(values: pa.Array) -> None:
-    assert [json.loads(text) for text in json_values(values).to_pylist()] == values.to_pylist()
+def test_added_members(values: pa.Array) -> None:
+    found = members(pa.record_batch([values, values], names=["a", 'b"']))
+    assert [json.loads(b'{"c": 1' + one) for one in found] == [
+        {"c": 1, "a": each, 'b"': each} for each in values.to_pylist()
+    ]
