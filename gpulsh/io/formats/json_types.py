@@ -11,10 +11,10 @@ sum up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,8 +24,6 @@ MOST_FIELDS = 1 << 10  # of an object: one with more is a map, whose keys are da
 MOST_DEPTH = 32
 EXACT = 1 << 53  # integers up to it are exact as float64
 
-Fit = Callable[[object], object]
-
 
 class Odd(Enum):
     """Numbers that are not of their Python type alone."""
@@ -34,13 +32,6 @@ class Odd(Enum):
     WIDE = auto()  # an integer that is exact in 64 bits, but not as a float
     BEYOND = auto()  # an integer of more than 64 bits
     GREAT = auto()  # a float so great that orjson may have made it of an integer
-
-
-class Column(NamedTuple):
-    """The type of the values of one place, and the conversion to it, None if they fit."""
-
-    kind: pa.DataType
-    fit: Fit | None = None
 
 
 class Shape:
@@ -79,72 +70,50 @@ class Shape:
         below = [*self._fields.values(), *([self._elements] if self._elements else [])]
         return kind in self._kinds or any(each.has(kind) for each in below)
 
-    def columns(self) -> dict[str, Column]:
+    def schema(self) -> pa.Schema:
         """The columns for all fields."""
-        return {name: field.column() for name, field in self._fields.items()}
+        return pa.schema([(name, field.kind()) for name, field in self._fields.items()])
 
-    def column(self) -> Column:
-        """The column for all values."""
+    def kind(self) -> pa.DataType:
+        """The type for all values."""
         kinds = self._kinds - {NoneType}
-        if kinds <= {str, bytes, Odd.NAN} and kinds != {Odd.NAN}:
-            return Column(pa.large_string(), _unless_nan if Odd.NAN in kinds else None)
         if kinds == {bool}:
-            return Column(pa.bool_())
-        if kinds <= {int, Odd.WIDE}:
-            return Column(pa.int64())
-        if kinds <= {int, float, Odd.NAN, Odd.GREAT}:
-            return Column(pa.float64())
+            return pa.bool_()
+        if kinds and kinds <= {int, Odd.WIDE}:
+            return pa.int64()
+        if kinds and kinds <= {int, float, Odd.NAN, Odd.GREAT}:
+            return pa.float64()
         if kinds == {list} and self._elements is not None:
-            return _list(self._elements.column())
+            return pa.list_(self._elements.kind())
         if kinds == {dict} and self._fields:
-            return _struct(self.columns())
-        return Column(pa.large_string(), _text)
+            return pa.struct(list(self.schema()))
+        return pa.large_string()
 
 
-def record_batch(columns: Mapping[str, Column], records: Sequence[dict[str, object]]) -> pa.RecordBatch:
+def record_batch(schema: pa.Schema, records: Sequence[dict[str, object]]) -> pa.RecordBatch:
     """The records, whose values are taken out, as a pyarrow.RecordBatch; text that is not valid becomes U+FFFD."""
     arrays = []
-    for name, (kind, fit) in columns.items():
-        values = [record.pop(name, None) for record in records]
-        if fit is not None:
-            values = [fit(value) for value in values]
+    for field in schema:
+        values = [record.pop(field.name, None) for record in records]
         try:
-            arrays.append(pa.array(values, kind))
-        except (UnicodeError, pa.ArrowInvalid):
-            arrays.append(pa.array(list(map(_valid, values)), kind))
-    return pa.record_batch(arrays, schema=pa.schema([(name, column.kind) for name, column in columns.items()]))
+            arrays.append(pa.array(values, field.type))
+        except (UnicodeError, pa.ArrowException, TypeError):
+            arrays.append(pa.array([_fitted(value, field.type) for value in values], field.type))
+    return pa.record_batch(arrays, schema=schema)
 
 
-def _text(value: object) -> str | None:
-    return None if value is None else json_text(value.decode("utf-8", "replace") if type(value) is bytes else value)
-
-
-def _unless_nan(value: object) -> object:
-    return value if value == value else None
-
-
-def _list(of: Column) -> Column:
-    fit = of.fit
-    made = None if fit is None else lambda value: None if value is None else [fit(each) for each in value]
-    return Column(pa.list_(of.kind), made)
-
-
-def _struct(fields: Mapping[str, Column]) -> Column:
-    kind = pa.struct([(name, column.kind) for name, column in fields.items()])
-    fits = [(name, column.fit) for name, column in fields.items() if column.fit is not None]
-
-    def fit(value: Any) -> Any:
-        return None if value is None else {**value, **{name: made(value.get(name)) for name, made in fits}}
-
-    return Column(kind, fit if fits else None)
-
-
-def _valid(value: object) -> object:
-    """The value as valid text: halves of surrogate pairs and invalid UTF-8 become U+FFFD."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _fitted(value: Any, kind: pa.DataType) -> object:
+    """The value in a type of `Shape`, as valid text: halves of surrogate pairs and invalid UTF-8 become U+FFFD."""
+    if value is None:
+        return None
+    if pa.types.is_list(kind):
+        return [_fitted(each, kind.value_type) for each in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _fitted(value.get(field.name), field.type) for field in kind}
+    if not pa.types.is_large_string(kind):
+        return value
+    if value != value:  # NaN
+        return None
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, list):
-        return [_valid(each) for each in value]
-    return {name: _valid(each) for name, each in value.items()} if isinstance(value, dict) else value
+    return json_text(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -239,9 +239,9 @@ class JsonLines(Streamed):
                 break
         if shape.many:
             raise InputError(f"{file.name}: has more than {MOST_FIELDS} different fields; leave it as JSON lines")
-        columns = shape.columns()
-        for records in self._kept_records(file, keep, limit, parsing) if columns else ():
-            yield record_batch(columns, records)
+        schema = shape.schema()
+        for records in self._kept_records(file, keep, limit, parsing) if len(schema) else ():
+            yield record_batch(schema, records)
 
     def _kept_records(self, file: File, keep: Mask, limit: Limit | None, parsing: Parse) -> Iterator[list[Record]]:
         file, source = self._opened(file)
