@@ -140,8 +140,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _message(error: Exception) -> str:
-    if _lacks_threads(error):
-        return NO_THREAD_MESSAGE
+    cause: BaseException | None = error
+    while cause is not None:
+        if any(text in str(cause) for text in NO_THREAD):
+            return NO_THREAD_MESSAGE
+        cause = cause.__cause__
     if isinstance(error, GpulshError):
         return error.message
     if isinstance(error, MemoryError):
@@ -152,13 +155,6 @@ def _message(error: Exception) -> str:
             return unwritable(error).message
     # A defect of gpulsh, not of its input.
     return f"unexpected {type(error).__name__}: {error}; --verbose shows where"
-
-
-def _lacks_threads(error: BaseException | None) -> bool:
-    """Whether the error, or one of its causes, is a thread that the system did not start."""
-    while error is not None and not any(text in str(error) for text in NO_THREAD):
-        error = error.__cause__
-    return error is not None
 
 
 def _failed(message: str, status: int, verbose: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
 from typing import Any
 
@@ -221,23 +221,22 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
 
 @contextmanager
 def running(options: Mapping[str, Any]) -> Iterator[None]:
-    """Clean up at a signal, and limit memory."""
-    # Ray prints which of its processes ended, and standard output is for the result.
-    with clean_end(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout), _limited(options):
-        yield
+    """Clean up at a signal, and let the kernel enforce `--memory`, except on CUDA."""
+    if options["engine"] == "ray":  # its workers limit themselves
+        # Ray prints which of its processes ended, and standard output is for the result.
+        with clean_end(), redirect_stdout(sys.stderr):
+            yield
+        return
+    with clean_end():
+        from gpulsh.backends.parallel import processors
+        from gpulsh.backends.select import backend_status
+        from gpulsh.budget import parse_memory
+        from gpulsh.memory_limit import memory_limit
 
-
-def _limited(options: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Let the kernel enforce `--memory`. Workers of Ray do so themselves; runs on CUDA have no limit."""
-    from gpulsh.backends.parallel import processors
-    from gpulsh.backends.select import backend_status
-    from gpulsh.budget import parse_memory
-    from gpulsh.memory_limit import memory_limit
-
-    on_device = options["backend"] == "cuda" or (options["backend"] == "auto" and backend_status()["cuda"] is None)
-    if options["engine"] == "ray" or on_device:
-        return nullcontext()
-    return memory_limit(parse_memory(options["memory"]), options["threads"] or processors())
+        on_device = options["backend"] == "cuda" or (options["backend"] == "auto" and backend_status()["cuda"] is None)
+        limit = memory_limit(parse_memory(options["memory"]), options["threads"] or processors())
+        with nullcontext() if on_device else limit:
+            yield
 
 
 def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]) -> None:

@@ -98,23 +98,20 @@ def command(report: Mapping[str, Any]) -> str | None:
     method = _method_options(parameters)
     if method is None or isinstance(parameters.get("weights"), dict):
         return None
-    defaults = {"text_column": "text", "verify": "exact", "resolve": "kept", "write": "data", "on_error": "fail"}
-    given = [name for name, default in defaults.items() if parameters[name] != default]
-    may_be_none = (
-        *("delimiter", "encoding", "id_column", "index", "format", "compression"),
-        *("min_cluster", "max_copies", "min_sources", "source_column", "date_column", "weights", "weight_by"),
+    usual = {"text_column": "text", "verify": "exact", "resolve": "kept", "write": "data", "on_error": "fail"}
+    valued = (
+        *(*usual, "delimiter", "encoding", "id_column", "index", "format", "compression", "min_cluster", "max_copies"),
+        *("min_sources", "source_column", "date_column", "weights", "weight_by", "passages", "coverage"),
+        *("ignore_common", *(("key", "keep") if "index" not in parameters else ())),
     )
-    of_protected = ("passages", "coverage", "ignore_common")
-    given += [name for name in (*may_be_none, *of_protected) if parameters.get(name) is not None]
-    options = [part for name in given for part in (f"--{name.replace('_', '-')}", str(parameters[name]))]
-    if "index" not in parameters and parameters.get("key") is not None:
-        options += ["--key", parameters["key"]]
-    named = ("within", "across", "lines", "normalize_url", "key_only", "add_counts")
-    flags = [f"--{name.replace('_', '-')}" for name in named if parameters.get(name)]
-    flags += [part for pattern in parameters.get("as_text", ()) for part in ("--as-text", pattern)]
-    protected = [part for path in parameters["protect"] for part in ("--protect", path)]
-    keep = ["--keep", parameters["keep"]] if "index" not in parameters else []
-    words = ["-o", "OUT", *method, *options, *keep, *protected, *flags]
+    flags = ("within", "across", "lines", "normalize_url", "key_only", "add_counts")
+    words = ["-o", "OUT", *method]
+    for name in valued:
+        if parameters.get(name) not in (None, usual.get(name)):
+            words += [f"--{name.replace('_', '-')}", str(parameters[name])]
+    words += [part for path in parameters["protect"] for part in ("--protect", path)]
+    words += [f"--{name.replace('_', '-')}" for name in flags if parameters.get(name)]
+    words += [part for pattern in parameters.get("as_text", ()) for part in ("--as-text", pattern)]
     line = shlex.join(["gpulsh", "dedup", *report["inputs"], *words])
     return line if len(line) <= LONGEST else f"gpulsh dedup INPUT... {shlex.join(words)}"[:LONGEST]
 

@@ -30,87 +30,83 @@ class StageRow:
     cost: str | None = None  # the amount that its time grows with, in plans; None: not estimated
 
 
-def _table(*rows: StageRow) -> Mapping[str, StageRow]:
-    return {row.name: row for row in rows}
+def _table(*rows: tuple[str, ...]) -> dict[str, StageRow]:
+    return {row[0]: StageRow(*row) for row in rows}
 
 
 # `deduplicate_files`, and the command.
 OF_FILES = _table(
-    StageRow("sign", "read every document, fold, cut into shingles, sign", "B", "bytes of text"),
-    StageRow("copies", "find exact copies by their hashes", "ranges", "documents"),
-    StageRow("collide", "sort band digests, find documents that share a bucket", "bands", "digests"),
-    StageRow("connect", "group documents that candidate pairs connect", "ranges", "documents"),
-    StageRow("route", "bring candidate pairs and copies to their groups", "ranges", "pairs"),
-    StageRow("gather", "read the documents of candidate pairs again", "documents", "bytes of text"),
-    StageRow(
-        "compare", "compare the candidate pairs of groups too large for one task", "pairs"
-    ),  # part of verify in plans
-    StageRow(
-        "verify", "compare the other candidate pairs, decide which documents to keep", "documents", "bytes of text"
-    ),
-    StageRow("collect", "return decisions to the partitions of their documents", "partitions", "documents"),
-    StageRow("write", "write kept rows and evidence", "documents", "bytes of text"),
+    ("sign", "read every document, fold, cut into shingles, sign", "B", "bytes of text"),
+    ("copies", "find exact copies by their hashes", "ranges", "documents"),
+    ("collide", "sort band digests, find documents that share a bucket", "bands", "digests"),
+    ("connect", "group documents that candidate pairs connect", "ranges", "documents"),
+    ("route", "bring candidate pairs and copies to their groups", "ranges", "pairs"),
+    ("gather", "read the documents of candidate pairs again", "documents", "bytes of text"),
+    ("compare", "compare the candidate pairs of groups too large for one task", "pairs"),  # part of verify in plans
+    ("verify", "compare the other candidate pairs, decide which documents to keep", "documents", "bytes of text"),
+    ("collect", "return decisions to the partitions of their documents", "partitions", "documents"),
+    ("write", "write kept rows and evidence", "documents", "bytes of text"),
 )
 
 # With some options: --key; --source-column or --date-column; an index and a --keep other than "first".
 OF_OPTIONS = _table(
-    StageRow("keys", "find documents with equal keys", "ranges"),
-    StageRow("sight", "read the sources and dates of documents", "partitions"),
-    StageRow("survey", "read the values of --keep", "B"),
-    StageRow("rank", "put documents in the order of --keep", "documents"),
-    StageRow("arrange", "bring the texts into that order", "documents"),
+    ("keys", "find documents with equal keys", "ranges"),
+    ("sight", "read the sources and dates of documents", "partitions"),
+    ("survey", "read the values of --keep", "B"),
+    ("rank", "put documents in the order of --keep", "documents"),
+    ("arrange", "bring the texts into that order", "documents"),
 )
 
 # With --passages, before the others; also of `passages_files`.
 OF_ITEMS = _table(
-    StageRow("protect", "index the windows of the protected files", "B"),
-    StageRow("screen", "read every document, find the protected items in it", "B"),
+    ("protect", "index the windows of the protected files", "B"),
+    ("screen", "read every document, find the protected items in it", "B"),
 )
 
 # With the measure containment, instead of "collide".
 OF_CONTAINMENT = _table(
-    StageRow("weigh", "count how many documents have each shingle", "ranges"),
-    StageRow("prefix", "choose the rarest shingles of each document", "partitions"),
-    StageRow("join", "find documents that share a rare shingle", "ranges"),
+    ("weigh", "count how many documents have each shingle", "ranges"),
+    ("prefix", "choose the rarest shingles of each document", "partitions"),
+    ("join", "find documents that share a rare shingle", "ranges"),
 )
 
 # With an index of earlier runs, instead of all stages before "write".
-OF_FILES_WITH_INDEX = _table(
-    StageRow("admit", "compare every document with earlier ones, decide, add it to the index", "B"), OF_FILES["write"]
-)
+OF_FILES_WITH_INDEX = {
+    **_table(("admit", "compare every document with earlier ones, decide, add it to the index", "B")),
+    "write": OF_FILES["write"],
+}
 
 # `deduplicate`.
-OF_MEMORY = _table(
-    OF_FILES["sign"],
-    StageRow("collide", "find exact copies, sort band digests, find documents that share a bucket", "bands"),
-    StageRow("read", "read the documents of candidate pairs again", "documents"),
-    StageRow("verify", "compare the candidate pairs of small buckets", "pairs"),
-    StageRow("resolve", "compare within large buckets, decide which documents to keep", "documents"),
+OF_MEMORY = {"sign": OF_FILES["sign"]} | _table(
+    ("collide", "find exact copies, sort band digests, find documents that share a bucket", "bands"),
+    ("read", "read the documents of candidate pairs again", "documents"),
+    ("verify", "compare the candidate pairs of small buckets", "pairs"),
+    ("resolve", "compare within large buckets, decide which documents to keep", "documents"),
 )
 
 # `gpulsh index`.
 OF_INDEX = _table(
-    StageRow("index", "compare every document with the index, decide, add it", "B"),
-    StageRow("save", "commit the index, write its evidence", "documents"),
-    StageRow("query", "compare every document with the index", "B"),
+    ("index", "compare every document with the index, decide, add it", "B"),
+    ("save", "commit the index, write its evidence", "documents"),
+    ("query", "compare every document with the index", "B"),
 )
 
 # `passages_files` and `cut_files`.
 OF_PASSAGES = _table(
-    StageRow("sample", "read every document, sample its windows", "B"),
-    StageRow("meet", "find samples that occur again", "ranges"),
-    StageRow("window", "read documents with such samples again, hash the windows near them", "partitions"),
-    StageRow("repeat", "find windows that occur more than once", "ranges"),
-    StageRow("mark", "mark tokens", "partitions"),
-    StageRow("locate", "read marked documents and first occurrences again, find the bytes of tokens", "partitions"),
-    StageRow("part", "read every document, hash its lines or paragraphs", "B"),
-    StageRow("count", "find lines or paragraphs that occur more than once", "ranges"),
-    StageRow("hold", "mark text that items of the test set cover", "partitions"),
-    StageRow("pick", "list copies beyond a number, read the most frequent again", "partitions"),
-    StageRow("collect", "return first occurrences and ids to the passages", "partitions"),
-    StageRow("list", "write the passages", "files"),
-    StageRow("cut", "write texts without passages", "documents"),
-    StageRow("store", "copy samples to the index", "runs"),
+    ("sample", "read every document, sample its windows", "B"),
+    ("meet", "find samples that occur again", "ranges"),
+    ("window", "read documents with such samples again, hash the windows near them", "partitions"),
+    ("repeat", "find windows that occur more than once", "ranges"),
+    ("mark", "mark tokens", "partitions"),
+    ("locate", "read marked documents and first occurrences again, find the bytes of tokens", "partitions"),
+    ("part", "read every document, hash its lines or paragraphs", "B"),
+    ("count", "find lines or paragraphs that occur more than once", "ranges"),
+    ("hold", "mark text that items of the test set cover", "partitions"),
+    ("pick", "list copies beyond a number, read the most frequent again", "partitions"),
+    ("collect", "return first occurrences and ids to the passages", "partitions"),
+    ("list", "write the passages", "files"),
+    ("cut", "write texts without passages", "documents"),
+    ("store", "copy samples to the index", "runs"),
 )
 
 # All stages that a report may have.

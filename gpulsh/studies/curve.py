@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -160,9 +160,14 @@ def study(
     capture = checked_requirement(name, stated)
     # With a similarity to reject, this checks it, and names the closest banding if none meets both.
     captured = [choose_banding(num_perm, capture, reject)] if reject is not None else []
-    for curve in _capturing(num_perm, *capture):
-        if reject is None or curve.probability(reject[0]) <= reject[1]:
-            captured.append(curve)
+    num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
+    default_banding(num_perm, *capture)  # its error names the num_perm that would do
+    for each in range(1, num_perm + 1):  # with the fewest bands that capture
+        fewest = fewest_bands(*capture, each, num_perm // each)
+        if fewest is not None:
+            curve = SCurve(bands=fewest, rows=each)
+            if reject is None or curve.probability(reject[0]) <= reject[1]:
+                captured.append(curve)
     always = _bandings(num_perm, threshold, bands, rows)
     how: How = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
     where: Where = {"backend": backend, "threads": threads}
@@ -192,16 +197,6 @@ def study(
     bandings = tuple(map(on_text, curves))
     counts = drawn.documents, len(drawn.texts), threshold, len(pairs)
     return BandingStudy(*counts, spread, bandings, best=curves.index(best))
-
-
-def _capturing(num_perm: int, similarity: float, probability: float) -> Iterator[SCurve]:
-    """For each number of rows the fewest bands that find pairs of `similarity` with `probability` or more."""
-    num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
-    default_banding(num_perm, similarity, probability)  # its error names the num_perm that would do
-    for rows in range(1, num_perm + 1):
-        bands = fewest_bands(similarity, probability, rows, num_perm // rows)
-        if bands is not None:
-            yield SCurve(bands=bands, rows=rows)
 
 
 def _bandings(num_perm: int, threshold: float, bands: int | None, rows: int | None) -> set[SCurve]:

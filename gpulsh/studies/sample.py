@@ -54,7 +54,14 @@ class Kind:
     @classmethod
     def of(cls, texts: TextBatch, ops: Backend) -> Kind:
         """The kind of `texts`, which are in host memory."""
-        letters, single, signs = _classes(texts)
+        values = texts.values[texts.offset[0] : texts.offset[-1]]
+        codes = np.frombuffer(values.tobytes().decode("utf-8", "replace").encode("utf-32-le"), np.uint32)
+        plain, with_signs = (
+            np.bincount(unicode_table(reading).entries(codes) & 3, minlength=SINGLE + 1)
+            for reading in (PLAIN, Reading(symbols=True))
+        )
+        letters, single = int(plain[WORD]), int(plain[SINGLE])
+        signs = int(with_signs[SINGLE]) - single
         is_code = signs >= CODE * max(letters + single + signs, 1)
         with ops.here():
             read = ops.shingle(texts.moved(ops.asarray), Shingling(size=1, symbols=is_code))
@@ -98,17 +105,6 @@ def one_changed(tokens: int, size: int) -> float:
     0.8
     """
     return max(tokens - 2 * size + 1, 0) / (tokens + 1)
-
-
-def _classes(texts: TextBatch) -> tuple[int, int, int]:
-    """The numbers of letters, of characters of scripts without spaces, and of signs."""
-    values = texts.values[texts.offset[0] : texts.offset[-1]]
-    codes = np.frombuffer(values.tobytes().decode("utf-8", "replace").encode("utf-32-le"), np.uint32)
-    plain, with_signs = (
-        np.bincount(unicode_table(reading).entries(codes) & 3, minlength=SINGLE + 1)
-        for reading in (PLAIN, Reading(symbols=True))
-    )
-    return int(plain[WORD]), int(plain[SINGLE]), int(with_signs[SINGLE] - plain[SINGLE])
 
 
 @dataclass(frozen=True)
@@ -268,10 +264,9 @@ def _examples(
                 chosen.append(place)
     for place in sorted(chosen, key=lambda place: -similarity[place]):
         i, j = pairs[place].tolist()
-        positions = int(drawn.positions[i]), int(drawn.positions[j])
-        yield Pair(positions, (_beginning(drawn.texts, i), _beginning(drawn.texts, j)), float(similarity[place]))
-
-
-def _beginning(texts: TextBatch, row: int) -> str:
-    start, stop = texts.offset[row : row + 2].tolist()
-    return bytes(texts.values[start : min(stop, start + SHOWN_BYTES)]).decode("utf-8", "replace")
+        begins, ends = (drawn.texts.offset[[i, j]].tolist(), drawn.texts.offset[[i + 1, j + 1]].tolist())
+        one, other = (
+            bytes(drawn.texts.values[begin : min(end, begin + SHOWN_BYTES)]).decode("utf-8", "replace")
+            for begin, end in zip(begins, ends, strict=True)
+        )
+        yield Pair((int(drawn.positions[i]), int(drawn.positions[j])), (one, other), float(similarity[place]))

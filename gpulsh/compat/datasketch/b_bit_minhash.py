@@ -14,7 +14,7 @@ from gpulsh.compat.schemes.datasketch import Scheme
 from gpulsh.errors import ParameterError
 from gpulsh.params import check_choice
 
-_HEAD = "<qBdi"  # seed, b, r and the number of values, negative where a byte for the scheme follows
+_HEAD = struct.Struct("<qBdi")  # seed, b, r and the number of values, negative where a byte for the scheme follows
 
 
 class bBitMinHash:
@@ -61,11 +61,7 @@ class bBitMinHash:
 
     def bytesize(self) -> int:
         """Bytes of the state that is pickled."""
-        return struct.calcsize(self._layout())
-
-    def _layout(self) -> str:
-        scheme = "" if self.scheme == "legacy" else "B"
-        return f"{_HEAD}{scheme}{-(-self.hashvalues.size // (64 // self._slot()))}Q"
+        return len(self.__getstate__())
 
     def _slot(self) -> int:
         """Bits that a value takes."""
@@ -76,17 +72,17 @@ class bBitMinHash:
         a_word = 64 // slot
         padded = np.pad(self.hashvalues.astype(np.uint64), (0, -size % a_word)).reshape(-1, a_word)
         words = (padded << _shifts(slot)).sum(axis=1, dtype=np.uint64)
-        head = [size] if self.scheme == "legacy" else [-size, CODES[self.scheme]]
-        return bytearray(struct.pack(self._layout(), self.seed, self.b, self.r, *head, *words.tolist()))
+        legacy = self.scheme == "legacy"
+        head = _HEAD.pack(self.seed, self.b, self.r, size if legacy else -size)
+        return bytearray(head + (b"" if legacy else bytes([CODES[self.scheme]])) + words.astype("<u8").tobytes())
 
     def __setstate__(self, state: Any) -> None:
-        self.seed, self.b, self.r, size = struct.unpack_from(_HEAD, state)
-        self.scheme = "legacy"
+        self.seed, self.b, self.r, size = _HEAD.unpack_from(state)
+        self.scheme, start = "legacy", _HEAD.size
         if size < 0:
-            size, self.scheme = -size, SCHEMES[state[struct.calcsize(_HEAD)]]
-        self.hashvalues = np.zeros(size, np.uint32)
-        layout, slot = self._layout(), self._slot()
-        words = np.array(struct.unpack_from(layout, state)[5 if "B" in layout[len(_HEAD) :] else 4 :], np.uint64)
+            size, self.scheme, start = -size, SCHEMES[state[start]], start + 1
+        slot = self._slot()
+        words = np.frombuffer(state, "<u8", -(-size // (64 // slot)), start).astype(np.uint64)
         fields = words[:, None] >> _shifts(slot) & np.uint64((1 << slot) - 1)
         self.hashvalues = fields.reshape(-1)[:size].astype(np.uint32)
 

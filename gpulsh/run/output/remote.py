@@ -61,7 +61,16 @@ class RemoteFolder:
         self._report = self._there.read(REPORT) if REPORT in there else {}
         own = {UNFINISHED} if MARK in claim else set()
         known = own | listed_in(self._report) | listed_in(claim) | listed_in(claim, "replaced")
-        self._refuse(there, known, claim)
+        if there and not (self._resume and (claim or is_whole(self._report))):
+            if MARK in claim and not self._overwrite:
+                raise OutputError(
+                    f"{self.url}: holds an unfinished run, which worked in {claim.get('work')}; give --resume and that"
+                    " folder as --work, or --overwrite"
+                )
+            if not self._overwrite:
+                raise not_empty(self.url, "an earlier run's results" if MARK in self._report else None)
+            if strange := sorted(there - known):
+                raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
         self._replaced = (there & known) - own
         self._made = self._made or (self._resume and claim.get("made") is True)
         self.local = Path(self._given or tempfile.mkdtemp(prefix="gpulsh-"))
@@ -85,20 +94,6 @@ class RemoteFolder:
         with suppress(OutputError):
             self._there.remove([UNFINISHED])
         self._forget()
-
-    def _refuse(self, there: set[str], known: set[str], claim: Mapping[str, Any]) -> None:
-        """OutputError if the place has files that this run may not replace."""
-        if not there or (self._resume and (claim or is_whole(self._report))):
-            return
-        if not self._overwrite:
-            if MARK in claim:
-                raise OutputError(
-                    f"{self.url}: holds an unfinished run, which worked in {claim.get('work')}; give --resume and that"
-                    " folder as --work, or --overwrite"
-                )
-            raise not_empty(self.url, "an earlier run's results" if MARK in self._report else None)
-        if strange := sorted(there - known):
-            raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
 
     def finished(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The report there of this job, unless local results are to replace it; OutputError if it is of another job."""
