@@ -42,6 +42,9 @@ RUN_DIGESTS = 1 << 22  # words that are held before they are put in order and wr
 NONE = np.empty(0, np.int64)
 OTHER_WORDS = 4  # of a row, besides its digests: an exact hash, its number, and the order
 
+# Documents with a token: digests uint64 [m, bands], exact hashes uint64 [m, 2], rows of the partition uint32 [m].
+Part = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]
+
 
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
@@ -100,64 +103,50 @@ def _write_runs(
     folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend, left_out: Numbers = NONE
 ) -> tuple[dict[str, FileFact], dict[str, int]]:
     """The files of digests, none of rows `left_out`, and of exact hashes; how many shingles and empty documents."""
-    documents = shingles = empty = 0
+    documents = shingles = empty = rows = 0
+    run: list[Part] = []
     threads = ops.sizes().readers  # more than one if a device signs, which leaves them time
     with DIGESTS.create(folder, partition) as digests_out, EXACT.create(folder, partition) as exact_out:
         with background_writer(threads > 1) as do:
-            run = _Run(bands)
             for part in signed:
-                counts = ops.asnumpy(part.shingles)
+                digests, exact, counts = map(ops.asnumpy, (part.digests, part.exact, part.shingles))
                 takes_part = counts > 0
                 here = slice(*np.searchsorted(left_out, [documents, documents + len(counts)]))
                 takes_part[left_out[here] - documents] = False
-                run.add(ops.asnumpy(part.digests), ops.asnumpy(part.exact), takes_part, documents)
+                numbers = np.flatnonzero(takes_part)
+                if len(numbers) < len(counts):
+                    digests, exact = digests.T.take(numbers, axis=1).T, exact[numbers]
+                run.append((digests, exact, (numbers + documents).astype(np.uint32)))
+                rows += len(numbers)
                 documents += len(counts)
                 shingles += int(counts.sum())
                 empty += len(counts) - int(np.count_nonzero(counts))
-                if run.rows * (bands + OTHER_WORDS) >= RUN_DIGESTS:
-                    do(partial(run.write, digests_out, exact_out, threads))
-                    run = _Run(bands)
-            do(partial(run.write, digests_out, exact_out, threads))
+                if rows * (bands + OTHER_WORDS) >= RUN_DIGESTS:
+                    do(partial(_write_run, run, bands, digests_out, exact_out, threads))
+                    run, rows = [], 0
+            if rows:
+                do(partial(_write_run, run, bands, digests_out, exact_out, threads))
         made = digests_out.finish_by_name() | exact_out.finish_by_name()
     return made, {"shingles": shingles, "empty": empty}
 
 
-class _Run:
-    """Documents with a token, held until they are put in order."""
+def _write_run(
+    parts: Sequence[Part], bands: int, digests_out: ColumnsFile, exact_out: ColumnsFile, threads: int
+) -> None:
+    """Write the digests and hashes of documents; so many threads put the bands in order."""
+    digests, exact, numbers = zip(*parts, strict=True)
+    row = np.concatenate(numbers)
 
-    def __init__(self, bands: int) -> None:
-        self._bands = bands
-        self._parts: list[tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]] = []
-        self.rows = 0
+    def ordered(band: int) -> DigestRows:
+        column = np.concatenate([part[:, band] for part in digests])
+        order = range_order(column)
+        return DigestRows(column[order], row[order])
 
-    def add(
-        self, digests: NDArray[np.uint64], exact: NDArray[np.uint64], filled: NDArray[np.bool_], start: int
-    ) -> None:
-        """Rows from number `start` on: [m, bands], [m, 2], and whether each has a token."""
-        rows = np.flatnonzero(filled)
-        if len(rows) < len(filled):
-            digests, exact = digests.T.take(rows, axis=1).T, exact[rows]
-        self._parts.append((digests, exact, (rows + start).astype(np.uint32)))
-        self.rows += len(rows)
-
-    def write(self, digests_out: ColumnsFile, exact_out: ColumnsFile, threads: int) -> None:
-        """Write all digests and hashes; so many threads put the bands in order."""
-        if not self.rows:
-            return
-        digests, exact, parts = zip(*self._parts, strict=True)
-        numbers = np.concatenate(parts)
-
-        def ordered(band: int) -> DigestRows:
-            column = np.concatenate([part[:, band] for part in digests])
-            order = range_order(column)
-            return DigestRows(column[order], numbers[order])
-
-        bands = range(self._bands)
-        for columns in pipelined_map(bands, [ordered] * threads) if threads > 1 else map(ordered, bands):
-            digests_out.append(columns)
-        first, second = (np.concatenate([part[:, half] for part in exact]) for half in (0, 1))
-        order = range_order(first)
-        exact_out.append(ExactRows(first[order], second[order], numbers[order]))
+    for columns in pipelined_map(range(bands), [ordered] * threads) if threads > 1 else map(ordered, range(bands)):
+        digests_out.append(columns)
+    first, second = (np.concatenate([part[:, half] for part in exact]) for half in (0, 1))
+    order = range_order(first)
+    exact_out.append(ExactRows(first[order], second[order], row[order]))
 
 
 Work = Callable[[], None]

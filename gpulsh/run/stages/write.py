@@ -199,7 +199,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     earlier = EarlierKeys(folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
     ids = IdColumn.of(job, folder, layout, id_files, bad, earlier.kinds() if earlier else ())
     schema = types_of(DUPLICATES if job.key is None else (*DUPLICATES, REASON), ids.type)
-    reasons = None if job.key is None else _reasons(folder, ranges, by_source=job.policy.by_source())
+    reasons = None if job.key is None else _reasons(folder, ranges, job.policy.by_source())
 
     def where(positions: Numbers) -> list[pa.Array]:
         return [*job.file_and_row(layout, positions), ids.at(positions)]
@@ -222,21 +222,20 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     return Made(made, {"amount": 0, "records": bad.records, **bad_rows})
 
 
-def _reasons(folder: Path, ranges: Ranges, *, by_source: bool) -> Callable[[Numbers, Numbers], pa.Array]:
-    """REASON, a pyarrow.StringArray, of documents that are dropped for others, by KEY_COPIES, COPIES and TWINS."""
+def _reasons(folder: Path, ranges: Ranges, by_source: bool) -> Callable[[Numbers, Numbers], pa.Array]:
+    """A function that gives REASON, a pyarrow.StringArray, of documents and those that they are dropped for."""
     keyed = [file.whole() for file in tables.KEY_COPIES.all(folder, ranges.keys)]
     copies = [file.whole() for file in tables.COPIES.all(folder, ranges.copies)]
     twins = [file.whole() for file in tables.TWINS.all(folder, ranges.copies if by_source else 0)]
 
     def first_of_words(documents: Numbers) -> Numbers:
         """The first document with the words of each, of all sources."""
-        first = documents.copy()
         for files in (copies, twins):
-            known_first = first.copy()
+            known_first, documents = documents, documents.copy()
             for known, of in files:
                 rows, at = found_in(known, known_first)
-                first[rows] = of[at]
-        return first
+                documents[rows] = of[at]
+        return documents
 
     def reasons(documents: Numbers, targets: Numbers) -> pa.Array:
         found = np.where(first_of_words(documents) == first_of_words(targets), EXACT, NEAR)
