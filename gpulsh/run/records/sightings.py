@@ -81,21 +81,15 @@ def instants(values: pa.Array, column: str, where: Where) -> Numbers:
 
 def _microseconds(values: pa.Array, column: str, where: Where) -> pa.Array:
     zone = values.type.tz if pa.types.is_timestamp(values.type) else None
-    wanted = pa.timestamp("us", zone)
-    if values.type == pa.timestamp("ns", zone):
-        return values.cast(wanted, safe=False)  # which cuts nanoseconds off
-    try:
-        return values.cast(wanted)
-    except pa.ArrowInvalid:
-        for row in range(len(values)):
-            try:
-                values.slice(row, 1).cast(wanted)
-            except pa.ArrowInvalid as error:
-                raise InputError(
-                    f"{where(row)}: column {column!r} has a date that 64 bits of microseconds cannot hold;"
-                    " --date-column takes years from -290,000 to 290,000"
-                ) from error
-        raise
+    found = values.cast(pa.timestamp("us", zone), safe=False)  # cuts nanoseconds off
+    if values.type != pa.timestamp("ns", zone):
+        row = pc.index(pc.not_equal(found.cast(values.type, safe=False), values), True).as_py()
+        if row >= 0:
+            raise InputError(
+                f"{where(row)}: column {column!r} has a date that 64 bits of microseconds cannot hold;"
+                " --date-column takes years from -290,000 to 290,000"
+            )
+    return found
 
 
 def sightings_in_memory(texts: object, count: int, source: object, date: object) -> Sightings:
