@@ -51,23 +51,20 @@ def refuse_stream_packing(packing: Packing) -> None:
 
 def renamed(files: Sequence[File], name: FormatName, packing: Packing | None) -> list[File]:
     """The files with their places in `data/` in the format `name`; InputError if two would have the same."""
-    found = [_renamed(file, name, packing) for file in files]
+    found: list[File] = []
     places: dict[str, File] = {}
-    for file in found:
+    for file in files:
+        if not _is_in(file, name, packing):
+            stem = file.relative.removesuffix(ending_of(file.relative))
+            packed = _compression(file, packing) if name == "jsonl" else ""
+            file = replace(file, relative=f"{stem}.{name}.{packed}".rstrip("."))
+        found.append(file)
         other = places.setdefault(file.relative, file)
         if other is not file:
             raise InputError(
                 f"{file.name}: would become data/{file.relative} in format {name!r}, as {other.name} does; rename one"
             )
     return found
-
-
-def _renamed(file: File, name: FormatName, packing: Packing | None) -> File:
-    if _is_in(file, name, packing):
-        return file
-    stem = file.relative.removesuffix(ending_of(file.relative))
-    packed = _compression(file, packing) if name == "jsonl" else ""
-    return replace(file, relative=f"{stem}.{name}.{packed}".rstrip("."))
 
 
 def write_kept(
@@ -141,7 +138,10 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
                 for field, column in zip(batch.schema, batch.columns, strict=True):
                     if not values_in_parquet(column):
                         raise unheld(file, field, "has values beyond the range of Parquet, as")
-                held.append(batch if batch.schema == schema else _of_schema(batch, schema))
+                if batch.schema != schema:
+                    columns = [of_type(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+                    batch = pa.record_batch(columns, schema=schema)
+                held.append(batch)
                 size += size_of(batch)
                 del batch  # before the next one is read
                 if size >= GROUP_BYTES or sum(map(len, held)) >= GROUP_ROWS:
@@ -149,11 +149,6 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
                     break
             if table := pa.Table.from_batches(held, out.schema):
                 out.write_table(table, row_group_size=len(table))
-
-
-def _of_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [of_type(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
-    return pa.record_batch(columns, schema=schema)
 
 
 def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, limit: Limit | None) -> Iterator[bytes]:

@@ -134,7 +134,10 @@ class reading:  # a class: a small file needs several, and contextlib's take lon
             if lacks_memory(error):
                 raise out_of_memory(self._file.name) from error
             cause = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
-            raised = DamagedInputError if _is_damage(error) else InputError
+            # An error of the system or network says nothing about the content. Arrow reports broken pages by a bare
+            # OSError.
+            of_system = isinstance(error, OSError) and bool(type(error) is not OSError or error.errno)
+            raised = InputError if of_system or isinstance(error, pa.ArrowCancelled) else DamagedInputError
             raise raised(f"{self._file.name}: cannot be read: {first_line(cause)}") from error
 
 
@@ -146,13 +149,6 @@ def first_line(error: object) -> str:
 def reason(file: File, error: InputError) -> str:
     """The error's message without the file's name."""
     return error.message.removeprefix(f"{file.name}: ")
-
-
-def _is_damage(error: Exception) -> bool:
-    # An error of the system or network says nothing about the content. Arrow reports broken pages by a bare OSError.
-    if isinstance(error, OSError):
-        return type(error) is OSError and not error.errno
-    return not isinstance(error, pa.ArrowCancelled)
 
 
 def changed(file: File, how: str) -> ChangedInputError:

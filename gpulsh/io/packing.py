@@ -33,6 +33,9 @@ LEVELS: dict[str, tuple[int, ...]] = {
 }
 
 
+Pack = Callable[[bytes], bytes]
+
+
 class Sink(Protocol):
     """A file for content."""
 
@@ -47,7 +50,7 @@ def packed_writer(target: str, compression: Compression, level: int | None = Non
         if compression == "":
             yield raw
         elif compression in ("gz", "bz2"):
-            pack = partial(gzip_member, level=level or USUAL_GZIP)
+            pack: Pack = lambda content: b"".join(packed_member([content], level or USUAL_GZIP))  # noqa: E731
             if compression == "bz2":
                 import bz2
 
@@ -72,7 +75,7 @@ def packed_writer(target: str, compression: Compression, level: int | None = Non
 class _Members:
     """Members whose content alone decides their ends, compressed by several threads for slow libraries."""
 
-    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, pack: Callable[[bytes], bytes]) -> None:
+    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, pack: Pack) -> None:
         self._out, self._pool, self._pack = out, pool, pack
         self._held = bytearray()
         self._waiting: deque[Future[bytes]] = deque()
@@ -97,13 +100,11 @@ class _Members:
             self._out.write(self._waiting.popleft().result())
 
 
-def gzip_member(content: Bytes, level: int = USUAL_GZIP) -> bytes:
-    """A gzip member of this content, with no time and no name in its header."""
-    return b"".join(packed_member([content], level))
-
-
 def packed_member(pieces: Iterable[Bytes], level: int = USUAL_GZIP) -> Iterator[bytes]:
-    """Pack content that comes in pieces; the cuts between them make no difference."""
+    """A gzip member of content that comes in pieces, with no time and no name in its header.
+
+    The cuts between the pieces make no difference.
+    """
     from zlib_ng import zlib_ng
 
     packer = zlib_ng.compressobj(level, zlib_ng.DEFLATED, 31)

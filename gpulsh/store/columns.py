@@ -95,19 +95,13 @@ class MappedBatches:
 
     def release(self) -> None:
         """Return the pages that were read to the system; a later access reads them again."""
-        _madvise()(self._whole.address, self._whole.size, mmap.MADV_DONTNEED)
+        address, size = ctypes.c_void_p(self._whole.address), ctypes.c_size_t(self._whole.size)
+        ctypes.CDLL(None).madvise(address, size, mmap.MADV_DONTNEED)
 
 
 def damaged_file(path: Path, reason: str) -> DamagedInputError:
     """The error of a file that does not hold what gpulsh writes there."""
     return DamagedInputError(f"{path}: is damaged: {reason}; restore it from a copy, or make it again")
-
-
-@cache
-def _madvise() -> Callable[[int, int, int], int]:
-    call = ctypes.CDLL(None).madvise
-    call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return call
 
 
 class MappedColumns(MappedBatches, Generic[Row]):
@@ -156,14 +150,14 @@ class MappedColumns(MappedBatches, Generic[Row]):
 @cache
 def kinds_of(row: Callable[..., object]) -> Mapping[str, type[np.generic] | None]:
     """NumPy's type of each field of a named tuple; None if it is not one of numbers or flags."""
-    return {name: _kind_of(hint) for name, hint in get_type_hints(row).items()}
 
+    def kind_of(hint: object) -> type[np.generic] | None:
+        # It may be deep: `NDArray` is another type in each version of NumPy.
+        if isinstance(hint, type) and issubclass(hint, np.generic):
+            return hint
+        return next(filter(None, map(kind_of, get_args(hint))), None)
 
-def _kind_of(hint: object) -> type[np.generic] | None:
-    """The scalar type in a hint, however deep: `NDArray` is another type in each version of NumPy."""
-    if isinstance(hint, type) and issubclass(hint, np.generic):
-        return hint
-    return next(filter(None, map(_kind_of, get_args(hint))), None)
+    return {name: kind_of(hint) for name, hint in get_type_hints(row).items()}
 
 
 def range_order(hashes: NDArray[np.uint64]) -> Numbers:
@@ -174,12 +168,12 @@ def range_order(hashes: NDArray[np.uint64]) -> Numbers:
 def range_rows(hashes: NDArray[np.uint64], part: int, parts: int) -> slice:
     """The slice of a run with all hashes of range `part` of `parts` equal ones, and others of the same upper bits."""
     first, last = part_range(part, parts)
-    low = bisect_left(hashes, first >> 48, key=_upper)
-    return slice(low, bisect_right(hashes, last >> 48, lo=low, key=_upper))
 
+    def upper(value: np.uint64) -> int:
+        return int(value) >> 48
 
-def _upper(value: np.uint64) -> int:
-    return int(value) >> 48
+    low = bisect_left(hashes, first >> 48, key=upper)
+    return slice(low, bisect_right(hashes, last >> 48, lo=low, key=upper))
 
 
 class Column:

@@ -60,9 +60,16 @@ class Manifest:
         """The manifest in the folder; None if there is none, or its first line is torn."""
         try:
             with open_file(folder / NAME) as file:
-                entries, length = _entries(file.read())
+                data = file.read()
         except FileNotFoundError:
             return None
+        entries, length = list[dict[str, Any]](), 0
+        for line in data.splitlines(keepends=True):  # the whole ones at the beginning
+            checksum, _, content = line.removesuffix(b"\n").partition(b" ")
+            if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(content):
+                break
+            entries.append(json.loads(content))
+            length += len(line)
         if not entries:
             return None
         begun, *steps = entries
@@ -137,15 +144,3 @@ def file_facts(facts: Mapping[str, Mapping[str, int]]) -> dict[str, FileFact]:
 def _line(entry: Mapping[str, Any]) -> bytes:
     content = json.dumps(entry, sort_keys=True).encode()
     return b"%08x %s\n" % (zlib.crc32(content), content)
-
-
-def _entries(data: bytes) -> tuple[list[dict[str, Any]], int]:
-    """The whole lines at the beginning, and their bytes."""
-    entries, length = [], 0
-    for line in data.splitlines(keepends=True):
-        checksum, _, content = line.removesuffix(b"\n").partition(b" ")
-        if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(content):
-            break
-        entries.append(json.loads(content))
-        length += len(line)
-    return entries, length

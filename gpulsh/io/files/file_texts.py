@@ -87,8 +87,7 @@ class PartitionFacts:
 
     def place(self, partition: Partition, row: int) -> tuple[int, int]:
         """The number of the file, and the row in it, of a row of the partition."""
-        first = partition.pieces[0]
-        before = first.start
+        before = partition.pieces[0].start
         for number, rows in self.rows.items():
             if row < rows:
                 return number, before + row
@@ -208,7 +207,6 @@ class FileTexts:
         self._parts: dict[int, list[Part]] = {}  # of the checked files that have parts
         self._unchecked = len(files)  # files before the first that `check` has looked at
         self._rows = np.zeros(len(files), np.int64)
-        self._nulls = 0
 
     def __len__(self) -> int:
         return int(self._rows.sum())
@@ -226,24 +224,20 @@ class FileTexts:
         """The bytes of text to expect from file `first` on; InputError if a head shows that one cannot be used."""
         total: int | None = 0
         for number in range(first, len(self.files)):
-            size = self._check(number)
+            file, size = self.files[number], None
+            kind = format_of(file)
+            try:
+                if (parts := kind.parts(file, self.columns)) is not None:
+                    self._parts[number] = parts
+                    size = sum(part.size for part in parts)
+                else:
+                    size = kind.check(file, self.columns, self._size_of(number))
+            except DamagedInputError:
+                if not self._rules.skip:  # the pass in order meets it again
+                    raise
             total = None if size is None or total is None else total + size
         self._unchecked = first
         return total
-
-    def _check(self, number: int) -> int | None:
-        file = self.files[number]
-        kind = format_of(file)
-        try:
-            parts = kind.parts(file, self.columns)
-            if parts is not None:
-                self._parts[number] = parts
-                return sum(part.size for part in parts)
-            return kind.check(file, self.columns, self._size_of(number))
-        except DamagedInputError:
-            if not self._rules.skip:
-                raise
-            return None  # the pass in order meets it again
 
     def _size_of(self, number: int) -> int | None:
         """Bytes of a file, where its storage reports them."""
@@ -280,7 +274,7 @@ class FileTexts:
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
-        self._nulls, self.rejected = 0, Rejected()
+        self.rejected = Rejected()
         self._rows[:] = 0
         rejected: list[pa.RecordBatch] = []
         everything = PartitionFacts(rejected=rejected)
@@ -293,8 +287,7 @@ class FileTexts:
         return packed(self._slices(pieces, max_bytes, facts), max_bytes)
 
     def add(self, facts: PartitionFacts) -> None:
-        """Add the counts of the next partition."""
-        self._nulls += facts.nulls
+        """Add the rows of the next partition."""
         for number, rows in facts.rows.items():
             self._rows[number] += rows
 
@@ -387,10 +380,6 @@ class FileTexts:
             if not self._rules.skip:
                 raise
             yield Block(rows, piece_rows([]), rejected=(Rejection(rows, 0, "row", rows, reason(file, error)),))
-
-    def nulls(self) -> int:
-        """How many documents were null; complete after `batches` is exhausted."""
-        return self._nulls
 
     def locate(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The number of the file and the row in it, int64 [m] each, of the documents at `positions`."""

@@ -6,7 +6,7 @@ import glob
 import logging
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,7 +89,7 @@ def find_files(
         if streams is not None and is_stream(given):
             found = [form.of(streams.take(given, tuple(FORMATS)))]
         else:
-            found = list(map(form.of, _remote(given, form) if "://" in given else _local(given, form)))
+            found = list(map(form.of, _found(given, form)))
         single = len(found) == 1 and found[0].name == given
         in_folder = os.path.isdir(given)  # which is searched for regular files
         for file in found:
@@ -118,55 +118,65 @@ def find_files(
     return distinct_names(with_places(files, protected))
 
 
-def _skipped(name: str, form: Form) -> bool:
-    return name.startswith("." if form.as_text else ("_", "."))
+def _found(given: str, form: Form) -> list[File]:
+    """The files that an INPUT names."""
+    if "://" not in given:
+        return _search(given, given, None, form)
+    try:
+        import fsspec
+        from fsspec.implementations.local import LocalFileSystem
+
+        filesystem, path = fsspec.core.url_to_fs(given)
+        found = _search(given, path, filesystem, form)
+    except InputError:
+        raise
+    except Exception as error:
+        raise cannot_open(given, error) from error
+    # file:// is another name of a path
+    return [replace(file, filesystem=None) for file in found] if isinstance(filesystem, LocalFileSystem) else found
 
 
-def _counts(relative: str, form: Form) -> bool:
-    """Whether a file of a folder is read, by its path there."""
-    return form.is_text(relative) if form.as_text else known_format(relative) is not None
+def _search(given: str, path: str, filesystem: Any, form: Form) -> list[File]:
+    """The files of an INPUT at `path`, on this machine where `filesystem` is None."""
+    at = os.path if filesystem is None else filesystem
 
+    def in_folder(folder: str) -> list[tuple[str, str]]:
+        return _in_local_folder(folder, form) if filesystem is None else _in_folder(given, folder, filesystem, form)
 
-def _none_counts(given: str, form: Form, paths: Sequence[str]) -> InputError:
-    """The error of a folder that holds only `paths`, which are not read."""
-    if form.as_text:
-        return InputError(f"{given}: holds no file that matches --as-text: {', '.join(form.as_text)}")
-    return InputError(f"{given}: {none_known(paths)}")
-
-
-def _in_byte_order(paths: Sequence[str]) -> list[str]:
-    return sorted(paths, key=os.fsencode)
-
-
-def _local(given: str, form: Form) -> Iterator[File]:
-    if os.path.isdir(given):
-        for relative in _in_byte_order(_folder(given, form)):
-            path = os.path.join(given, relative)
-            yield File(path, relative, path, source=given)
-        return
-    if os.path.exists(given):
-        yield File(given, os.path.basename(given), given, source=given)
-        return
-    if os.path.islink(given):
-        raise _dangling(given)
-    if not glob.has_magic(given):
+    if at.isdir(path):
+        return [
+            File(posixpath.join(given, relative), relative, key, filesystem, given) for relative, key in in_folder(path)
+        ]
+    if at.exists(path):
+        return [File(given, posixpath.basename(path), path, filesystem, given)]
+    if filesystem is None and os.path.islink(path):
+        raise _dangling(path)
+    if not glob.has_magic(path):
         raise InputError(f"{given}: no such file or folder")
-    # Paths are relative to the folder before the first wildcard.
-    base = given
+    base = path  # the folder before the first wildcard, to which paths are relative
     while glob.has_magic(base):
-        base = os.path.dirname(base)
+        base = posixpath.dirname(base)
     found = []
-    for path in glob.iglob(given, recursive=True):
-        if not os.path.isdir(path):
-            found.append(path)
-        elif "**" not in given:
-            found += [os.path.join(path, relative) for relative in _folder(path, form)]
+    for match in glob.iglob(path, recursive=True) if filesystem is None else filesystem.glob(path):
+        if not at.isdir(match):
+            found.append(match)
+        elif "**" not in path:
+            found += [key for _, key in in_folder(match)]
     if not found:
         raise InputError(f"{given}: no file matches")
-    for path in _in_byte_order(found):
-        if not os.path.exists(path):
-            raise _dangling(path)
-        yield File(path, os.path.relpath(path, base or "."), path, source=given)
+    found.sort(key=os.fsencode)
+    if filesystem is None:
+        if lost := next((match for match in found if not os.path.exists(match)), None):
+            raise _dangling(lost)
+        return [File(match, os.path.relpath(match, base or "."), match, source=given) for match in found]
+    # As given up to the folder that holds the wildcard, protocol and all, and with the archive where it is in one.
+    inner, *around = given.split("::")
+    prefix = inner[: len(inner) - (len(path) - len(base))] if inner.endswith(path[len(base) :]) else base
+    names = [(_below(key, base), key) for key in found]
+    return [
+        File("::".join([posixpath.join(prefix, relative), *around]), relative, key, filesystem, given)
+        for relative, key in names
+    ]
 
 
 def _dangling(path: str) -> InputError:
@@ -177,17 +187,20 @@ def _dangling(path: str) -> InputError:
     return InputError(f"{path}: is a link to {target}, which is not there; remove the link, or bring the file back")
 
 
-def _folder(folder: str, form: Form) -> list[str]:
-    """The files of a folder that are read, by their paths in it; InputError if there are none."""
-    others: list[str] = []
-    found = list(_walk(folder, "", (), form, others))
-    if not found:
-        raise _none_counts(folder, form, others)
+def _in_local_folder(folder: str, form: Form) -> list[tuple[str, str]]:
+    """The files of a folder that are read: their paths in it, and their paths."""
+    odd = set[str]()
+    found = [(path, os.path.join(folder, path)) for path in _read(folder, _walk(folder, "", (), form, odd), form)]
+    for relative, path in found if odd else ():
+        if relative in odd and not os.path.exists(path):
+            raise _dangling(path)
+        if relative in odd:
+            refuse_irregular(File(path, relative, path))
     return found
 
 
-def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, others: list[str]) -> Iterator[str]:
-    """The files that are read; the others are appended to `others`."""
+def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, odd: set[str]) -> Iterator[str]:
+    """All files of a folder but hidden ones; those that are no regular files are added to `odd`."""
     here = os.path.realpath(os.path.join(folder, relative))
     if here in above:
         raise InputError(f"{os.path.join(folder, relative)}: a link that leads back to a folder above it; remove it")
@@ -195,81 +208,46 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, others
         with os.scandir(os.path.join(folder, relative)) as entries:
             for entry in entries:
                 path = os.path.join(relative, entry.name)
-                if _skipped(entry.name, form):
+                if entry.name.startswith(_hidden(form)):
                     continue
                 if entry.is_dir():
-                    yield from _walk(folder, path, (*above, here), form, others)
-                elif not _counts(path, form):
-                    others.append(path)
-                elif entry.is_symlink() and not os.path.exists(entry.path):
-                    raise _dangling(entry.path)
-                else:
-                    if not entry.is_file(follow_symlinks=False):
-                        refuse_irregular(File(entry.path, path, entry.path))
-                    yield path
+                    yield from _walk(folder, path, (*above, here), form, odd)
+                    continue
+                if not entry.is_file(follow_symlinks=False):
+                    odd.add(path)
+                yield path
     except OSError as error:
         raise InputError(f"{os.path.join(folder, relative)}: cannot be read: {error.strerror}") from error
 
 
-def _remote(given: str, form: Form) -> Iterator[File]:
-    try:
-        import fsspec
-        from fsspec.implementations.local import LocalFileSystem
-
-        filesystem, path = fsspec.core.url_to_fs(given)
-        found = _found(given, filesystem, path, form)
-        if isinstance(filesystem, LocalFileSystem):  # file:// is another name of a path
-            found = (replace(file, filesystem=None) for file in found)
-        yield from found
-    except InputError:
-        raise
-    except Exception as error:
-        raise cannot_open(given, error) from error
+def _hidden(form: Form) -> tuple[str, ...]:
+    """How names that are skipped begin."""
+    return (".",) if form.as_text else ("_", ".")
 
 
-def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]:
-    if filesystem.isdir(path):
-        keys = [(_below(key, path), key) for key in _known(given, path, filesystem, form)]
-        for relative, key in sorted(keys, key=lambda pair: tuple(map(os.fsencode, pair))):
-            yield File(posixpath.join(given, relative), relative, key, filesystem, given)
-    elif filesystem.exists(path):
-        yield File(given, posixpath.basename(path), path, filesystem, given)
-    elif glob.has_magic(path):
-        base = path
-        while glob.has_magic(base):
-            base = posixpath.dirname(base)
-        # As given up to the folder that holds the wildcard, protocol and all, and with the archive where it is in one.
-        inner, *around = given.split("::")
-        prefix = inner[: len(inner) - (len(path) - len(base))] if inner.endswith(path[len(base) :]) else base
-        matches = []
-        for found in filesystem.glob(path):
-            if not filesystem.isdir(found):
-                matches.append(found)
-            elif "**" not in path:
-                matches += _known(given, found, filesystem, form)
-        if not matches:
-            raise InputError(f"{given}: no file matches")
-        for found in _in_byte_order(matches):
-            relative = _below(found, base)
-            yield File("::".join([posixpath.join(prefix, relative), *around]), relative, found, filesystem, given)
-    else:
-        raise InputError(f"{given}: no such file or folder")
+def _read(given: str, paths: Iterable[str], form: Form) -> list[str]:
+    """The paths in a folder that are read, in byte order; InputError if there are none."""
+    found, others = list[str](), list[str]()
+    for path in paths:
+        is_read = form.is_text(path) if form.as_text else known_format(path) is not None
+        (found if is_read else others).append(path)
+    if found:
+        return sorted(found, key=os.fsencode)
+    if form.as_text:
+        raise InputError(f"{given}: holds no file that matches --as-text: {', '.join(form.as_text)}")
+    raise InputError(f"{given}: {none_known(others)}")
 
 
-def _known(given: str, folder: str, filesystem: Any, form: Form) -> list[str]:
-    """The keys in a folder that are read, without those with a part `..`; InputError if there are none."""
-    below: dict[str, str] = {}
+def _in_folder(given: str, folder: str, filesystem: Any, form: Form) -> list[tuple[str, str]]:
+    """The files of a folder of a store that are read: paths in it, and keys. Keys with a part `..` are left out."""
+    below: dict[str, list[str]] = {}
     for key in filesystem.find(folder):
         path = _below(key, folder)
         if climbs(path):
             _log.warning("%s: skips %s, whose path leads out of its folder", given, key)
-        else:
-            below[key] = path
-    seen = [key for key, path in below.items() if not any(_skipped(part, form) for part in path.split("/"))]
-    keys = [key for key in seen if _counts(below[key], form)]
-    if not keys:
-        raise _none_counts(given, form, seen)
-    return keys
+        elif not any(part.startswith(_hidden(form)) for part in path.split("/")):
+            below.setdefault(path, []).append(key)
+    return [(path, key) for path in _read(given, below, form) for key in sorted(below[path], key=os.fsencode)]
 
 
 def _below(key: str, folder: str) -> str:

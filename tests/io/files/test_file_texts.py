@@ -65,7 +65,7 @@ def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
         assert found == wanted
         assert several.starts.tolist() == one.starts.tolist() == [0, 100, 200, 210, 300]
         assert np.concatenate(of_several.sizes).tolist() == np.concatenate(of_one.sizes).tolist()
-        assert several.nulls() == one.nulls() == 28
+        assert of_several.nulls == of_one.nulls == 28
         assert [value for block in of_several.keys for value in pa.array(block).to_pylist()] == [
             value for block in of_one.keys for value in pa.array(block).to_pylist()
         ]
