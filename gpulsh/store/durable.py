@@ -113,9 +113,8 @@ class Together:
     def complete(self) -> dict[str, FileFact]:
         """Sync all files that were written, then rename them; their facts by path."""
         at_once = len(self._parts) >= MANY and REPORTS_ERRORS
-        if at_once and ctypes.CDLL(None, use_errno=True).syncfs(self._folder):
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
+        if at_once:
+            sync_file_system(self._folder)
         facts = {}
         for part, path in self._parts:
             with naming(path):
@@ -135,6 +134,13 @@ class Together:
         for part, _ in self._parts if kind is not None else ():
             with suppress(FileNotFoundError):
                 os.unlink(part)
+
+
+def sync_file_system(handle: int) -> None:
+    """Make all files of the file system that holds an open folder survive a crash."""
+    if ctypes.CDLL(None, use_errno=True).syncfs(handle):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
 
 
 def put_in_place(part: Path, path: Path) -> None:

@@ -89,13 +89,18 @@ def given_column(name: str, values: Any, count: int) -> pa.Array:
     `values` is a list, or a column of NumPy, pyarrow, pandas, polars, cuDF or CuPy. Raises ParameterError with `name`
     for another length, for anything else and for values of several kinds; DamagedInputError for an unsound array.
     """
+    is_table = getattr(values, "ndim", 1) != 1 or isinstance(values, (pa.Table, pa.RecordBatch, dict))
+    if is_table or isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise ParameterError(f"{name} is {shown_type(values)}; give a column or a list, one value for each document")
     try:
-        column = _column(values)
+        column = in_host_memory(values)
+        if isinstance(column, np.ndarray) and column.dtype.kind == "M":  # Arrow has no weeks, months or hours
+            column = column.astype(UNITS.get(np.datetime_data(column.dtype)[0], column.dtype))
+        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+            column = pa.array(column, from_pandas=True)
     except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = first_line(error)
         raise ParameterError(f"{name} is {shown_type(values)}, not a column of one kind of value: {reason}") from error
-    if column is None:
-        raise ParameterError(f"{name} is {shown_type(values)}; give a column or a list, one value for each document")
     check_given(column, name)
     if len(column) != count:
         raise ParameterError(f"{name} has {len(column)} values for {count} documents; give one for each document")
@@ -113,17 +118,3 @@ def in_host_memory(values: Any) -> Any:
     if hasattr(values, "dtype") and not isinstance(values, np.ndarray) and not hasattr(values, "iloc"):
         return on_host(values)
     return values
-
-
-def _column(values: Any) -> pa.Array | pa.ChunkedArray | None:
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return values
-    is_table = getattr(values, "ndim", 1) != 1 or isinstance(values, (pa.Table, pa.RecordBatch, dict))
-    if isinstance(values, (str, bytes)) or is_table or not hasattr(values, "__iter__"):
-        return None
-    values = in_host_memory(values)
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return values
-    if isinstance(values, np.ndarray) and values.dtype.kind == "M":  # Arrow has no weeks, months or hours
-        values = values.astype(UNITS.get(np.datetime_data(values.dtype)[0], values.dtype))
-    return pa.array(values, from_pandas=True)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from gpulsh.errors import InputError
@@ -32,29 +33,21 @@ def refuse_results(files: Sequence[File]) -> None:
         if name in (EVIDENCE, REPORT):
             folders.setdefault((id(file.filesystem), folder), {})[name] = file
     for (_, folder), found in folders.items():
-        if len(found) == 2 and _is_report(found[REPORT]):
-            kept = os.path.join(folder, DATA, "")
-            raise _is_output(found[REPORT], any(file.path.startswith(kept) for file in files))
-
-
-def _is_output(report: File, has_kept: bool) -> InputError:
-    folder = os.path.dirname(report.name) or "."
-    if folder != report.source.rstrip("/"):
-        advice = f"move it out of {report.source}"
-    elif has_kept:
-        advice = f"give {folder}/{DATA}, which holds the documents"
-    else:
-        advice = "give the INPUT of that run, it wrote no documents"
-    return InputError(f"{folder}: holds the results of `gpulsh dedup`; {advice}")
-
-
-def _is_report(file: File) -> bool:
-    """Whether it begins as gpulsh writes one; a file that cannot be read is an error later, when it is opened."""
-    try:
-        with file.open() as opened:
-            return _HEAD.match(opened.read(_HEAD_BYTES)) is not None
-    except Exception:  # a storage service's own exceptions share no base
-        return False
+        report, head = found.get(REPORT), b""
+        if len(found) < 2 or report is None:
+            continue
+        with suppress(Exception), report.open() as opened:  # one that cannot be read is an error later
+            head = opened.read(_HEAD_BYTES)
+        if not _HEAD.match(head):
+            continue
+        shown, kept = os.path.dirname(report.name) or ".", os.path.join(folder, DATA, "")
+        if shown != report.source.rstrip("/"):
+            advice = f"move it out of {report.source}"
+        elif any(file.path.startswith(kept) for file in files):
+            advice = f"give {shown}/{DATA}, which holds the documents"
+        else:
+            advice = "give the INPUT of that run, it wrote no documents"
+        raise InputError(f"{shown}: holds the results of `gpulsh dedup`; {advice}")
 
 
 def with_documents(found: Sequence[File]) -> list[File]:

@@ -85,18 +85,15 @@ class Streams:
                 head = source.read(STEP)
             if not name.lower().endswith(tuple(endings)):
                 name += _ending(head, self._form)
-            path = Path(self._made(), f"{len(self._taken)}-{name}")
+            if self._folder is None:
+                try:
+                    self._folder = tempfile.mkdtemp(prefix="gpulsh-")
+                except OSError as error:
+                    raise OutputError(f"{tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            path = Path(self._folder, f"{len(self._taken)}-{name}")
             self._copy(stream, head, source, path)
         return File(given, name, str(path), source=given, copied=True)
-
-    def _made(self) -> str:
-        if self._folder is None:
-            try:
-                self._folder = tempfile.mkdtemp(prefix="gpulsh-")
-            except OSError as error:
-                raise OutputError(f"{tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return self._folder
 
     def _copy(self, stream: File, head: bytes, source: BinaryIO, path: Path) -> None:
         # The copy's time of change follows from its content, so that a resumed run accepts it.

@@ -121,19 +121,14 @@ class Targets:
         refuse_outside(file)
         above, name = posixpath.split(file.relative)
         if above not in self._known:
-            self._known[above] = str(self._made(above))
+            folder, below = self._folder, Path(above)
+            wanted = os.path.join(os.path.realpath(folder.parent), folder.name, below)
+            if os.path.realpath(folder / below) != os.path.normpath(wanted):
+                raise OutputError(f"{folder / below}: is behind a link that gpulsh did not make; remove the link")
+            for part in (*reversed(below.parents), below):
+                (folder / part).mkdir(exist_ok=True)
+            self._known[above] = str(folder / below)
         return f"{self._known[above]}/{name}"
-
-    def _made(self, above: str) -> Path:
-        folder = self._folder
-        found = folder / above
-        wanted = os.path.join(os.path.realpath(folder.parent), found.relative_to(folder.parent))
-        if os.path.realpath(found) != wanted:
-            raise OutputError(f"{found}: is behind a link that gpulsh did not make; remove the link")
-        below = found.relative_to(folder)
-        for part in (*reversed(below.parents), below):
-            (folder / part).mkdir(exist_ok=True)
-        return found
 
 
 def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:
