@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from gpulsh.arrays import Numbers, TextBatch, on_host
-from gpulsh.ragged import distinct, first_of_runs, offsets, ranges, within_runs
+from gpulsh.arrays import Numbers, TextBatch, Values, on_host
+from gpulsh.ragged import distinct, first_of_runs, ranges, within_runs
 from gpulsh.repeats.byte_text import character_spans
 from gpulsh.repeats.marks import TokenSpans
 from gpulsh.repeats.places import byte_bounds_of, chosen_batches
@@ -27,6 +28,18 @@ class WholeLines(NamedTuple):
     def none(cls, spans: TokenSpans) -> WholeLines:
         """These spans, without added parts of lines."""
         return cls(spans, *(np.full(len(spans.start), -1, np.int64) for _ in range(2)))
+
+    @classmethod
+    def joined(cls, parts: Iterable[WholeLines]) -> WholeLines:
+        """The spans of all parts, in order."""
+        none = np.empty(0, np.int64)
+        rows = [[none] * 6, *([*part.spans, part.start, part.stop] for part in parts)]
+        columns = [np.concatenate(pair) for pair in zip(*rows, strict=True)]
+        return cls(TokenSpans(*columns[:4]), *columns[4:])
+
+    def chosen(self, which: slice) -> WholeLines:
+        """Some of the spans."""
+        return WholeLines(self.spans.chosen(which), self.start[which], self.stop[which])
 
     def located(
         self, base: Numbers, places: Numbers, bounds: Numbers, of_bytes: bool
@@ -62,16 +75,14 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
     The rest of a line is a span that does not repeat. It occurs as often as the line's most frequent mark.
     """
     rows = distinct(np.searchsorted(base, spans.start, side="right") - 1)
-    parts = [WholeLines.none(spans.chosen(slice(0)))]
+    parts = list[WholeLines]()
     for part, text in chosen_batches(documents, rows):
         chosen = rows[part]
         here = [base[chosen[0]], base[chosen[-1] + 1]]
         some = spans.chosen(slice(*np.searchsorted(spans.start, here)))
         windows = kept[slice(*np.searchsorted(kept, here))]
-        windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, chosen)]
         parts.append(lines_of_batch(documents, base, chosen, text, some, windows, tokens))
-    columns = [np.concatenate(pair) for pair in zip(*([*one.spans, one.start, one.stop] for one in parts), strict=True)]
-    return WholeLines(TokenSpans(*columns[:4]), *columns[4:])
+    return WholeLines.joined(parts)
 
 
 def lines_of_batch(
@@ -79,42 +90,136 @@ def lines_of_batch(
 ) -> WholeLines:
     """Likewise for a batch of documents `rows` that all have windows, with their `spans` and `kept`."""
     counts = base[rows + 1] - base[rows] - 1  # a document with a window takes one place more than it has tokens
-    offset = offsets(counts)
     document, token = np.repeat(np.arange(len(rows)), counts), within_runs(counts)
     bounds = byte_bounds_of(reading, text, document, token)
     text = text.moved(on_host)
-    begin = bounds[:, 0] + text.offset[document]
+    begin, place = bounds[:, 0] + text.offset[document], base[rows[document]] + token
     ends = np.flatnonzero(text.values == LINE_END)  # also before and behind the batch
     line = np.searchsorted(ends, begin)
-    lines = np.flatnonzero(first_of_runs(line + document))  # the first token of each line
-    line_of = np.repeat(np.arange(len(lines)), np.diff(np.append(lines, len(line))))
+    first = np.flatnonzero(first_of_runs(line + document))  # the first token of each line
+    last = np.append(first[1:], len(line)) - 1
+    padded = np.concatenate([[-1], ends, [np.iinfo(np.int64).max - 1]])
+    origin, end = text.offset[document[first]], text.offset[document[first] + 1]
+    begins, stops = np.maximum(padded[line[first]] + 1, origin), np.minimum(padded[line[last] + 1] + 1, end)
+    lines = Lines(place[first], place[last] + 1, begins - origin, stops - origin)
 
-    def numbers(places: Numbers) -> Numbers:
-        row = np.searchsorted(base, places, side="right") - 1
-        return places - base[row] + offset[np.searchsorted(rows, row)]
+    def spans_between(start: int, stop: int) -> TokenSpans:
+        return spans.chosen(slice(*np.searchsorted(spans.start, [start, stop])))
 
-    start, size = numbers(spans.start), spans.stop - spans.start
-    occurrences = np.zeros(len(line), np.int64)
-    occurrences[ranges(start, size)] = np.repeat(spans.occurrences, size)
-    most = np.maximum.reduceat(occurrences, lines)
-    stays = np.zeros(len(line) + 1, np.int64)
-    np.add.at(stays, numbers(kept), 1)
-    np.add.at(stays, numbers(kept) + tokens, -1)
-    stays = np.add.reduceat(np.cumsum(stays[:-1]), lines)
-    is_whole = (most > 0) & (stays == 0)
+    def kept_between(start: int, stop: int) -> Numbers:
+        return kept[slice(*np.searchsorted(kept, [start, stop]))]
 
-    beside = np.flatnonzero(is_whole[line_of] & (occurrences == 0))
-    fresh = np.ones(len(beside), bool)
-    fresh[1:] = (beside[1:] != beside[:-1] + 1) | (line_of[beside[1:]] != line_of[beside[:-1]])
-    first, last = beside[fresh], beside[np.append(fresh[1:], fresh[:1])]
-    place = base[rows[document]] + token
-    joined = spans.with_gaps(place[first], place[last] + 1, most[line_of[first]])
+    return WholeLines.joined(widened([lines], spans_between, kept_between, tokens))
 
-    start, last = numbers(joined.start), numbers(joined.stop - 1)
-    opens = is_whole[line_of[start]] & (lines[line_of[start]] == start)
-    closes = is_whole[line_of[last]] & (np.append(lines, len(line))[line_of[last] + 1] - 1 == last)
-    padded = np.concatenate([[-1], ends, [np.iinfo(np.int64).max]])
-    origin, end = text.offset[document[start]], text.offset[document[last] + 1]
-    line_begins = np.maximum(padded[line[start]] + 1, origin) - origin
-    line_stops = np.minimum(padded[line[last] + 1], end - 1) + 1 - text.offset[document[last]]
-    return WholeLines(joined, np.where(opens, line_begins, -1), np.where(closes, line_stops, -1))
+
+class Lines(NamedTuple):
+    """Lines of documents that have a token, in order: int64 [m] each."""
+
+    first: Numbers  # the place of the first token
+    stop: Numbers  # the place after the last token
+    begin: Numbers  # the byte of the document where the line begins
+    end: Numbers  # the byte after its end
+
+    def over(self, start: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
+        """int64 [k] each: the first line with a token from place `start` to before `stop`, and how many have."""
+        line = np.searchsorted(self.stop, start, side="right")
+        return line, np.maximum(np.searchsorted(self.first, stop) - line, 0)
+
+
+def lines_of_parts(values: Values, parts: Iterable[tuple[int, Numbers]]) -> Iterator[Lines]:
+    """The lines of one document, uint8 [b] on the host, read part by part.
+
+    A part has the place of its first token, and the byte where each token begins, int64 [t]. What is held of a line
+    does not depend on its length.
+    """
+    first = place = -1  # of the line that goes on
+    begin = origin = 0  # of it, and of the last token so far
+    for low, found in parts:
+        if len(found) == 0:
+            continue
+        ends = np.flatnonzero(values[origin : found[-1]] == LINE_END) + origin
+        line = np.searchsorted(ends, found)
+        fresh = np.flatnonzero(line != np.append(0, line[:-1]))
+        if first < 0:
+            first, begin = low, int(ends[line[0] - 1]) + 1 if line[0] else 0
+            fresh = fresh[fresh > 0]
+        firsts, begins = np.append(first, low + fresh), np.append(begin, ends[line[fresh] - 1] + 1)
+        number = line[fresh - 1] * (fresh > 0)  # of the lines that end: 0 is that of the last token before this part
+        yield Lines(firsts[:-1], firsts[1:], begins[:-1], ends[number] + 1)
+        first, begin, origin, place = int(firsts[-1]), int(begins[-1]), int(found[-1]), low + len(found)
+    if first >= 0:
+        ends = np.flatnonzero(values[origin:] == LINE_END)[:1] + origin + 1
+        yield Lines(*(np.array([number]) for number in (first, place, begin, *ends.tolist(), len(values))[:4]))
+
+
+def widened(
+    lines: Iterable[Lines],
+    spans_between: Callable[[int, int], TokenSpans],
+    kept_between: Callable[[int, int], Numbers],
+    tokens: int,
+    in_ranges: Callable[[int, int], Sequence[tuple[int, int]]] = lambda start, stop: [(start, stop)],
+) -> Iterator[WholeLines]:
+    """Spans of all `lines`, in order, widened to lines, where no token is in a kept window of `tokens` tokens.
+
+    `spans_between` and `kept_between` give the spans and the kept windows that begin at a place of a range; `in_ranges`
+    cuts a long range into those that are looked at together.
+    """
+    waiting = WholeLines.joined([])  # a span that goes on behind the lines so far, if there is one
+
+    def spans_of(start: int, stop: int) -> TokenSpans:
+        return TokenSpans(*map(np.concatenate, zip(waiting.spans, spans_between(start, stop), strict=True)))
+
+    for some in lines:
+        if len(some.first) == 0:
+            continue
+        low, high = int(some.first[0]), int(some.stop[-1])
+        places = in_ranges(low, high)
+        most, change = np.zeros(len(some.first), np.int64), np.zeros(len(some.first) + 1, np.int64)
+        for start, stop in places:
+            spans = spans_of(start, stop)
+            line, count = some.over(spans.start, spans.stop)
+            np.maximum.at(most, ranges(line, count), np.repeat(spans.occurrences, count))
+            kept = kept_between(start - tokens + 1 if start == low else start, stop)
+            line, count = some.over(kept, kept + tokens)
+            np.add.at(change, line, 1)
+            np.add.at(change, line + count, -1)
+        is_whole = (most > 0) & (np.cumsum(change[:-1]) == 0)
+        done = low  # the place up to which all tokens are in a span, or stay
+        for start, stop in places:
+            spans, begins = spans_of(start, stop), waiting.start
+            first, last = np.append(done, spans.stop), np.append(spans.start, high if stop == high else done)
+            done = int(first[-1])
+            line, count = some.over(first, last)
+            gap, of = np.repeat(np.arange(len(first)), count), ranges(line, count)
+            gap, of = gap[is_whole[of]], of[is_whole[of]]
+            first, last = np.maximum(first[gap], some.first[of]), np.minimum(last[gap], some.stop[of])
+            is_gap = first < last
+            joined = spans.with_gaps(first[is_gap], last[is_gap], most[of[is_gap]])
+            line = np.searchsorted(some.stop, joined.start, side="right")
+            begin = np.where(is_whole[line] & (some.first[line] == joined.start), some.begin[line], -1)
+            begin[: len(begins)] = begins
+            line = np.minimum(np.searchsorted(some.stop, joined.stop), len(some.stop) - 1)
+            end = np.where(is_whole[line] & (some.stop[line] == joined.stop), some.end[line], -1)
+            found = WholeLines(joined, begin, end)
+            known = len(end) - int(len(end) > 0 and joined.stop[-1] > high)
+            waiting = found.chosen(slice(known, None))
+            yield found.chosen(slice(known))
+    assert len(waiting.start) == 0
+
+
+def ascending(parts: Iterator[WholeLines]) -> Callable[[int, int], WholeLines]:
+    """The spans of all parts that begin at places of a range; ranges begin no earlier than those asked for before."""
+    held = WholeLines.joined([])
+
+    def between(start: int, stop: int) -> WholeLines:
+        nonlocal held
+        found, last = [held], max([-1, *held.spans.start[-1:].tolist()])
+        while last < stop and (one := next(parts, None)) is not None:
+            found.append(one)
+            last = max([last, *one.spans.start[-1:].tolist()])
+        joined = WholeLines.joined(found)
+        low, high = np.searchsorted(joined.spans.start, [start, stop]).tolist()
+        held = joined.chosen(slice(low, None))
+        return joined.chosen(slice(low, high))
+
+    return between

@@ -142,7 +142,24 @@ def test_large_texts_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 LONG_TEXTS = st.lists(
     st.lists(
         st.sampled_from(
-            ["a", "a a ", "a b ", "é", "é ", "語", "ﬁ", "😀", " .", "\n", "e\u0301 ", "a" * 40, "\u0301", "b a " * 20]
+            [
+                "a",
+                "a a ",
+                "a b ",
+                "é",
+                "é ",
+                "語",
+                "ﬁ",
+                "\ufdfa",
+                "😀",
+                " .",
+                "\n",
+                "e\u0301 ",
+                "a" * 40,
+                "\u0301",
+                "b a " * 20,
+                "\na b\n",
+            ]
         ),
         min_size=10,
         max_size=80,
@@ -163,6 +180,9 @@ LONG_TEXTS = st.lists(
             {"tokens": 1, "symbols": True},
             {"tokens": 2, "normalize": "NFC"},
             {"tokens": 2, "unit": "char", "normalize": "NFKC"},
+            {"tokens": 2, "whole_lines": True},
+            {"tokens": 3, "unit": "char", "symbols": True, "whole_lines": True},
+            {"tokens": 2, "unit": "char", "normalize": "NFKC", "whole_lines": True},
         ]
     ),
     st.sampled_from(["first", "minimal", "none"]),
@@ -185,6 +205,7 @@ def test_any_long_documents_piece_by_piece(
         patch.setattr(find, "GIANT_BYTES", 0)
         patch.setattr(windows, "PIECE", 4)
         patch.setattr(documents, "PLACES_AT_ONCE", 7)
+        patch.setattr(mark, "LOOKAHEAD", 40)
         for module in (normal_form, places):
             patch.setattr(module, "PIECE_BYTES", 5)
         result = gpulsh.passages_files(list(files), folder / "out", **options)

@@ -22,13 +22,20 @@ from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import found_in, sorted_distinct, stable_order
-from gpulsh.repeats.lines import WholeLines, lines_of_batch
+from gpulsh.repeats.lines import WholeLines, ascending, lines_of_batch, lines_of_parts, widened
 from gpulsh.repeats.marks import Marker, TokenSpans
 from gpulsh.repeats.places import NormalPieces, bounds_as_read, byte_bounds_of
 from gpulsh.repeats.windows import Repeats, is_long, text_parts
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
-from gpulsh.run.passages.documents import PlacedRows, Some, bases, place_ranges, read_documents, unchanged
+from gpulsh.run.passages.documents import (
+    PlacedRows,
+    Some,
+    bases,
+    place_ranges,
+    read_documents,
+    unchanged,
+)
 from gpulsh.run.passages.evidence import Entry, candidates, most_frequent, with_texts, with_texts_again
 from gpulsh.run.passages.job import PassagesJob, PassagesPlace
 from gpulsh.run.records.tables import HELD, HELD_SPANS
@@ -37,7 +44,7 @@ from gpulsh.store.columns import ColumnsFile
 from gpulsh.text.documents import TextReading
 
 RUN_FIRSTS = 1 << 20  # that are held before they are written: `locate` looks into each run of all partitions
-CHARACTER = 4  # bytes, at most
+LOOKAHEAD = 4096  # tokens: the bytes of a character, or the characters of a stretch that is normalized together
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
 CLASSIFIED = ("distinct", "before", "after")  # what is counted by class
 
@@ -128,14 +135,9 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         with unchanged(place, partition), place.ops.here():
             for some in read_documents(place, layout, partition, base, wanted):
                 document = -1
-                for part in _parts(job, reading, base, some, own):
-                    lines = WholeLines.none(part.spans)
-                    if job.whole_lines and len(part.spans.start):
-                        windows = kept.between(part.start, part.stop).place
-                        windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, some.rows)]
-                        lines = lines_of_batch(reading, base, some.rows, some.text, lines.spans, windows, job.tokens)
+                for part in _parts(job, reading, base, some, own, kept):
                     first = sorted_distinct(firsts.between(part.start, part.stop).place)
-                    passages, starts = _located(reading, base, part, lines, first)
+                    passages, starts = _located(reading, base, part, first)
                     position = layout.partitions[number]
                     passages = passages._replace(document=passages.document + position)
                     out.append(passages)
@@ -154,45 +156,78 @@ class _Part(NamedTuple):
 
     start: int
     stop: int
-    spans: TokenSpans  # and those behind it that may share a character with the last one
+    lines: WholeLines  # and those behind it that may share a character with the last one
     until: int  # the place where the first of these begins
     bounds: Callable[[Numbers], Numbers]  # the bytes of the tokens at ascending places, as `byte_bounds_of`
 
 
 def _parts(
-    job: PassagesJob, reading: TextReading, base: Numbers, some: Some, own: PlacedRows[TokenSpans]
+    job: PassagesJob,
+    reading: TextReading,
+    base: Numbers,
+    some: Some,
+    own: PlacedRows[TokenSpans],
+    kept: PlacedRows[tables.PlaceRows],
 ) -> Iterator[_Part]:
     """All places of some documents: a long document has several parts, of which each has its stretches in memory."""
     start, stop = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
     count, text = stop - start - 1, some.text
-    if len(text) > 1 or not is_long(count, job.tokens) or job.whole_lines:
+
+    def kept_between(low: int, high: int) -> Numbers:
+        return kept.between(low, high).place
+
+    if len(text) > 1 or not is_long(count, job.tokens):
 
         def all_bounds(places: Numbers) -> Numbers:
             row = np.searchsorted(base, places, side="right") - 1
             return byte_bounds_of(reading, text, np.searchsorted(some.rows, row), places - base[row])
 
-        yield _Part(start, stop, own.between(start, stop), FAR, all_bounds)
+        spans = own.between(start, stop)
+        lines = WholeLines.none(spans)
+        if job.whole_lines and len(spans.start):
+            windows = kept_between(start, stop)
+            lines = lines_of_batch(reading, base, some.rows, text, spans, windows, job.tokens)
+        yield _Part(start, stop, lines, FAR, all_bounds)
         return
 
     form = None if reading.of_bytes else reading.folding.form
-    read = normalized(text, form)
-    pieces = None
+    read, of_form = normalized(text, form), None
     if form is not None and read is not text:
         one, other = (batch.values[batch.offset[0] : batch.offset[1]] for batch in (text.moved(on_host), read))
-        pieces = NormalPieces.of(one, other, form)
+        of_form = NormalPieces.of(one, other, form)
     ranges = place_ranges(start, stop)
-    ends = [max([high, *own.between(low, high).stop[-1:].tolist()]) + CHARACTER for low, high in ranges]
-    first, last = np.array([low for low, _ in ranges]) - start, np.minimum(np.array(ends) - start, count)
-    if reading.of_bytes:
-        parts: Iterable[tuple[TextBatch, int, int]] = ((text, token, 0) for token in first.tolist())
-    else:
-        parts = text_parts(reading.ops, read, reading.shingling, first, last, count)
-    for (low, high), end, (part, before, origin) in zip(ranges, ends, parts, strict=True):
-        spans, more = own.between(low, high), own.between(high, end)
-        more = more._replace(stop=np.minimum(more.stop, end))  # the part of the text ends there
-        until = int(more.start[0]) if len(more.start) else FAR
-        bounds = partial(_bounds_in_part, reading, part, before - low, origin, pieces)
-        yield _Part(low, high, tables.STRETCHES.joined([spans, more]), until, bounds)
+
+    def parts_of(first: Numbers, last: Numbers) -> Iterator[Callable[[Numbers], Numbers]]:
+        """The bounds in parts of the text, with the tokens at places from `first` to before `last`."""
+        parts: Iterable[tuple[TextBatch, int, int]] = ((text, token, 0) for token in (first - start).tolist())
+        if not reading.of_bytes:
+            stops = np.minimum(last - start, count)
+            parts = text_parts(reading.ops, read, reading.shingling, first - start, stops, count)
+        for (part, before, origin), place in zip(parts, first.tolist(), strict=True):
+            yield partial(_bounds_in_part, reading, part, before - place, origin, of_form)
+
+    lows, highs = np.array(ranges).T
+    has_lines = job.whole_lines and any(len(own.between(low, high).start) for low, high in ranges)
+    whole = list(parts_of(lows, highs)) if has_lines else []
+
+    def all_lines() -> Callable[[int, int], WholeLines]:
+        """The stretches that begin in a range of places, which ascend from call to call."""
+        if not has_lines:
+            return lambda low, high: WholeLines.none(own.between(low, high))
+        tokens = (np.arange(low, min(high, start + count)) for low, high in ranges)  # the last place is no token
+        begins = ((low, bounds(all_)[:, 0]) for (low, _), all_, bounds in zip(ranges, tokens, whole, strict=True))
+        host = text.moved(on_host)
+        lines = lines_of_parts(host.values[host.offset[0] : host.offset[1]], begins)
+        return ascending(widened(lines, own.between, kept_between, job.tokens, place_ranges))
+
+    between = all_lines()
+    ends = [max([high, *between(low, high).spans.stop[-1:].tolist()]) + LOOKAHEAD for low, high in ranges]
+    between = all_lines()
+    for (low, high), end, bounds in zip(ranges, ends, parts_of(lows, np.array(ends)), strict=True):
+        lines, more = between(low, high), between(high, end)
+        until = int(more.spans.start[0]) if len(more.start) else FAR
+        clipped = more.spans._replace(stop=np.minimum(more.spans.stop, end))  # the part of the text ends there
+        yield _Part(low, high, WholeLines.joined([lines, more._replace(spans=clipped)]), until, bounds)
 
 
 def _bounds_in_part(
@@ -211,9 +246,10 @@ def counts_of(passages: tables.ByteStretches) -> dict[str, int]:
 
 
 def _located(
-    reading: TextReading, base: Numbers, part: _Part, lines: WholeLines, first: Numbers
+    reading: TextReading, base: Numbers, part: _Part, first: Numbers
 ) -> tuple[tables.ByteStretches, tables.FirstPlaces]:
     """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
+    lines = part.lines
     places = sorted_distinct(np.concatenate([lines.spans.start, lines.spans.stop - 1, first]))
     bounds = part.bounds(places)
     spans, document, start, stop = lines.located(base, places, bounds, reading.of_bytes)
