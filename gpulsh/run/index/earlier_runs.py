@@ -4,12 +4,16 @@ A run writes four things, each durable before the next: its name in its manifest
 commit of the index that contains the name, and its results. So a resumed run finds by its name whether the index
 contains its documents. If it does, the decisions are valid, and the index replaces damaged ones. If not, the run
 decides again.
+
+The index decides by position, or by `--keep`. By position, one pass reads and decides the documents. Otherwise a first
+pass reads the values of `--keep`, and the texts are copied into that order before the index sees the first one. The
+copy takes the size of the texts on disk, and memory of about 40 bytes for each document, and its id.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,24 +21,35 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index.collection import Collection
-from gpulsh.index.evidence.places import place_keys
+from gpulsh.index.evidence.places import Origin, place_keys
 from gpulsh.index.folder import has_index
 from gpulsh.index.index import Index
+from gpulsh.index.keys import KeyNames, KeyStream
 from gpulsh.index.segment import Documents, among
-from gpulsh.io.files.file_texts import Partition
+from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
+from gpulsh.io.rows import cut
 from gpulsh.method import Asked, Method
 from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.driver import Decided, Decider, Stages
-from gpulsh.run.index.jobs import refuse_other_ids, refuse_places
-from gpulsh.run.index.ordered_input import InDecisionOrder, Numbered, OrderedInput
-from gpulsh.run.job import ADMIT, Layout, Made, Workplace, report_done, tallied
-from gpulsh.run.records.documents import rejected
-from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
+from gpulsh.run.index.jobs import (
+    KEYS_AT_ONCE,
+    keys_of_files,
+    names_of_files,
+    origin_of,
+    refuse_other_ids,
+    refuse_places,
+)
+from gpulsh.run.job import ADMIT, Layout, Made, Task, Workplace, report_done, step_of, tallied
+from gpulsh.run.policy import check_kinds
+from gpulsh.run.records.documents import RejectionsFile, rejected, write_facts
+from gpulsh.run.records.tables import DECISIONS, EARLIER, RANKS, Decisions, EarlierDocuments
+from gpulsh.run.records.texts import GroupTexts
+from gpulsh.run.stages.arrange import RANK, gather, rank, survey
 from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import OF_FILES_WITH_INDEX, Funnel
@@ -105,14 +120,11 @@ class EarlierRuns:
         return None if taken is None else range(*taken)
 
 
-NEEDED = {"verify": "exact", "resolve": "kept"}
-
-
 def refuse_with_index(
     chosen: Mapping[str, object], on_error: str, key: str | None, others: Mapping[str, object]
 ) -> None:
-    """ParameterError for options that an index cannot combine with: other values than `NEEDED`, and `others`."""
-    for name, only in NEEDED.items():
+    """ParameterError for options that an index cannot combine with: other ways to decide, and `others`."""
+    for name, only in {"verify": "exact", "resolve": "kept"}.items():
         if (value := chosen[name]) != only:
             raise ParameterError(f"{name} is {value!r}, and with an index only {only!r} is possible; leave it out")
     for name, given in others.items():
@@ -125,6 +137,92 @@ def refuse_with_index(
         )
 
 
+class OrderedInput:
+    """`io.rows.TextSource` of all documents of partitions in decision order: by position, unless arranged."""
+
+    def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
+        self._place, self._partitions = place, partitions
+        self.made: list[Made] = []  # of each partition that was read: the facts of its documents
+        self._rank: Numbers | None = None  # of each document, if not by position
+        job = place.job
+        assert job.earlier is not None
+        self.named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), stamps=job.stamps)
+
+    def arrange(self, manifest: Manifest, total: int | None, stages: Stages, *, texts: bool) -> None:
+        """Read the facts and the values of `--keep`, and order the documents by them; copy `texts` into that order."""
+        place, partitions, job = self._place, self._partitions, self._place.job
+        given = ((partition,) for partition in partitions)
+        surveyed = stages.run("survey", survey, given, total, parallel=job.cut.parallel is not None)
+        if job.policy.key is not None:
+            check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.key)
+        for facts in surveyed:
+            self.named.add(PartitionFacts(rows=dict(enumerate(facts["rows"], facts["first_file"]))))
+        steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
+        self.made = [Made(step.files, step.facts) for step in steps if step]
+        layout = job.layout(surveyed)
+        (facts,) = stages.tasks("rank", [Task(RANK, rank, (layout,))], len(layout))
+        self._groups = int(facts["groups"])
+        self._rank = RANKS.read(place.folder, RANK).rank
+        self._ordered = np.argsort(self._rank)
+        if texts:
+            members = ((layout, partition, RANK) for partition in partitions)
+            stages.run("arrange", gather, members, len(layout), parallel=True, step="gather")
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once; by position, the facts of each partition are written once it was read."""
+        folder, progress = self._place.folder, self._place.progress
+        if self._rank is None:
+            for partition in self._partitions:
+                with RejectionsFile(folder, partition.number) as bad:
+                    facts = PartitionFacts(rejected=bad)
+                    yield from self._place.read(partition.pieces, facts, most=max_bytes)
+                    self.made.append(write_facts(self._place, partition, facts, bad))
+                self.named.add(facts)
+            return
+        for group in range(self._groups):
+            texts = GroupTexts(folder, group, ((number, None) for number in range(len(self._partitions))))
+            batch = texts.take(np.argsort(self._rank[texts.documents]))
+            yield from cut(batch, max_bytes)
+            progress.advance(int(batch.offset[-1]))
+            progress.count(documents=len(batch))
+
+    def keys(self) -> Iterator[pa.Array]:
+        """The keys of the documents, once all were read."""
+        if self._rank is None:
+            yield from keys_of_files(self.named)
+            return
+        by_position = KeyStream(keys_of_files(self.named), None).take(len(self.named))
+        for start in range(0, len(self._ordered), KEYS_AT_ONCE):
+            yield by_position.take(pa.array(self._ordered[start : start + KEYS_AT_ONCE]))
+
+    def origin(self) -> Origin:
+        """Where the documents can be read again."""
+        found = origin_of(self.named)
+        if self._rank is None:
+            return found
+        return replace(found, locate=lambda places: found.locate(self._ordered[places]))
+
+    def names(self) -> KeyNames:
+        """How messages name the keys of the documents."""
+        found = names_of_files(self.named)
+        return found if self._rank is None else replace(found, of=lambda place: found.of(int(self._ordered[place])))
+
+    def numbers(self, positions: Numbers) -> Numbers:
+        """The places in this order of documents at `positions`."""
+        return positions if self._rank is None else self._rank[positions]
+
+    def decisions(self, collection: Collection, numbers: range) -> Callable[[range], Iterator[Documents]]:
+        """A function from some of `numbers`, as if by position, to the decisions of the index about these documents."""
+        if self._rank is None:
+            return collection.decisions
+        whole = Documents.joined(collection.decisions(numbers))
+        if len(whole.number) == len(self._rank):  # otherwise the index has lost some, which `_Decisions` reports
+            own = whole.witness >= numbers.start
+            whole.witness[own] = self._ordered[whole.witness[own] - numbers.start] + numbers.start
+            whole = whole.where(self._rank)._replace(number=whole.number)
+        return lambda some: iter([whole.where(slice(some.start - numbers.start, some.stop - numbers.start))])
+
+
 @dataclass(frozen=True)
 class Admission:
     """A run whose documents an index decides about."""
@@ -135,7 +233,7 @@ class Admission:
 
     def decide(self, partitions: Sequence[Partition], total: int | None, stages: Stages) -> Decided:
         """Decide and add the documents, or read the decisions of an interrupted run."""
-        named, funnel = self.manifest.finished(RUN), stages.funnel
+        named, funnel, job = self.manifest.finished(RUN), stages.funnel, self.place.job
         if named is None:
             named = {"name": secrets.token_hex(16)}
             self.manifest.add(RUN, {}, named)
@@ -143,30 +241,27 @@ class Admission:
         taken_in = self.earlier.taken_in_by(run)
         facts = self.manifest.finished(ADMIT) if taken_in else None
         source = OrderedInput(self.place, partitions)
-        if facts is None and self.place.job.policy.keep != "first":
-            given = self.place, self.manifest, partitions, total, stages
-            source = InDecisionOrder(*given, texts=taken_in is None)
+        if facts is None and job.policy.keep != "first":
+            source.arrange(self.manifest, total, stages, texts=taken_in is None)
         with funnel.stage(self.place.progress, OF_FILES_WITH_INDEX["admit"], total):
             if facts is None:
-                with self.place.unchanged(range(len(self.place.job.files))):
+                with self.place.unchanged(range(len(job.files))):
                     facts = self._admitted(run, taken_in, source)
             else:
-                read = facts["funnel"]
-                done = {"amount": read["bytes"], "documents": read["documents"]}
+                done = {"amount": facts["funnel"]["bytes"], "documents": facts["funnel"]["documents"]}
                 report_done(done, "B", self.place.progress, before=True)
                 funnel.resumed = [ADMIT]
         release_memory()
         for name, count in facts["funnel"].items():
             setattr(funnel, name, count)
         self.place.progress.count(dropped=funnel.dropped)
-        return Decided(self.place.job.layout(facts["partitions"]), tuple(facts["ids"]))
+        return Decided(job.layout(facts["partitions"]), tuple(facts["ids"]))
 
     def _admitted(self, run: str, taken_in: range | None, source: OrderedInput) -> Mapping[str, Any]:
         """Decide and add the documents; the facts of the decisions, once both are durable."""
-        job = self.place.job
+        job, tally = self.place.job, Funnel()
         if taken_in is None:
             self._refuse_results()
-        tally = Funnel()
         with self.earlier.opened() as index:
             collection = index.collection
             if taken_in is None:
@@ -177,7 +272,9 @@ class Admission:
                 )
                 before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
             else:
-                source.read_again()
+                if not source.made:  # the facts about documents that the index has added already
+                    for _ in source.batches(self.place.ops.sizes().batch):
+                        pass
                 numbers = taken_in
                 recorded = self.manifest.find(ADMIT)
                 before = recorded.facts["funnel"] if recorded else {}
@@ -241,8 +338,14 @@ class Admission:
 class _Decisions:
     """The decisions of an index about documents by position, in 1 byte each, or 9 if dropped for an outside one."""
 
-    def __init__(self, collection: Collection, decided: Numbered, numbers: range, layout: Layout) -> None:
-        self._catalogue, self._decided, self._numbers, self.layout = collection, decided, numbers, layout
+    def __init__(
+        self,
+        collection: Collection,
+        decided: Callable[[range], Iterator[Documents]],
+        numbers: range,
+        layout: Layout,
+    ) -> None:
+        self._collection, self._decided, self._numbers, self.layout = collection, decided, numbers, layout
         self._is_witness = np.zeros(len(numbers), bool)
         self.dropped = self.earlier = found = 0
         witnesses, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -253,9 +356,8 @@ class _Decisions:
             old = witness < numbers.start
             self._is_witness[witness[~old] - numbers.start] = True
             self.dropped, self.earlier = self.dropped + len(rows), self.earlier + int(old.sum())
-            own_first = ~old & (
-                witness < documents.number[rows]
-            )  # the witness comes before the documents dropped for it
+            # Whether the witness comes before the documents dropped for it.
+            own_first = ~old & (witness < documents.number[rows])
             first, places = np.unique(witness[~own_first], return_index=True)
             witnesses.append(first)
             positions.append(documents.number[rows[~own_first][places]] - numbers.start)
@@ -285,4 +387,4 @@ class _Decisions:
             *(np.full(len(dropped), number) for number in (0, 0, 1)),  # an index counts for itself
         )
         witnesses = sorted_distinct(documents.witness[old])
-        return DECISIONS.rows(columns, dropped | is_witness), witnesses, self._catalogue.snapshot().keys(witnesses)
+        return DECISIONS.rows(columns, dropped | is_witness), witnesses, self._collection.snapshot().keys(witnesses)
