@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, Signed, TextBatch
+from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.compare import compare, measure_of
@@ -60,13 +60,6 @@ class SignedBatch:
     digests: NDArray[np.uint64]  # [n, bands]
     with_token: NDArray[np.bool_]  # [n]
     shingles: int  # of all of them
-
-    @classmethod
-    def of(cls, batch: TextBatch, keys: EvidenceKeys, signed: Signed, ops: Backend) -> SignedBatch:
-        """A batch and its hashes."""
-        shingles = ops.asnumpy(signed.shingles)
-        hashes = ops.asnumpy(signed.exact), ops.asnumpy(signed.digests)
-        return cls(batch, keys, *hashes, shingles > 0, int(shingles.sum()))
 
     def __len__(self) -> int:
         return len(self.exact)

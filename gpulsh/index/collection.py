@@ -191,7 +191,9 @@ class Collection:
         method, ops, keys = self.method, self.ops, self.evidence_keys
 
         def sign(lane: Backend, batch: TextBatch) -> SignedBatch:
-            return SignedBatch.of(batch, keys, sign_by_method(batch, method, keys, lane), lane)
+            signed = sign_by_method(batch, method, keys, lane)
+            exact, digests, shingles = map(lane.asnumpy, (signed.exact, signed.digests, signed.shingles))
+            return SignedBatch(batch, keys, exact, digests, shingles > 0, int(shingles.sum()))
 
         with ops.here():
             batches: Iterable[TextBatch] = folded_batches(source, method.folding, ops.sizes().batch)

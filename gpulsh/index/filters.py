@@ -50,18 +50,12 @@ def filter_of(parts: Sequence[NDArray[np.uint64]], *, together: bool = False, bi
     """uint64 [words]: the filter of the hashes of all parts, best ascending, `bits` for each; empty without hashes."""
     from gpulsh.backends.cpu.bloom import fill
 
-    count = sum(map(len, parts))
-    length = _length(count, bits or (TOGETHER_BITS if together else BITS))
+    least = -(-sum(map(len, parts)) * (bits or (TOGETHER_BITS if together else BITS)) // 64)
+    shift = max(least.bit_length() - LENGTH_BITS, 0)
+    length = min(-(-least >> shift) << shift, 1 << 32)
     if together:
         length = -(-length // BLOCK) * BLOCK
     words = np.zeros(length, np.uint64)
     for hashes in parts:
         fill(words, hashes, together)
     return words
-
-
-def _length(hashes: int, bits: int) -> int:
-    """The number of words of a filter with `bits` per hash."""
-    least = -(-hashes * bits // 64)
-    shift = max(least.bit_length() - LENGTH_BITS, 0)
-    return min(-(-least >> shift) << shift, 1 << 32)

@@ -18,7 +18,6 @@ from gpulsh.io.arrow.soundness import check_given
 from gpulsh.params import shown
 from gpulsh.ragged import sorted_distinct
 
-Key = str | int
 HASHED_AT_ONCE = 1 << 16  # strings
 NO_KEYS = {kind: pa.array([], arrow) for kind, arrow in KEY_TYPES.items()}
 
@@ -29,9 +28,13 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
         raise ParameterError(f"{name} is of type {type(keys).__name__}; give a list of strings or integers")
     if isinstance(keys, (pa.Array, pa.ChunkedArray)):
         check_given(keys, name, utf8=True)
-        kind = _kind_of(keys.type)
+        types, arrow, kind = pa.types, keys.type, None
+        if types.is_string(arrow) or types.is_large_string(arrow):
+            kind = "string"
+        elif types.is_integer(arrow) and arrow != pa.uint64():
+            kind = "integer"
         if kind is not None and keys.null_count == 0 and len(keys):
-            array = keys if keys.type == KEY_TYPES[kind] else keys.cast(KEY_TYPES[kind])
+            array = keys if arrow == KEY_TYPES[kind] else keys.cast(KEY_TYPES[kind])
             return (array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array), kind
         given = keys.to_pylist()
     else:
@@ -56,7 +59,7 @@ def kind_of(keys: pa.Array) -> str:
     return "integer" if pa.types.is_integer(keys.type) else "string"
 
 
-def parsed_keys(named: Sequence[str], kind: str | None) -> list[Key]:
+def parsed_keys(named: Sequence[str], kind: str | None) -> list[str | int]:
     """Keys that are given as text; ParameterError if keys of `kind` are integers and one is not."""
     if kind != "integer":
         return list(named)
@@ -103,14 +106,14 @@ def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None
     alike = np.flatnonzero(known.key_hash[1:] == known.key_hash[:-1])
     if len(alike) == 0:
         return
-    seen: dict[Key, int] = {}
+    seen: dict[str | int, int] = {}
     for place in sorted_distinct(known.key_row[np.concatenate([alike, alike + 1])]).tolist():  # with a common hash
         key = known.key[place].as_py()
         if seen.setdefault(key, place) != place:
             raise repeated(start + place, key, start + seen[key], names)
 
 
-def repeated(place: int, key: Key, first: int, names: KeyNames) -> ParameterError:
+def repeated(place: int, key: str | int, first: int, names: KeyNames) -> ParameterError:
     """The error of a key that comes twice."""
     given = f"{names.of(place)}{names.its_key} is {key!r}"
     return ParameterError(f"{given}, the same as {names.of(first)}; {names.repeated}")
@@ -153,10 +156,3 @@ def as_numpy(keys: pa.Array) -> Values:
     out = np.empty(len(keys), object)
     out[:] = keys.to_pylist()
     return out
-
-
-def _kind_of(arrow: pa.DataType) -> str | None:
-    types = pa.types
-    if types.is_string(arrow) or types.is_large_string(arrow):
-        return "string"
-    return "integer" if types.is_signed_integer(arrow) or (types.is_integer(arrow) and arrow.bit_width < 64) else None

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Values
 from gpulsh.index.evidence.blocks import write_blocks
-from gpulsh.index.evidence.places import PlaceKeys, Places, sources_of
+from gpulsh.index.evidence.places import Places, sources_of
 from gpulsh.index.filters import Words, filter_of
 from gpulsh.index.segment import (
     ALL,
@@ -66,10 +66,8 @@ def joined(parts: Sequence[Segment], removed: Numbers = NOTHING) -> Segment:
     merge = _Merge(parts, removed, None)
     bands = HeldBands.joined([part.bands for part in parts if isinstance(part.bands, HeldBands)], removed)
     sets = None if parts[0].fingerprints is None else end_to_end(list(merge.fingerprints()))
-    places = merge.places()
-    return Segment(
-        merge.documents(), merge.hashes(), bands, sets, merge.keys(places), places, at_source=parts[0].at_source
-    )
+    found = merge.documents(), merge.hashes(), bands, sets, merge.keys(), merge.places()
+    return Segment(*found, at_source=parts[0].at_source)
 
 
 def stored(parts: Sequence[Segment], removed: Numbers, folder: Path) -> Segment:
@@ -140,7 +138,7 @@ class _Merge:
             facts["fingerprints"] = write_blocks(path["fingerprints"], self.fingerprints())
         else:
             facts["places"] = write_places(path["places"], places)
-        if (keys := self.keys(places)) is not None:
+        if (keys := self.keys()) is not None:
             facts["keys"] = write_keys(path["keys"], keys, places)
         return facts
 
@@ -197,29 +195,26 @@ class _Merge:
         source, row = self._in_a_row([(own.source, own.row) for own in known], (np.uint32, np.int64))
         return Places(source, row, self.sources)
 
-    def keys(self, places: Places | None) -> Keys | None:
-        """The keys of all live documents, which have these `places`; None if a part has none."""
+    def keys(self) -> Keys | None:
+        """The keys of all live documents; None if a part has none."""
         known = [part.keys for part in self._parts if part.keys is not None]
         if len(known) < len(self._parts):
             return None
         hashes = self._by_hash([(own.key_hash, own.key_row) for own in known], self._moved)
-        if self._is_one:
+        if self._is_one or all(own.key is None for own in known):
             return Keys(known[0].key, *hashes)
-        if places is not None and all(isinstance(own.key, PlaceKeys) for own in known):
-            return Keys(PlaceKeys(places), *hashes)
-        return Keys(self._keys_in_a_row([own.key for own in known]), *hashes)
+        return Keys(self._keys_in_a_row(), *hashes)
 
-    def _live_keys(self, known: Sequence[pa.Array | PlaceKeys]) -> Iterator[pa.Array]:
+    def _live_keys(self) -> Iterator[pa.Array]:
         for number, first, alive in self._stretches():
-            some = known[number].slice(first, ROWS_AT_ONCE)
+            some = self._parts[number].keys_at(slice(first, first + ROWS_AT_ONCE))
             yield some.filter(to_arrow(alive)) if isinstance(alive, np.ndarray) else some
 
-    def _keys_in_a_row(self, known: Sequence[pa.Array | PlaceKeys]) -> pa.Array:
-        stretches = self._live_keys(known)
-        kind = known[0].type
+    def _keys_in_a_row(self) -> pa.Array:
+        none, stretches = self._parts[0].keys_at(slice(0, 0)), self._live_keys()
         if self._folder is None:
-            return pa.concat_arrays([known[0].slice(0, 0), *stretches])  # of no parts Arrow makes no array
-        if pa.types.is_integer(kind):
+            return pa.concat_arrays([none, *stretches])  # of no parts Arrow makes no array
+        if pa.types.is_integer(none.type):
             integers = Column(np.int64, self._folder)
             for stretch in stretches:
                 integers.append(numbers(stretch))
@@ -234,7 +229,7 @@ class _Merge:
             ends.append(offsets[1:] - offsets[0] + size)
             size += int(offsets[-1] - offsets[0])
         buffers = [None, pa.py_buffer(ends.whole()), pa.py_buffer(content.whole())]
-        return pa.Array.from_buffers(kind, len(buffers[1]) // 8 - 1, buffers)
+        return pa.Array.from_buffers(none.type, len(buffers[1]) // 8 - 1, buffers)
 
     def _in_a_row(self, parts: Sequence[Columns], kinds: Sequence[DTypeLike]) -> Sequence[Values]:
         """The live rows of columns, part after part, as these types."""

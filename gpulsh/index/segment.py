@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.cached import cached_value
 from gpulsh.index.evidence.blocks import BlockRows
-from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
+from gpulsh.index.evidence.places import PlaceColumns, Places, Source
 from gpulsh.index.filters import Words, filter_of, passing, passing_own
 from gpulsh.ragged import chosen_rows, first_of_runs, ranges, run_bounds, runs_of
 from gpulsh.store.columns import Column, MappedBatches, MappedColumns, damaged_file, write_columns
@@ -83,7 +83,7 @@ class Hashes(NamedTuple):
 class Keys(NamedTuple):
     """n keys; their hashes, ascending, and the rows of these."""
 
-    key: pa.Array | PlaceKeys
+    key: pa.Array  # None in a segment in which each is FILE:ROW of its place
     key_hash: NDArray[np.uint64]
     key_row: Numbers
 
@@ -201,10 +201,15 @@ class Segment:
             return self.fingerprints.read(rows)
         return chosen_rows(self.fingerprints, rows)
 
-    def keys_at(self, rows: Numbers) -> pa.Array:
+    def keys_at(self, rows: Numbers | slice) -> pa.Array:
         """The keys of the documents `rows`."""
         assert self.keys is not None
         known = self.keys.key
+        if known is None:
+            assert self.places is not None
+            return self.places.where(rows).keys()
+        if isinstance(rows, slice):
+            return known[rows]
         return known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows))
 
     def live(self, removed: Numbers, rows: Numbers | slice = ALL) -> NDArray[np.bool_]:
@@ -348,7 +353,7 @@ def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source] = ()) 
             raise damaged_file(path["keys"], "it lacks the keys")
         else:
             (of_keys,) = file.beside(KeyHashes)
-            keys = Keys(PlaceKeys(places), *of_keys)
+            keys = Keys(None, *of_keys)
     return Segment(
         documents,
         hashes,
@@ -387,7 +392,7 @@ def write_keys(path: Path, keys: Keys, places: Places | None) -> FileFact:
     columns = keys._asdict()
     if places is not None:
         columns["key_row"] = narrow(keys.key_row, path.parent)
-        if isinstance(keys.key, PlaceKeys) or places.name(keys.key):
+        if keys.key is None or places.name(keys.key):
             del columns["key"]
     return write_columns(path, columns)
 

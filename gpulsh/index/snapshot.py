@@ -110,12 +110,13 @@ class Snapshot:
         for segment in self.segments:
             assert segment.keys is not None
             place, found = matches(segment.keys.key_hash, keys.key_hash)
-            if len(place) == 0 or segment.keys.key.type != keys.key.type:
-                continue
-            place, row = keys.key_row[place], segment.keys.key_row[found]
-            equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.key.take(pa.array(place))), np.bool_)
-            chosen = equal & segment.live(self.removed, row)
-            numbers[place[chosen]] = segment.documents.number[row[chosen]]
+            if len(place):
+                place, row = keys.key_row[place], segment.keys.key_row[found]
+                known = segment.keys_at(row)
+                if known.type == keys.key.type:
+                    equal = np.asarray(pc.equal(known, keys.key.take(pa.array(place))), np.bool_)
+                    chosen = equal & segment.live(self.removed, row)
+                    numbers[place[chosen]] = segment.documents.number[row[chosen]]
         return numbers
 
     def keys(self, numbers: Numbers) -> pa.Array:

@@ -32,18 +32,13 @@ class BlockRows:
         blocks = pa.Table.from_batches(self.mapped.batches, SCHEMA)
         self._first, self._coded = blocks["first_row"].to_numpy(), blocks["coded"]
 
-    def __len__(self) -> int:
-        return len(self._sizes)
-
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order; each block is decoded once."""
         owner = np.searchsorted(self._first, rows, side="right") - 1
         places = {number: np.flatnonzero(owner == number) for number in sorted_distinct(owner).tolist()}
-        parts = [chosen_rows(self._block(number), rows[here] - self._first[number]) for number, here in places.items()]
+        own = weakref.ref(self)
+        parts = [chosen_rows(decoded(own, number), rows[at] - self._first[number]) for number, at in places.items()]
         return in_places(parts, list(places.values()))
-
-    def _block(self, number: int) -> Fingerprints:
-        return decoded(weakref.ref(self), number)
 
     def decode_block(self, number: int) -> Fingerprints:
         """The rows of a block."""

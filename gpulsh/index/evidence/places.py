@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -96,29 +96,6 @@ def sources_of(parts: Sequence[Places]) -> Sequence[Source]:
     return max((part.sources for part in parts), key=len, default=())
 
 
-class PlaceKeys:
-    """Keys FILE:ROW of places, with the methods of a pyarrow.Array that an index uses; each is made when it is read."""
-
-    type = KEY
-
-    def __init__(self, places: Places) -> None:
-        self._places = places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __getitem__(self, row: int) -> pa.Scalar:
-        return self.slice(row, 1)[0]
-
-    def slice(self, start: int, count: int) -> pa.Array:
-        """The keys of `count` documents from row `start` on."""
-        return self._places.where(slice(start, start + count)).keys()
-
-    def take(self, rows: pa.Array) -> pa.Array:
-        """The keys of the documents `rows`."""
-        return self._places.where(rows.to_numpy(zero_copy_only=False)).keys()
-
-
 def place_keys(file: str, rows: Numbers) -> pa.Array:
     """The keys FILE:ROW of documents without an id, a pyarrow.Array of large_string."""
     (name,) = strings([f"{file}:"]).to_pylist()
@@ -144,12 +121,3 @@ def located(origin: Origin | None, known: Sequence[Source]) -> tuple[Sequence[So
         return Places(number[source], row, sources)
 
     return sources, places
-
-
-def by_source(places: Places) -> Iterator[tuple[Source | None, Numbers]]:
-    """Each source with the positions of its documents, ascending by row; None for documents without a source."""
-    order = np.lexsort((places.row, places.source))
-    bounds = np.flatnonzero(np.diff(places.source[order])) + 1
-    for own in np.split(order, bounds) if len(order) else ():
-        number = int(places.source[own[0]])
-        yield (None if number == NOWHERE else places.sources[number]), own

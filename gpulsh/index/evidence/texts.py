@@ -18,7 +18,7 @@ from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
-from gpulsh.index.evidence.places import Source, by_source
+from gpulsh.index.evidence.places import NOWHERE, Source
 from gpulsh.index.segment import Segment
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, cannot_open
@@ -28,7 +28,7 @@ from gpulsh.io.rows import Bytes, cut, gathered, joined, normalized
 from gpulsh.lsh.signing import LEAST
 from gpulsh.method import Method
 from gpulsh.params import Shingling
-from gpulsh.ragged import as_one, chosen_rows, cuts, end_to_end, offsets
+from gpulsh.ragged import as_one, chosen_rows, cuts, end_to_end, offsets, run_bounds
 from gpulsh.secret import EvidenceKeys
 
 Read = Callable[[list[Any]], object]  # from a list of keys to their texts, of any kind that `deduplicate` takes
@@ -80,25 +80,21 @@ class TextsAgain:
     def _from_places(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
         assert segment.places is not None
         places = segment.places.where(rows)
-        texts: list[Bytes] = [b""] * len(rows)
-        groups = list(by_source(places))
-        for source, own in groups:
-            if source is None:
-                key = segment.keys_at(rows[own[:1]])[0].as_py()
-                raise ParameterError(
-                    f"the index has neither the text of {key!r} nor its place; open it in Python with read=, a function"
-                    " from a list of keys to their texts"
-                )
+        nowhere = np.flatnonzero(places.source == NOWHERE)
+        if len(nowhere):
+            key = segment.keys_at(rows[nowhere[:1]])[0].as_py()
+            raise ParameterError(
+                f"the index has neither the text of {key!r} nor its place; open it in Python with read=, a function"
+                " from a list of keys to their texts"
+            )
 
-        def read(group: tuple[Source | None, Numbers]) -> None:
-            source, own = group
-            assert source is not None
-            for place, text in zip(own.tolist(), texts_at(source, places.row[own]), strict=True):
-                texts[place] = text
+        def read(bounds: tuple[int, int]) -> list[bytes]:
+            start, stop = bounds
+            return texts_at(places.sources[int(places.source[start])], places.row[start:stop])
 
-        with ThreadPoolExecutor(max(min(len(groups), ops.sizes().readers), 1)) as pool:
-            for _ in pool.map(read, groups):
-                pass
+        files = list(run_bounds(places.source))  # whose rows ascend
+        with ThreadPoolExecutor(min(len(files), ops.sizes().readers)) as pool:
+            texts: list[Bytes] = [text for found in pool.map(read, files) for text in found]
         return joined(texts)
 
     def _from_caller(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
@@ -110,17 +106,16 @@ class TextsAgain:
         finally:
             self.reading.discard(get_ident())
         if len(source) != len(keys):
-            raise ParameterError(
-                f"read gave {len(source)} texts for {len(keys)} keys; give a text for each key, in their order"
-            )
+            said = f"read gave {len(source)} texts for {len(keys)} keys"
+            raise ParameterError(f"{said}; give a text for each key, in their order")
         return as_one([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
 
     def _changed(self, segment: Segment, row: Numbers) -> ChangedInputError:
         assert segment.places is not None
-        (key,) = segment.keys_at(row).to_pylist()
-        ((source, _),) = by_source(segment.places.where(row))
-        by_key = self.read is not None or source is None
-        where = f"key {key!r}" if by_key else f"{source.path}: row {segment.places.row[row[0]]}"  # type: ignore[union-attr]
+        places, (key,) = segment.places, segment.keys_at(row).to_pylist()
+        where, source = f"key {key!r}", int(places.source[row[0]])
+        if self.read is None and source != NOWHERE:
+            where = f"{places.sources[source].path}: row {places.row[row[0]]}"
         return ChangedInputError(
             f"{where}: differs from the text that was added to the index; restore that text, or remove {key!r} from the"
             " index"

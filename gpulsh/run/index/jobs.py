@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.backends.select import select_backend
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import Origin, Source, place_keys
@@ -159,27 +159,28 @@ def _grown(
 ) -> dict[str, int]:
     folder = checked_folder("path", path)
     refuse_url(folder)
-    texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
+    texts = _open(inputs, text_column, id_column, parameters)
     refuse_overlap(folder, inputs, texts.files)
     refuse_output(output, folder, COLUMNS, overwrite, inputs, texts.files)
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
-        refuse_places(index.collection, path, id_column)
-        refuse_other_ids(index.collection, path, texts)
-        origin = origin_of(texts) if index.collection.evidence == "source" else None
+        collection = index.collection
+        refuse_places(collection, path, id_column)
+        refuse_other_ids(collection, path, texts)
+        origin = origin_of(texts) if collection.evidence == "source" else None
         with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
             with texts.unchanged():
                 watched, names = _Watched(texts, shown), names_of_files(texts)
-                numbers = index.collection.take_in(
+                numbers = collection.take_in(
                     watched, lambda: keys_of_files(texts), decide=True, names=names, origin=origin
                 )
-            decided = index.collection.decisions(numbers)
+            decided = collection.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
-            snapshot = index.collection.snapshot()
-        of_dropped = snapshot, texts, found.number - numbers.start, found.witness, found.similarity
+        dropped = len(found.number)
         with shown.stage("save", None, OF_INDEX["save"].unit):
             if output is not None:
-                Listing(len(found.number), partial(duplicate_rows, *of_dropped)).write(Path(output))
+                columns = found.number - numbers.start, found.witness, found.similarity
+                Listing(dropped, partial(duplicate_rows, collection.snapshot(), texts, *columns)).write(Path(output))
             before = commits_in(folder)
             try:
                 index.save()
@@ -187,7 +188,6 @@ def _grown(
                 if output is not None and commits_in(folder) == before:  # it tells of documents that are in no index
                     Path(output).unlink(missing_ok=True)
                 raise
-        dropped = len(found.number)
         counts = {"documents": len(numbers), "kept": len(numbers) - dropped, "dropped": dropped}
         return {**counts, "held": len(index) - index.dropped()}
 
@@ -245,7 +245,7 @@ def query_index(
     There is one row for each pair. `threshold` may not be below the index's, which is the default. The result is
     written to `output` if given.
     """
-    texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
+    texts = _open(inputs, text_column, id_column, parameters)
     collection = Index.open(path, **parameters).collection
     refuse_output(output, os.fspath(path), COLUMNS, overwrite, inputs, texts.files)
     shown = open_progress(progress)
@@ -279,11 +279,13 @@ def refuse_output(
     refuse_present(output, overwrite=overwrite, columns=columns)
 
 
-def _open(inputs: Sequence[str], columns: Columns, parameters: dict[str, Any]) -> FileTexts:
+def _open(
+    inputs: Sequence[str], text: str | Sequence[str], id_column: str | None, parameters: dict[str, Any]
+) -> FileTexts:
     """The documents; options for reading files are removed from the parameters."""
     form = Form.taken(parameters)
-    backend: BackendName = parameters.get("backend", "auto")
-    return open_inputs(inputs, columns, form, select_backend(backend, threads=parameters.get("threads")))
+    ops = select_backend(parameters.get("backend", "auto"), threads=parameters.get("threads"))
+    return open_inputs(inputs, Columns(text=text_named(text), id=id_column), form, ops)
 
 
 def open_inputs(inputs: Sequence[str], columns: Columns, form: Form, ops: Backend) -> FileTexts:
