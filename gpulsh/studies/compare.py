@@ -6,7 +6,7 @@ search the bits of SimHash, Broder's samples are joined, and whole-document sign
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, BandDigests, Fingerprints, Numbers, Samples, TextBatch, Values, on_host
 from gpulsh.backends.select import BackendName, select_backend
@@ -313,17 +312,35 @@ def compare(
         true = brute_force(sets, threshold)[1]
     else:
         true = drawn.places(checked_pairs(truth, drawn.documents, select_backend("cpu")))
-    sought = sorted_distinct(packed(*np.sort(true, axis=1).T))
-    rows = []
+    sought, filled = sorted_distinct(packed(*np.sort(true, axis=1).T)), sets.lengths > 0
+    rows, texts, where = [], drawn.texts, finders.where
+    few = texts.slice(0, min(WARM, len(texts)))  # so that kernels are compiled before the clock starts
     for name, finder in chosen.items():
-        for one, candidates, found, seconds, size in _found(finder, verify, drawn.texts, sets.lengths > 0, finders):
+        finder.pairs(finder.sketch(few))
+        jaccard(shingle(few, **how), [[0, 0]] if len(few) else [], **where)
+        began = perf_counter()
+        sketches = finder.sketch(texts)
+        candidates: Numbers = on_host(finder.pairs(sketches))
+        searched = perf_counter() - began
+        candidates, size = candidates[filled[candidates].all(axis=1)], finder.size(sketches) / max(len(texts), 1)
+        for one in verify:
+            began, found = perf_counter(), candidates
+            if one == "exact":
+                found = candidates[on_host(jaccard(shingle(texts, **how), candidates, **where)) >= threshold]
+            elif one == "signature":
+                if finder.estimate is None:
+                    continue
+                found = candidates[on_host(finder.estimate(sketches, candidates)) >= threshold]
+            seconds = searched + perf_counter() - began
             hits = int(np.isin(packed(*found.T), sought, assume_unique=True).sum())
             precision = hits / len(found) if len(found) else None
             recall = hits / len(sought) if len(sought) else None
             # The harmonic mean, also if no found pair is true.
             f1 = None if precision is None or recall is None else 2 * hits / (len(found) + len(sought))
-            rows.append(MethodOnText(name, one, candidates, len(found), hits, precision, recall, f1, seconds, size))
-    return Comparison(drawn.documents, len(drawn.texts), threshold, len(sought), tuple(rows))
+            counts = len(candidates), len(found), hits
+            rows.append(MethodOnText(name, one, *counts, precision, recall, f1, seconds, size))
+        del sketches, candidates, found  # before the next method has its own
+    return Comparison(drawn.documents, len(texts), threshold, len(sought), tuple(rows))
 
 
 def read_pairs(path: str, threshold: float) -> Numbers:
@@ -341,32 +358,3 @@ def read_pairs(path: str, threshold: float) -> Numbers:
     if "jaccard" in table.column_names:
         pairs = pairs[table["jaccard"].to_numpy() >= threshold]
     return np.sort(pairs, axis=1)
-
-
-def _found(
-    finder: Finder, verify: Sequence[Verify], texts: TextBatch, filled: NDArray[np.bool_], finders: Finders
-) -> Iterator[tuple[Verify, int, Numbers, float, float]]:
-    """For each verification that the method has: the number of candidates, the found pairs, seconds and bytes.
-
-    `filled` bool [n] says whether a text has a shingle.
-    """
-    how, where, threshold = finders.how, finders.where, finders.threshold
-    few = texts.slice(0, min(WARM, len(texts)))
-    finder.pairs(finder.sketch(few))
-    jaccard(shingle(few, **how), [[0, 0]] if len(few) else [], **where)
-    began = perf_counter()
-    sketches = finder.sketch(texts)
-    candidates: Numbers = on_host(finder.pairs(sketches))
-    searched = perf_counter() - began
-    candidates = candidates[filled[candidates].all(axis=1)]
-    for one in verify:
-        began = perf_counter()
-        found = candidates
-        if one == "exact":
-            found = candidates[on_host(jaccard(shingle(texts, **how), candidates, **where)) >= threshold]
-        elif one == "signature":
-            if finder.estimate is None:
-                continue
-            found = candidates[on_host(finder.estimate(sketches, candidates)) >= threshold]
-        seconds = searched + perf_counter() - began
-        yield one, len(candidates), found, seconds, finder.size(sketches) / max(len(texts), 1)
