@@ -200,9 +200,12 @@ def clean_end() -> Iterator[None]:
         return
     received: list[int] = []
 
+    def ending(number: int) -> BaseException:
+        return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+
     def end(number: int, frame: object) -> None:
         received.append(number)
-        raise _ending(number)
+        raise ending(number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     before = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}  # nohup
@@ -214,22 +217,11 @@ def clean_end() -> Iterator[None]:
         except Exception as error:
             if not received:
                 raise
-            raise _ending(received[0]) from error
-    except _Ended as ended:
-        note(f"gpulsh: interrupted by {signal.Signals(ended.number).name}")
+            raise ending(received[0]) from error
+    except SystemExit:
+        if received:
+            note(f"gpulsh: interrupted by {signal.Signals(received[-1]).name}")
         raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-class _Ended(SystemExit):
-    """The process ends because of the signal `number`, with the status for it."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
-        self.number = number
-
-
-def _ending(number: int) -> BaseException:
-    return KeyboardInterrupt() if number == signal.SIGINT else _Ended(number)

@@ -64,7 +64,11 @@ class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
                 f"the pipeline has {world_size} tasks, and each sees only its own documents; use one task, or"
                 " deduplicate_files(write='duplicates') and then ListedDuplicateFilter in all tasks"
             )
-        with self._opened() as self._known:
+        if self.index is None:
+            opened: AbstractContextManager[Index] = nullcontext(Index(**self.parameters))
+        else:
+            opened = (Index.open if self.index.exists() else Index.create)(self.index, **self.parameters)
+        with opened as self._known:
             yield from super().run(data, rank, world_size)
 
     def filter_batch(self, batch: list[Document]) -> list[bool | tuple[bool, str]]:
@@ -78,11 +82,6 @@ class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
     def filter(self, doc: Document) -> bool | tuple[bool, str]:
         """Whether one document is kept."""
         return self.filter_batch([doc])[0]
-
-    def _opened(self) -> AbstractContextManager[Index]:
-        if self.index is None:
-            return nullcontext(Index(**self.parameters))
-        return (Index.open if self.index.exists() else Index.create)(self.index, **self.parameters)
 
 
 class ListedDuplicateFilter(BaseFilter):  # type: ignore[misc]
