@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from gpulsh.run.records import tables
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.results import IdColumn
 from gpulsh.run.records.tables import Ranges, Table
-from gpulsh.run.records.texts import GatheredTexts
+from gpulsh.run.records.texts import beginnings
 from gpulsh.run.stages.arrange import gather, route
 from gpulsh.run.stages.collide import POSTING_COST, WEIGH, collide, copies, join, keys, prefix, weigh
 from gpulsh.run.stages.connect import group
@@ -43,7 +44,7 @@ class Decided:
 
     layout: Layout
     id_files: tuple[int, ...]  # how many files of ids each partition has
-    gathered: GatheredTexts | None = None  # texts read again, while the work folder exists
+    beginnings: Callable[..., dict[tuple[int, int], bytes]] | None = None  # of texts that were read again
     sample: Sample = NOTHING  # of the pairs that were compared
     ranges: Ranges = field(default_factory=Ranges)
     kept: Mapping[int, int] = field(default_factory=dict)  # kept rows by file, with --min-sources
@@ -178,7 +179,7 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
     sample = NOTHING
     for step in (*(step_of("compare", share) for share in range(groups["shares"])), *range(groups["groups"])):
         sample = sample.and_of(tables.SAMPLE.read(folder, step))
-    texts = GatheredTexts(folder, layout) if read else None
+    texts = partial(beginnings, folder, layout) if read else None
     return Decided(layout, _collect(stages, layout, numbers, groups["groups"]), texts, sample, ranges)
 
 

@@ -79,7 +79,8 @@ def finished_report(
 ) -> dict[str, Any]:
     """The whole report, once the results are made; `no_page` says why there is no report.html."""
     work, engine, ops, funnel = run.work, run.engine, run.engine.ops, stages.funnel
-    known = (texts.beginnings for texts in (stages.runner.held, decided.gathered) if texts is not None)
+    held = stages.runner.held
+    known = [of for of in (None if held is None else held.beginnings, decided.beginnings) if of is not None]
     threads = parameters["threads"] or processors()
     evidence = summarise(work / EVIDENCE, job.files, job.columns, job.method.threshold, known, threads)
     stages.release_texts()

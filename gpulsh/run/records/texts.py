@@ -81,23 +81,19 @@ class GroupTexts:
         return TextBatch(data, offset)
 
 
-class GatheredTexts:
-    """The texts of single documents, from all partitions."""
-
-    def __init__(self, folder: Path, layout: Layout) -> None:
-        self._folder, self._layout, self._members = folder, layout, MEMBERS.read(folder, CONNECT)
-
-    def beginnings(self, places: Collection[tuple[int, int]], most: int) -> dict[tuple[int, int], bytes]:
-        """By file and row, at most the first `most` bytes of each text that was gathered."""
-        found, layout, members = dict[tuple[int, int], bytes](), self._layout, self._members
-        for file, row in sorted(places):
-            document = int(layout.files[file]) + row
-            at = int(np.searchsorted(members.document, document))
-            if at < len(members.document) and members.document[at] == document and members.meets[at]:
-                number = int(np.searchsorted(layout.partitions, document, side="right")) - 1
-                texts = GroupTexts(self._folder, int(members.group[at]), [(number, np.array([document]))])
-                found[file, row] = bytes(texts.take(np.zeros(1, np.int64)).values[:most])
-        return found
+def beginnings(
+    folder: Path, layout: Layout, places: Collection[tuple[int, int]], most: int
+) -> dict[tuple[int, int], bytes]:
+    """By file and row, at most the first `most` bytes of each text that was gathered, while the work folder exists."""
+    found, members = dict[tuple[int, int], bytes](), MEMBERS.read(folder, CONNECT)
+    for file, row in sorted(places):
+        document = int(layout.files[file]) + row
+        at = int(np.searchsorted(members.document, document))
+        if at < len(members.document) and members.document[at] == document and members.meets[at]:
+            number = int(np.searchsorted(layout.partitions, document, side="right")) - 1
+            texts = GroupTexts(folder, int(members.group[at]), [(number, np.array([document]))])
+            found[file, row] = bytes(texts.take(np.zeros(1, np.int64)).values[:most])
+    return found
 
 
 def chosen_pieces(layout: Layout, partition: Partition, documents: Numbers) -> Iterator[tuple[Piece, slice]]:

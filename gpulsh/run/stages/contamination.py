@@ -28,7 +28,6 @@ from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.benchmark import Benchmark, index_items
 from gpulsh.repeats.contamination import byte_spans
 from gpulsh.run.job import FileJob, Layout, Made, Place
-from gpulsh.run.policy import Screening
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import read_facts
 from gpulsh.run.records.results import write_result
@@ -49,7 +48,8 @@ ScreenedPlace = Place[FileJob]
 
 def protect(place: ScreenedPlace, pieces: Sequence[Piece]) -> Made:
     """Index the items in all protected files."""
-    screening, facts = _screening(place), PartitionFacts()
+    screening, facts = place.job.screening, PartitionFacts()
+    assert screening is not None
     with place.unchanged(piece.file for piece in pieces):
         batches = place.read(pieces, facts, partial(normalized, form=screening.folding.form))
         given = screening.shingling, place.keys, screening.overlap, place.job.cut.memory // SHARE
@@ -62,7 +62,8 @@ def protect(place: ScreenedPlace, pieces: Sequence[Piece]) -> Made:
 
 def screen(place: ScreenedPlace, partition: Partition) -> Made:
     """Find the documents of a partition that hold items; protected ones are left out."""
-    job, screening, where = place.job, _screening(place), (place.folder, partition.number)
+    job, screening, where = place.job, place.job.screening, (place.folder, partition.number)
+    assert screening is not None
     if not screening.marks and all(screening.protects(job.files[piece.file]) for piece in partition.pieces):
         return Made(tables.HELD.write(*where, tables.HELD.empty()), {"amount": 0})
     facts, reading, folding = PartitionFacts(), screening.shingling, screening.folding
@@ -94,11 +95,6 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
         made |= tables.HELD_SPANS.write(*where, tables.HELD_SPANS.rows(spans, slice(first, None)))
     contaminated = int(np.count_nonzero(first_of_runs(held.row)))
     return Made(made, {**read_facts(facts, {}), "dropped": contaminated})
-
-
-def _screening(place: ScreenedPlace) -> Screening:
-    assert place.job.screening is not None
-    return place.job.screening
 
 
 def contamination(place: ScreenedPlace, layout: Layout) -> Made:
