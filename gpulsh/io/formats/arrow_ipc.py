@@ -68,7 +68,7 @@ class Ipc(Format):
             keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
             start = 0
             for batch in source.batches(used):
-                for part in _slices(batch, BLOCK_BYTES):
+                for part in _slices(batch, BLOCK_BYTES, ROW_COST):
                     if wanted is None or wanted[start : start + len(part)].any():
                         yield batch_block(file, part, columns, keys, start, rules.limit)
                     start += len(part)
@@ -183,9 +183,9 @@ def _check_type(file: File, field: pa.Field) -> None:
         return
 
 
-def _slices(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+def _slices(batch: pa.RecordBatch, most: int, row_cost: int = 0) -> Iterator[pa.RecordBatch]:
     """The batch in parts of about `most` bytes; an empty batch is one part."""
-    size = max(batch.get_total_buffer_size(), ROW_COST * len(batch), 1)
+    size = max(batch.get_total_buffer_size(), row_cost * len(batch), 1)
     rows = max(1, len(batch) * most // size)
     for first in range(0, max(len(batch), 1), rows):
         yield batch.slice(first, rows)
@@ -194,13 +194,12 @@ def _slices(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
 def _kept(file: File, source: _Source, keep: Mask) -> Iterator[pa.RecordBatch]:
     with counting(file, keep) as read, reading(file):
         for batch in source.batches():
-            rows = max(1, len(batch) * BATCH_BYTES // max(batch.get_total_buffer_size(), 1))
-            for first in range(0, len(batch), rows):
-                part = batch.slice(first, rows)
+            for part in _slices(batch, BATCH_BYTES):
                 stays = keep[read.rows : read.rows + len(part)]
                 read.rows += len(part)
                 if stays.any():
                     yield kept(part, stays)
+                del part
             del batch
 
 

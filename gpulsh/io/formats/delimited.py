@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import BinaryIO, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -116,7 +116,7 @@ class Delimited(Streamed):
                 found = [self._column(records, numbers[place], len(opened.names)) for place in columns.texts]
                 fields = found[0][1]
                 rejected: list[Rejection] = []
-                rows = np.flatnonzero(fields != len(opened.names)) if wanted is None else np.zeros(0, np.int64)
+                rows = np.flatnonzero((fields != len(opened.names)) & (wanted is None))
                 for row, line in zip(rows.tolist(), records.part(rows).lines(), strict=True):
                     detail = f"line {line}: has {fields[row]} values for {len(opened.names)} columns"
                     if not rules.skip:
@@ -124,7 +124,6 @@ class Delimited(Streamed):
                             f"{file.name}: {detail}; put values with a separator or line end into quotes"
                         )
                     rejected.append(Rejection(start + row, 1, "line", line, detail))
-                bad_bytes = self._stray(records)
                 texts = arrow_rows(joined_texts([array for array, _ in found]))
                 check_sizes(file, start, texts.lengths(), rules.limit)
                 key = None
@@ -135,7 +134,7 @@ class Delimited(Streamed):
                 identity = None
                 if columns.identity is not None and wanted is None:
                     identity = identities(self._column(records, numbers[(columns.identity,)], len(opened.names))[0])
-                yield Block(start, texts, key, tuple(rejected), bad_bytes, identity)
+                yield Block(start, texts, key, tuple(rejected), self._stray(records), identity)
                 del found, texts, key, identity  # each may be as large as a document may be
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
@@ -215,7 +214,8 @@ class Delimited(Streamed):
         """The header and the first records."""
         with reading(file), file.open() as source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share, heading=1)
-            for rows in beginning.of(list(records.each()) for records in self._split(file, source)):
+            split = split_records(file, self._blocks(file, source, STEP), ord(self.delimiter))
+            for rows in beginning.of(list(records.each()) for records in split):
                 out.write(b"".join(rows))
         return beginning.taken
 
@@ -225,22 +225,22 @@ class Delimited(Streamed):
         with reading(file):
             source = file.open()
         with source:
-            split = self._split(file, source, limit)
+            split = split_records(file, self._blocks(file, source, STEP), ord(self.delimiter), limit)
             first = next((records for records in split if len(records.begin)), None)
             if first is None:
                 yield None
                 return
-            names = self._names(file, first.part(slice(1)))
-            yield Opened(names, bytes(first.content[: int(first.end[0])]), _numbered(first.part(slice(1, None)), split))
-
-    def _names(self, file: File, header: Records) -> list[str]:
-        begun = next(header.each())
-        if begun.startswith(UTF16):
-            raise utf16(file)
-        try:
-            return next(csv.reader([begun.decode(self.encoding or "utf-8", "replace")], delimiter=self.delimiter))
-        except csv.Error as error:
-            raise DamagedInputError(f"{file.name}: line {next(header.lines())}: is not a header: {error}") from error
+            head = bytes(first.content[: int(first.end[0])])
+            header = head[int(first.begin[0]) :]
+            if header.startswith(UTF16):
+                raise utf16(file)
+            try:
+                text = header.decode(self.encoding or "utf-8", "replace")
+                names = next(csv.reader([text], delimiter=self.delimiter))
+            except csv.Error as error:
+                line = next(first.lines())
+                raise DamagedInputError(f"{file.name}: line {line}: is not a header: {error}") from error
+            yield Opened(names, head, _numbered(first.part(slice(1, None)), split))
 
     def _numbers(self, file: File, names: list[str], columns: Columns) -> dict[Place, int]:
         """The number of each wanted column."""
@@ -273,9 +273,6 @@ class Delimited(Streamed):
             return NO_STRAY
         offset = np.append(records.begin, records.end[-1])  # blank lines between records are ASCII
         return stray(binary_array(records.content, offset), self.encoding)
-
-    def _split(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[Records]:
-        return split_records(file, self._blocks(file, source, STEP), ord(self.delimiter), limit)
 
 
 def _numbered(first: Records, others: Iterator[Records]) -> Iterator[tuple[int, Records]]:

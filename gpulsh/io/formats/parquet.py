@@ -431,22 +431,17 @@ def in_groups(
     rows = size = 0
     for table in tables:
         ends = np.cumsum(sum((_sizes(table.column(name)) for name in large), np.zeros(len(table), np.int64)))
-        before = 0
-        while True:
-            stop = before + int(
-                np.searchsorted(ends[before:], GROUP_BYTES - size + (ends[before - 1] if before else 0))
-            )
-            stop = min(stop + 1, before + most_rows - rows)
+        while len(table):
+            stop = min(int(np.searchsorted(ends, GROUP_BYTES - size)) + 1, most_rows - rows)
+            held.append(table.slice(0, stop))
             if stop > len(table):
+                rows, size = rows + len(table), size + int(ends[-1])
                 break
-            held.append(table.slice(before, stop - before))
+            table, ends = table.slice(stop), ends[stop:] - ends[stop - 1]
+            rows = size = 0
             yield _joined(held)
-            rows, size, before = 0, 0, stop
-        held.append(table.slice(before))
-        rows += len(table) - before
-        size += int(ends[-1] - (ends[before - 1] if before else 0)) if before < len(table) else 0
         del table  # before the next one is decoded
-    if rows:
+    if held:
         yield _joined(held)
 
 

@@ -26,7 +26,7 @@ from gpulsh.io.arrow.texts import as_strings, in_utf8, stray
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_packed
 from gpulsh.io.file import File, reading, wrong_length
-from gpulsh.io.format import NO_STRAY, STRICT, Block, Cuts, Mask, Rules, Writing, counting
+from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
 from gpulsh.io.formats.streamed import UTF16, Beginning, Line, Streamed, utf16, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.rows import Bytes, piece_rows
@@ -59,22 +59,23 @@ class PlainText(Streamed):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """One block of one row."""
-        limit = rules.limit
+        most = None if rules.limit is None else rules.limit.document
         with reading(file), file.open(buffering=0) as source:
-            if limit is not None:
-                blocks = self._blocks(file, source, STEP)
-                size = sum(map(len, blocks)) if self.compression else source.seek(0, os.SEEK_END)
-                if size > limit.document:
-                    raise too_large(file, "", size, limit)
-                source.seek(0)
+            text: bytes | memoryview
             if self.compression:
-                whole = bytearray()
+                whole, size = bytearray(), 0
                 for block in self._blocks(file, source, STEP):
-                    whole += block
-                text: bytes | memoryview = memoryview(whole)
+                    size += len(block)
+                    if most is None or size <= most:  # a larger text is only counted
+                        whole += block
+                text = memoryview(whole)
             else:
-                text = source.read()
+                size = source.seek(0, os.SEEK_END)
+                source.seek(0)
+                text = b"" if most is not None and size > most else source.read()
                 refuse_packed(text[:HEAD])
+            if rules.limit is not None and size > rules.limit.document:
+                raise too_large(file, "", size, rules.limit)
             if text[:2] in UTF16:
                 raise utf16(file)
             yield self._document(0, text)
@@ -155,20 +156,21 @@ class TextLines(PlainText):
                     raise wrong_length(file)
                 rows = read.rows + np.flatnonzero(stays)
                 if cuts is not None and (changed := cuts.changed(rows)).any():
-                    for row, line, is_cut in zip(rows.tolist(), _lines(piece, ends, stays), changed, strict=True):
+                    begins = (ends - np.diff(ends, prepend=0))[stays]
+                    places = zip(rows.tolist(), begins.tolist(), ends[stays].tolist(), changed, strict=True)
+                    for row, begin, end, is_cut in places:
+                        line = bytes(piece[begin:end])
                         text = line.removesuffix(b"\n")
-                        out.write((self._cut(cuts, row, text) if is_cut else text) + line[len(text) :])
+                        if is_cut:  # its spans are of its text as UTF-8
+                            read_as = text.decode(self.encoding, "replace").encode() if self.encoding else text
+                            line = self._encoded(cuts.text(row, read_as)) + line[len(text) :]
+                        out.write(line)
                 elif stays.all():
                     out.write(memoryview(piece))
                 elif stays.any():
                     sizes = np.diff(ends, prepend=0)
                     out.write(np.frombuffer(piece, np.uint8)[np.repeat(stays, sizes)].data)
                 read.rows += len(ends)
-
-    def _cut(self, cuts: Cuts, row: int, text: bytes) -> bytes:
-        """A line without its spans, which are of its text as UTF-8."""
-        read_as = text if self.encoding is None else text.decode(self.encoding, "replace").encode()
-        return self._encoded(cuts.text(row, read_as))
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines."""
@@ -206,11 +208,6 @@ def _ends(piece: bytes | bytearray) -> Numbers:
     """int64 [lines]: where each line ends, its newline included."""
     ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == NEWLINE) + 1
     return ends if len(ends) and ends[-1] == len(piece) else np.append(ends, len(piece))
-
-
-def _lines(piece: bytes | bytearray, ends: Numbers, stays: Mask) -> Iterator[bytes]:
-    for begin, end in zip((ends - np.diff(ends, prepend=0))[stays].tolist(), ends[stays].tolist(), strict=True):
-        yield bytes(piece[begin:end])
 
 
 def _texts(piece: bytes) -> pa.Array:
