@@ -25,7 +25,6 @@ from gpulsh.io.rows import Bytes
 
 PARSE_COPIES = 2  # of the largest document: room for a line and its copies
 PARSED_BYTES = 8 << 20  # that a line's other fields may take besides the largest text
-BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
 # No group is possessive: Python's releases differ in what such a one matches. So each takes few steps at once.
 SHORT = re.compile(rb'(?:[^"]++|"[^"\\]{0,1024}+(?:\\.[^"\\]{0,64}+){0,64}"){0,1024}', re.DOTALL)
@@ -100,13 +99,13 @@ def _end(pattern: re.Pattern[bytes], line: Line, at: int) -> int:
 
 
 class LargeObject:
-    """The object of a line from byte `start` on; a CostError where parsing would take more than `most` bytes."""
+    """The object of a line; a CostError where parsing would take more than `most` bytes."""
 
-    def __init__(self, line: Line, start: int, most: int | None) -> None:
+    def __init__(self, line: Line, most: int | None) -> None:
         self._mark = "\0" + secrets.token_hex(8)
         self._strings: list[LongString] = []
         parts: list[bytes] = []
-        longest, at, view = 0, start, memoryview(line)
+        longest, at, view = 0, 0, memoryview(line)
         while (quote := _end(SHORT, line, at)) < len(line):
             parts += (bytes(view[at:quote]), b'"\\u0000%s %d"' % (self._mark[1:].encode(), len(self._strings)))
             at = _end(STRING, line, quote + 1)
@@ -138,32 +137,20 @@ class LargeObject:
         return value
 
 
-JSON_NAMES = {
-    dict: "an object",
-    list: "a list",
-    str: "a string",
-    LongString: "a string",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    Decimal: "a number",
-}
-
-
-def _begin(number: int, line: Line) -> int:
-    return len(BOM) if number == 1 and line.startswith(BOM) else 0
+NUMBER = "a number"
+JSON_NAMES = {dict: "an object", list: "a list", str: "a string", LongString: "a string", bool: "a boolean"}
+JSON_NAMES |= {int: NUMBER, float: NUMBER, Decimal: NUMBER}
 
 
 def content_of(number: int, line: Line) -> Line:
     """The line without a mark of UTF-8, which only the first may have."""
-    begin = _begin(number, line)
-    return line[begin:] if begin else line
+    return line[len(BOM) :] if number == 1 and line.startswith(BOM) else line
 
 
 def is_blank(number: int, line: Line) -> bool:
     """Whether there is nothing but white space."""
-    begin = _begin(number, line)
-    return not line or line.isspace() if not begin else BLANK.match(line, begin) is not None
+    content = content_of(number, line)
+    return not content or content.isspace()
 
 
 def parsed(file: File, number: int, line: Line, limit: Limit | None = None, depth: int = 1) -> Record:
@@ -198,7 +185,7 @@ def _large(file: File, number: int, line: Line, limit: Limit | None) -> LargeObj
     held = len(line)
     most = None if limit is None else max(PARSE_COPIES * limit.document - held, 0) + PARSED_BYTES
     try:
-        return LargeObject(line, _begin(number, line), most)
+        return LargeObject(content_of(number, line), most)
     except CostError as error:
         assert limit is not None
         raise too_costly(
@@ -253,8 +240,9 @@ def parse_exactly(file: File, number: int, content: Line) -> Record:
         raise _too_deep(file, number) from error
 
 
-def on_one_line(content: Line) -> Line:
+def on_one_line(number: int, line: Line) -> Line:
     """The JSON value on one line: its line ends are only between tokens, so spaces replace them."""
+    content = content_of(number, line)
     at = content.find(END)
     if at >= 0 and at == len(content) - 1:
         return content

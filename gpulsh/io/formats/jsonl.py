@@ -30,7 +30,6 @@ from gpulsh.io.formats.json_record import (
     Lenient,
     Parse,
     Record,
-    content_of,
     exact_value,
     id_value,
     identity_value,
@@ -140,11 +139,10 @@ class JsonLines(Streamed):
                             if not rules.skip:
                                 raise
                             text = identity = None
-                            why = reason(file, error)
-                            of_line = Rejection(row, 1, "line", number, why)
-                            found.rejected.append(
-                                of_line if file.unit == "line" else of_line._replace(unit="row", offset=row)
-                            )
+                            rejection = Rejection(row, 1, "line", number, reason(file, error))
+                            if file.unit != "line":
+                                rejection = rejection._replace(unit="row", offset=row)
+                            found.rejected.append(rejection)
                         else:
                             if key_column is not None:
                                 key = key_column.key(number, key_value, kind_of(key_value))
@@ -195,7 +193,7 @@ class JsonLines(Streamed):
         file, source = self._opened(file)
         with source:
             for kept in self._written(file, source, keep, how):
-                write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept.each()])
+                write_lines(out, [on_one_line(number, line) for number, line in kept.each()])
 
     def _written(self, file: File, source: BinaryIO, keep: Mask, how: Writing) -> Iterator[Group]:
         """The kept rows of each group as they are, but without the parts that are cut, and with the added members."""
@@ -348,17 +346,17 @@ def _filled(lines: list[Line], number: int) -> Group:
 
 def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
     """Write lines as they are, or elements within brackets, each on a line of its own."""
-    if file.unit != ELEMENT:
-        for lines in groups:
-            write_lines(out, lines)
-        return
     before = b"[\n"
-    for elements in groups:
-        for element in elements:
+    for lines in groups:
+        if file.unit != ELEMENT:
+            write_lines(out, lines)
+            continue
+        for element in lines:
             out.write(before)
             write_lines(out, [element])
             before = b",\n"
-    out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+    if file.unit == ELEMENT:
+        out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
 def _with_members(line: Line, more: bytes) -> Line:

@@ -124,7 +124,13 @@ class Warc(Format):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept documents and the records that accompany them."""
-        dropped, named = self._dropped(file, keep)
+        dropped: set[str] = set()  # ids of dropped documents
+        named: set[str] = set()  # ids of records that they name as their own
+        documents = (record for record, page in self._records(file) if page is not None)
+        for row, record in enumerate(documents if not keep.all() else ()):
+            if row >= len(keep) or not keep[row]:
+                dropped.update(record.headers.get(ID.lower(), ()))
+                named.update(record.headers.get("warc-concurrent-to", ()))
         row = 0
         with reading(file):
             packed = file.open()
@@ -182,18 +188,6 @@ class Warc(Format):
                 self._copy(file, record, packed, out)
                 documents += page is not None
         return 1.0 if end is None else end / size
-
-    def _dropped(self, file: File, keep: Mask) -> tuple[set[str], set[str]]:
-        """The ids of dropped documents, and the ids of the records that they name as their own."""
-        dropped: set[str] = set()
-        named: set[str] = set()
-        if keep.all():
-            return dropped, named
-        for row, record in enumerate(record for record, page in self._records(file) if page is not None):
-            if row >= len(keep) or not keep[row]:
-                dropped.update(record.headers.get(ID.lower(), ()))
-                named.update(record.headers.get("warc-concurrent-to", ()))
-        return dropped, named
 
     def _copy(self, file: File, record: Record, packed: BinaryIO, out: BinaryIO) -> None:
         if record.span is None or (not self._compressed and len(record.raw) == record.whole):

@@ -176,7 +176,7 @@ def test_the_values_are_those_of_a_parser() -> None:
         text, name, value, key = (hard_string(seed) for _ in range(4))
         line = b'{"text": "%s", "x": ["%s", {"%s": "%s"}, 1.5, null], "id": "%s"}' % (text, name, value, key, text)
         expected = parsed(line)
-        large = LargeObject(bytearray(line), 0, None)
+        large = LargeObject(bytearray(line), None)
         found = parsed(large.short)
         assert large.restored(found, long=True) == expected
         long = large.restored(found["text"])
@@ -188,7 +188,7 @@ def test_the_values_are_those_of_a_parser() -> None:
 def test_a_long_string_that_is_no_json(wrong: bytes) -> None:
     line = b'{"text": "' + b"a" * 5000 + wrong + b"b" * 5000 + b'"}'
     with pytest.raises(ValueError, match=r"."):
-        parsed(LargeObject(line, 0, None).short)
+        parsed(LargeObject(line, None).short)
 
 
 def test_a_long_text_is_not_copied(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_many_values_are_refused_before_they_are_objects(value: bytes, tmp_path:
 def test_the_cost_is_not_below_what_python_takes(value: str) -> None:
     line = f'{{"text": "a", "more": [{value * 3_000}1]}}'.encode()
     with pytest.raises(CostError) as caught:
-        LargeObject(line, 0, 0)
+        LargeObject(line, 0)
     with at_most(caught.value.size * 11 // 10):
         json.loads(line)
 
