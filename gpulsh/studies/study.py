@@ -205,7 +205,8 @@ class Sample:
 
 def draw_sample(texts: object, size: int, seed: int) -> Sample:
     """Draw `size` documents of any kind that `deduplicate` takes, or of `open_corpus`, the same each time; or all."""
-    return _drawn(texts, size, seed, lambda batch, positions: words_at("sample", seed, positions.astype(np.uint64)))
+    seed = check_integer("seed", seed, 0, MAX_SEED)
+    return _drawn(texts, size, lambda batch, positions: words_at("sample", seed, positions.astype(np.uint64)))
 
 
 def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch], Fingerprints]) -> Sample:
@@ -216,6 +217,7 @@ def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch]
     has a part `share` * (s + (1 - s) * `share`) of the pairs of that similarity, not `share` ** 2 as for documents
     drawn one by one. A page with very many copies is drawn with all of them, and may then fill the sample.
     """
+    seed = check_integer("seed", seed, 0, MAX_SEED)
 
     def lots(batch: TextBatch, positions: Numbers) -> NDArray[np.uint64]:
         rows = read(batch)
@@ -225,11 +227,10 @@ def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch]
         found[some] = words_at("sample", seed, least)  # otherwise the longest would come first
         return found
 
-    return _drawn(texts, size, seed, lots)
+    return _drawn(texts, size, lots)
 
 
-def _drawn(texts: object, size: int, seed: int, lots_of: Callable[[TextBatch, Numbers], NDArray[np.uint64]]) -> Sample:
-    check_integer("seed", seed, 0, MAX_SEED)
+def _drawn(texts: object, size: int, lots_of: Callable[[TextBatch, Numbers], NDArray[np.uint64]]) -> Sample:
     size = check_integer("sample", size, 2, LARGEST)
     if not isinstance(texts, FileTexts):
         return _least(open_texts(texts), size, lots_of)
