@@ -119,7 +119,10 @@ def finished_report(
 
 def _written(work: Path) -> list[str]:
     """The results, relative to OUT: a later `--overwrite` removes these and nothing else."""
-    data = [os.path.join(folder, name) for folder, _, names in os.walk(work / "data") for name in names]
-    names = (EVIDENCE, COUNTED, "rejected.parquet", "contamination.parquet")
-    lists = [str(work / name) for name in names if (work / name).exists()]
-    return [*sorted(path[len(f"{work}/") :] for path in (*data, *lists)), REPORT]
+    found = [
+        name for name in (EVIDENCE, COUNTED, "rejected.parquet", "contamination.parquet") if (work / name).exists()
+    ]
+    for folder, _, names in os.walk(work / DATA):
+        below = folder[len(f"{work}/") :]
+        found += [f"{below}/{name}" for name in names]
+    return [*sorted(found), REPORT]
