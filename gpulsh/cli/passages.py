@@ -111,7 +111,7 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
     """
     from gpulsh.run.passages.files import passages_files
 
-    _run(passages_files, inputs, output, as_json, options, _passage_lines)
+    _run(passages_files, inputs, output, as_json, options)
 
 
 @click.command(
@@ -133,45 +133,33 @@ def cut(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> 
     """
     from gpulsh.run.passages.files import cut_files
 
-    _run(cut_files, inputs, output, as_json, options, _cut_lines)
+    _run(cut_files, inputs, output, as_json, options)
 
 
 def _run(
-    function: Any,
-    inputs: tuple[str, ...],
-    output: str,
-    as_json: bool,
-    options: Mapping[str, Any],
-    lines: Callable[[Mapping[str, int]], list[str]],
+    function: Callable[..., Any], inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]
 ) -> None:
-    """Run the job and print its report, or the `lines` about its passages."""
+    """Run the job, and print its report or some lines about its passages."""
+    from gpulsh.report.wording import many, share
+
     with running(options):
         progress = "json" if as_json else True
         report: Mapping[str, Any] = function(list(inputs), output, progress=progress, **opt.parsed(options)).report
     if as_json:
         conclude(json.dumps(report, indent=2))
         return
-    where = f"Results are in {output}, after {report['seconds']:.1f} s on {report['backend']['name']}."
-    conclude("\n".join([*lines(report["passages"]), where]))
-
-
-def _passage_lines(found: Mapping[str, int]) -> list[str]:
-    from gpulsh.report.wording import many, share
-
-    documents = f"{found['documents_marked']:,} of {many(found['documents'], 'document')}"
-    part = share(found["bytes_marked"], found["bytes"])
-    lines = [f"Found {many(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}."]
+    found, lines = report["passages"], []
+    if "passages" in found:  # the job has found them, or only cut them
+        documents = f"{found['documents_marked']:,} of {many(found['documents'], 'document')}"
+        part = share(found["bytes_marked"], found["bytes"])
+        lines.append(f"Found {many(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}.")
     if found.get("earlier_documents"):
         held = f"{many(found['earlier_documents'], 'document')} of earlier runs"
         lines.append(f"First occurrence in the {held}: {many(found['first_earlier'], 'passage')}.")
-    lines += _cut_lines(found)
-    if found["rejected"]:
+    if "cut_bytes" in found:
+        counts = f"{found['cut_passages']:,} passages of {found['cut_documents']:,} documents"
+        lines.append(f"Cut {counts}, and dropped {found['short']:,} documents with too few tokens left.")
+    if found.get("rejected"):
         lines.append(f"Bad records are in rejected.parquet: {found['rejected']:,}.")
-    return lines
-
-
-def _cut_lines(found: Mapping[str, int]) -> list[str]:
-    if "cut_bytes" not in found:
-        return []
-    counts = f"{found['cut_passages']:,} passages of {found['cut_documents']:,} documents"
-    return [f"Cut {counts}, and dropped {found['short']:,} documents with too few tokens left."]
+    lines.append(f"Results are in {output}, after {report['seconds']:.1f} s on {report['backend']['name']}.")
+    conclude("\n".join(lines))

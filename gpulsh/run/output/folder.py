@@ -227,13 +227,10 @@ class OutputFolder:
             or worth_resuming(self._manifest)
             or (interrupted and self._begun and any(step.files for _, step in self._manifest.steps()))
         ):
-            if self._lock is not None:
-                self._lock.release()
             _log.warning(Advice(f"{self.path}: keeps the finished part of this run; --resume continues it"))
-            return
-        if self._lock is not None:  # without it the work folder is another's
-            if self._begun:
-                remove_work(self.work)
+        elif self._lock is not None and self._begun:  # without a lock the work folder is another's
+            remove_work(self.work)
+        if self._lock is not None:
             self._lock.release()
         for path in reversed(self._made):
             try:
