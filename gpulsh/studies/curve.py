@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -168,14 +169,20 @@ def study(
             curve = SCurve(bands=fewest, rows=each)
             if reject is None or curve.probability(reject[0]) <= reject[1]:
                 captured.append(curve)
-    always = _bandings(num_perm, threshold, bands, rows)
+    given = bands is not None or rows is not None
+    always = {default_banding(num_perm, threshold, bands=bands, rows=rows)} if given else set()
+    for at in THRESHOLDS:
+        with suppress(ParameterError):  # with so few values there is none
+            always.add(default_banding(num_perm, at))
     how: How = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
     where: Where = {"backend": backend, "threads": threads}
     drawn = draw_sample(texts, sample, seed)
     spread, pairs, _ = brute_force(fingerprints(drawn.texts, how), threshold)
 
     best = min(captured, key=lambda curve: (spread.expected(curve, threshold), -curve.rows))
-    curves = sorted({*always, best}, key=lambda curve: (curve.rows, curve.bands))
+    curves = sorted(
+        {best, *(SCurve(bands=bands, rows=rows) for bands, rows in always)}, key=lambda curve: (curve.rows, curve.bands)
+    )
     minhash = MinHash(num_perm=max(curve.bands * curve.rows for curve in curves), seed=seed)
     signatures = minhash.from_texts(drawn.texts, **how)
 
@@ -197,18 +204,6 @@ def study(
     bandings = tuple(map(on_text, curves))
     counts = drawn.documents, len(drawn.texts), threshold, len(pairs)
     return BandingStudy(*counts, spread, bandings, best=curves.index(best))
-
-
-def _bandings(num_perm: int, threshold: float, bands: int | None, rows: int | None) -> set[SCurve]:
-    """The bandings of every study, for any texts."""
-    given = bands is not None or rows is not None
-    found = {default_banding(num_perm, threshold, bands=bands, rows=rows)} if given else set()
-    for at in THRESHOLDS:
-        try:
-            found.add(default_banding(num_perm, at))
-        except ParameterError:  # with so few values there is none
-            continue
-    return {SCurve(bands=bands, rows=rows) for bands, rows in found}
 
 
 def _count(number: float) -> str:

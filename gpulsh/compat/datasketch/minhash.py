@@ -111,7 +111,7 @@ class MinHash:
         if len(tokens) <= FEW and self._gpu_mode == "disable":
             least = self._permuted(self._hashes(tokens)[:, None]).min(axis=0)
         else:
-            least = self._signed([tokens], self._backend, self._functions())[0]
+            least = self._signed([tokens], select_backend(BACKENDS[self._gpu_mode]), self._functions())[0]
         self.hashvalues = np.minimum(self.hashvalues, least)
 
     def _hashes(self, tokens: Iterable[object]) -> Values:
@@ -133,10 +133,6 @@ class MinHash:
             return legacy
         permuted: Values = finalized(hashes) * a + b
         return permuted
-
-    @property
-    def _backend(self) -> Backend:
-        return select_backend(BACKENDS[self._gpu_mode])
 
     def _signed(self, sets: list[list[object]], ops: Backend, family: GivenFamily) -> Values:
         """The hash values of each set of tokens."""
@@ -240,7 +236,7 @@ class MinHash:
         """Yield the signatures of `bulk`; a few hundred sets are read at once."""
         empty = cls(**minhash_kwargs)
         keep_freed(KEPT)
-        ops, family = empty._backend, empty._functions()
+        ops, family = select_backend(BACKENDS[empty._gpu_mode]), empty._functions()
         rest = iter(b)
         while sets := [each if type(each) is list else list(each) for each in islice(rest, SETS_AT_ONCE)]:
             signed = empty._signed(sets, ops, family)

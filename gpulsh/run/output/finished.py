@@ -151,16 +151,15 @@ def weigh_run(
     refuse_url(os.fspath(output))
     finished, target = Finished.of(os.fspath(out)), Path(output)
     report = finished.report
+    wrong = None
     if COUNTED not in report["outputs"] or report["parameters"]["write"] == "duplicates":
-        raise OutputError(
-            f"{finished.out}: holds no rows with counts; give OUT of a run that wrote rows, without an index"
-        )
-    if "weights" in report["parameters"]:
-        raise OutputError(
-            f"{finished.out}: its rows have a column 'weight' already; give OUT of a run without --weights"
-        )
-    if "passages" in report["parameters"]:
-        raise OutputError(f"{finished.out}: comes from a run with --passages; give --weights to that run")
+        wrong = "holds no rows with counts; give OUT of a run that wrote rows, without an index"
+    elif "weights" in report["parameters"]:
+        wrong = "its rows have a column 'weight' already; give OUT of a run without --weights"
+    elif "passages" in report["parameters"]:
+        wrong = "comes from a run with --passages; give --weights to that run"
+    if wrong:
+        raise OutputError(f"{finished.out}: {wrong}")
     written = {number: name for number, name in enumerate(report["written"]) if name is not None}
     files = {number: finished.file(name) for number, name in written.items()}
     refuse_overlap(os.fspath(output), [finished.file(DATA).name], list(files.values()))
