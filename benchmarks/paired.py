@@ -187,7 +187,7 @@ def _process(*, empty_cache: bool) -> None:
 def _of_sets(case: str, texts: Any) -> Callable[[], Any]:
     """A sketch of sets that are ready, or what pairs of them share."""
     import gpulsh
-    from gpulsh.backends.cpu.backend import CpuBackend
+    from gpulsh.backends.cpu import CpuBackend
     from gpulsh.backends.protocol import sketched
     from gpulsh.params import Family
 
@@ -212,7 +212,7 @@ def _of_sets(case: str, texts: Any) -> Callable[[], Any]:
 def _sign(texts: Any) -> Callable[[], Any]:
     """The operation of the backend, with the exact hash: some trees know no keys of it, and take drawn functions."""
     from gpulsh.arrays import TextBatch
-    from gpulsh.backends.cpu.backend import CpuBackend
+    from gpulsh.backends.cpu import CpuBackend
     from gpulsh.params import BandShape, Family, Shingling
     from gpulsh.permutations import coefficients
 

@@ -37,7 +37,7 @@ def passing_own(
     filters: Sequence[Words], which: Numbers, values: NDArray[np.uint64], *, together: bool = False
 ) -> Numbers:
     """`passing` where each value has a filter of its own: the one of its number in `which` [m], which ascends."""
-    from gpulsh.backends.cpu.bloom import passing
+    from gpulsh.backends.cpu.hashes import passing
 
     places, found = np.empty(len(values), np.int64), 0
     for start, stop in run_bounds(which) if len(which) else ():
@@ -48,7 +48,7 @@ def passing_own(
 
 def filter_of(parts: Sequence[NDArray[np.uint64]], *, together: bool = False, bits: int | None = None) -> Words:
     """uint64 [words]: the filter of the hashes of all parts, best ascending, `bits` for each; empty without hashes."""
-    from gpulsh.backends.cpu.bloom import fill
+    from gpulsh.backends.cpu.hashes import fill
 
     least = -(-sum(map(len, parts)) * (bits or (TOGETHER_BITS if together else BITS)) // 64)
     shift = max(least.bit_length() - LENGTH_BITS, 0)

@@ -9,7 +9,7 @@ import pytest
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cpu import CpuBackend, passes
+from gpulsh.backends.cpu import CpuBackend, shingle
 from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
@@ -29,10 +29,10 @@ FAMILY, SHAPE = Family(num_perm=16), BandShape(bands=5, rows=3)
 def pieces_of(size: int) -> Iterator[None]:
     """Every document with a byte is a giant, and taken in pieces of about `size` bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "GIANT_BYTES", 0)
-        patch.setattr(passes, "PIECE_BYTES", size)
+        patch.setattr(shingle, "GIANT_BYTES", 0)
+        patch.setattr(shingle, "PIECE_BYTES", size)
         for name in ("CHUNK_BYTES", "LONGEST_CHUNK"):
-            patch.setattr(passes, name, 1)
+            patch.setattr(shingle, name, 1)
         yield
 
 
@@ -89,7 +89,7 @@ def test_no_piece_has_more_shingles_than_bytes_and_a_space(unit: Any, symbols: b
     for piece in (1, 3, 65):
         for row, document in enumerate(documents):
             with pieces_of(piece):
-                found = passes.TextPass(Threads(1), batch_of([document]), shingling).pieces(0, 1)
+                found = shingle.TextPass(Threads(1), batch_of([document]), shingling).pieces(0, 1)
                 assert max(len(rows.values) for rows in found) <= max(piece + 1, 2), (row, piece)
 
 
@@ -105,7 +105,7 @@ def test_a_giant_among_others_on_several_threads() -> None:
         wanted = list(operations(ONE, text, shingling))  # as one document like others
         with pytest.MonkeyPatch.context() as patch:
             for name in ("GIANT_BYTES", "CHUNK_BYTES", "PIECE_BYTES"):
-                patch.setattr(passes, name, size)
+                patch.setattr(shingle, name, size)
             for found, one in zip(operations(CpuBackend(3), text, shingling), wanted, strict=True):
                 same(found, one)
 

@@ -21,11 +21,11 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import gpulsh
+from gpulsh.backends import cpu as second
 from gpulsh.backends import kernel_cache
 from gpulsh.backends.compiling import COMPILING, Compiling, Stopwatch
-from gpulsh.backends.cpu import second_compiler as second
+from gpulsh.backends.cpu import second_compiler
 from gpulsh.backends.cpu.kernel import _kernels
-from gpulsh.backends.cpu.second_compiler import second_compiler
 from gpulsh.backends.kernel_cache import KernelCache, find_kernel_cache, sources
 from gpulsh.cli import main
 from gpulsh.report.summary import funnel_table
@@ -320,7 +320,7 @@ LATE_KERNELS = """
     from pathlib import Path
     from numba.core.dispatcher import Dispatcher
     from gpulsh import deduplicate_files
-    from gpulsh.backends.cpu.second_compiler import compile_late
+    from gpulsh.backends.cpu import compile_late
     from gpulsh.backends.cpu.kernel import _kernels
 
     def compiled():

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.backends.cpu import CpuBackend
-from gpulsh.backends.cpu.backend import MANY
+from gpulsh.backends.cpu import MANY, CpuBackend
 from gpulsh.backends.cpu.threads import Threads, by_count
 from gpulsh.backends.cpu.vectors import width
 from gpulsh.backends.parallel import map_batches, pipelined_map

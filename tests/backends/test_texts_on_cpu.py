@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cpu import CpuBackend, passes
-from gpulsh.backends.cpu.fingerprinting.keys import KernelTable, kernel_table
+from gpulsh.backends.cpu import CpuBackend, shingle
+from gpulsh.backends.cpu.fingerprinting.characters import KernelTable, kernel_table
 from gpulsh.backends.cpu.hashes import sha1
-from gpulsh.backends.cpu.passes import GIANT_BYTES
+from gpulsh.backends.cpu.shingle import GIANT_BYTES
 from gpulsh.backends.cpu.texts import TOKEN_BYTES, texts_of
 from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.reference import ReferenceBackend
@@ -73,9 +73,9 @@ def test_a_table_that_several_threads_make_lives_while_they_read_it(monkeypatch:
         assert given[4] not in dead
         read_before(*given)
 
-    read_before = passes.fingerprint_documents
-    monkeypatch.setattr(passes, "kernel_table", cache(made_anew))
-    monkeypatch.setattr(passes, "fingerprint_documents", read)
+    read_before = shingle.fingerprint_documents
+    monkeypatch.setattr(shingle, "kernel_table", cache(made_anew))
+    monkeypatch.setattr(shingle, "fingerprint_documents", read)
     batch = batch_of([b"Some words", b"other WORDS"])
     with ThreadPoolExecutor(threads) as pool:
         found = list(pool.map(lambda _: ONE.shingle(batch, Shingling()), range(threads)))

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import gpulsh
 from gpulsh import Index, Shingling
-from gpulsh.backends.cpu import backend as cpu_backend
+from gpulsh.backends import cpu as cpu_backend
 from gpulsh.backends.protocol import Sizes
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError

@@ -171,7 +171,7 @@ def test_batches_and_secrets_change_nothing(
     texts = spelled(documents)
     wanted = gpulsh.passages(texts, tokens=size, keep=keep, backend="reference", secret=SECRETS[0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.backends.cpu.backend.SIZES", Sizes(most, most, most))
+        patch.setattr("gpulsh.backends.cpu.SIZES", Sizes(most, most, most))
         found = gpulsh.passages(iter(texts), tokens=size, keep=keep, backend="cpu", secret=secret)
         assert found.equals(wanted)
 

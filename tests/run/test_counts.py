@@ -296,7 +296,7 @@ def test_candidates_below_the_threshold_are_as_similar_as_brute_force_says(
 ) -> None:
     """Of all pairs, whether one task compares them, in tiles, too, or several their shares."""
     if tile is not None:
-        monkeypatch.setattr("gpulsh.backends.cpu.backend.SIZES", Sizes(tile, tile, tile))
+        monkeypatch.setattr("gpulsh.backends.cpu.SIZES", Sizes(tile, tile, tile))
     source = random.Random(3)
     words = [f"word{number}" for number in range(60)]
     texts = [" ".join(words[:16] + source.sample(words[16:], source.randrange(2, 40))) for _ in range(60)]

@@ -40,5 +40,5 @@ def set_bounds(patch: pytest.MonkeyPatch, size: int, items: int) -> None:
         if name.endswith("PIECE_BYTES"):  # a call of Python each, and text has many bytes; test_giants has smaller ones
             value = max(size, LEAST_PIECE)
         patch.setattr(name, value)
-    for module in ("cpu.backend", "reference"):
+    for module in ("cpu", "reference"):
         patch.setattr(f"gpulsh.backends.{module}.SIZES", Sizes(size, size, size, whole=max(2 * size, 1 << 14)))

@@ -1,7 +1,144 @@
-"""Numba kernels without the GIL, run by a pool of threads over chunks of equal bytes."""
+"""The operations in Numba: kernels without the GIL. Threads take chunks, which stay in the cache from step to step."""
 
 from __future__ import annotations
 
-from gpulsh.backends.cpu.backend import CpuBackend
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
+from functools import partial
+from pathlib import Path
+from subprocess import DEVNULL, Popen
 
-__all__ = ["CpuBackend"]
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.compiling import COMPILING
+from gpulsh.backends.composed import add_operations
+from gpulsh.backends.cpu import buckets, intersect, passages, rows, shingle, simhash, texts, weighted
+from gpulsh.backends.cpu.sketches import Minima, sketch_of
+from gpulsh.backends.cpu.threads import MEMORY, Threads, by_count, by_weight
+from gpulsh.backends.kernel_cache import kernel_cache
+from gpulsh.backends.parallel import pipelined_map, processors
+from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
+from gpulsh.params import Family
+
+PIPELINED = 2  # items in work
+MANY = 4  # items a thread, from which each is work for one thread: to share one among many takes Python's time
+CHUNK_SHINGLES = 1 << 16  # that a thread sketches
+SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
+
+
+class ThreadedSketch:
+    """A sketch as a `SketchFold`: threads fold rows in chunks of about as many shingles each."""
+
+    def __init__(self, sketch: Minima, threads: Threads) -> None:
+        self._sketch, self._threads = sketch, threads
+        self.empty, self.merge, self.finish = sketch.empty, sketch.merge, sketch.finish
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        rows = fingerprints.moved(np.ascontiguousarray)
+        state = np.empty((len(rows), self._sketch.columns), self._sketch.dtype)
+
+        def work(start: int, stop: int) -> None:
+            self._sketch.fold_into(rows.slice(start, stop), state[start:stop])
+
+        self._threads.map(work, by_weight(rows.offset, CHUNK_SHINGLES))
+        return state
+
+
+class CpuBackend(Backend):
+    """Numba kernels on `threads` threads; None uses every processor this process may run on.
+
+    `memory` is the bytes that the run may use; texts are handed over in parts of it.
+    """
+
+    name = "cpu"
+
+    components = staticmethod(buckets.components)
+    frequencies = staticmethod(rows.frequencies)
+    gather = staticmethod(texts.gather)
+
+    def __init__(self, threads: int | None = None, memory: int = MEMORY) -> None:
+        self.threads = Threads(threads or processors(), memory)
+
+    def sizes(self) -> Sizes:
+        most, memory = SIZES, self.threads.memory
+        batch, largest_tile = min(most.batch, memory >> 7), min(most.largest_tile, memory >> 5)
+        return Sizes(batch, most.tile, largest_tile, most.readers, min(most.whole, memory >> 4) if most.whole else None)
+
+    def set_sketch(self, family: Family) -> SketchFold:
+        return ThreadedSketch(sketch_of(family), self.threads)
+
+    def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
+        if self.threads.count == 1 or (isinstance(items, Sequence) and len(items) < 2):
+            return map(partial(work, self), items)  # which holds no item while the next one is made
+        if isinstance(items, Sequence) and len(items) >= MANY * self.threads.count:
+            return iter(self.parallel_map(items, work))
+
+        def in_lane(item: Item) -> Result:
+            with self.threads.lane() as threads:
+                return work(self._on(threads), item)
+
+        # While the threads work at two items, the next is decoded; threads that one leaves idle help the other.
+        return pipelined_map(items, [in_lane] * PIPELINED)
+
+    def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
+        alone = self._on(Threads(1, self.threads.memory))
+        return self.threads.map(lambda place, _: work(alone, items[place]), by_count(len(items), 1))
+
+    def beside(self, tasks: int) -> CpuBackend:
+        return self if tasks < self.threads.count else self._on(Threads(1, self.threads.memory))
+
+    def _on(self, threads: Threads) -> CpuBackend:
+        """This backend on other threads."""
+        other = copy(self)
+        other.threads = threads
+        return other
+
+
+add_operations(CpuBackend, "threads", buckets, intersect, passages, rows, shingle, simhash, texts, weighted)
+
+
+# The other process imports from the same places.
+_CODE = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import compile_late; compile_late()"
+
+
+@contextmanager
+def second_compiler() -> Iterator[None]:
+    """Inside, the first kernel to be compiled starts a process that compiles others; it ends with the context.
+
+    Numba compiles one kernel at a time in a process. The other one compiles the kernels that a run needs after signing,
+    while the run itself compiles those that sign. The folder of compiled kernels hands them over. Without such a
+    folder, or a second processor, there is no second process. A kernel that this process needs earlier is compiled here
+    as well.
+    """
+    started: list[Popen[bytes]] = []
+    command = [sys.executable, "-c", _CODE, *sys.path]
+
+    def start() -> None:
+        if not started:
+            with suppress(OSError):
+                started.append(Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL))
+
+    python = Path(sys.executable or "").name.startswith("python")  # not a program that embeds Python
+    if kernel_cache().folder is None or processors() < 2 or not python:
+        yield
+        return
+    with COMPILING.listening(start):
+        try:
+            yield
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+
+
+def compile_late() -> None:
+    """Call the kernels after signing, in the order of a run. Kernels that only many pairs need come last."""
+    ops, pairs = CpuBackend(threads=1), np.array([[0, 1]])
+    ops.candidates(ops.collisions(np.zeros(2, np.uint64), np.arange(2)))
+    ops.components(2, pairs)
+    sets = ops.unique(Fingerprints(np.zeros(2, np.uint64), np.arange(3)))
+    ops.intersect(pairs, sets)
+    ops.overlap_bounds(pairs, ops.bitmaps(sets), sets.lengths)

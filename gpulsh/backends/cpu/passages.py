@@ -20,12 +20,13 @@ from gpulsh.backends.cpu.fingerprinting.characters import (
     EXCLAMATION_MARK,
     decode,
     high_mask,
+    kernel_keys,
+    kernel_table,
     table_entry,
     visible_mask,
     word_mask,
 )
 from gpulsh.backends.cpu.fingerprinting.documents import row_shingles
-from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import I64, LANES, byte, copy, everywhere, get, load, lowered, mixed_lanes, ones, store

@@ -1,26 +1,163 @@
-"""tokens and shingles, and one pass from text to shingle, shingle_sets, shingle_part, exact_hashes or signatures."""
+"""Passes over text: from text to tokens, shingles, sets, exact hashes or signatures.
+
+Documents are taken in chunks of about equal bytes, and giants, which are large, a piece after another. A pass holds few
+fingerprints: they stay in a thread's scratch memory until its next chunk or piece. The last tokens of a piece are
+carried to the next, so every shingle is made once. A token that is longer than a piece is in one piece.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values, Words
 from gpulsh.backends.cpu.buckets import band_digests
-from gpulsh.backends.cpu.fingerprinting.documents import shingle_tokens
-from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys
-from gpulsh.backends.cpu.passes import NO_HASHES, TextPass, one_row
+from gpulsh.backends.cpu.fingerprinting.characters import kernel_keys, kernel_table
+from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_documents, fingerprint_piece, shingle_tokens
+from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.rows import unique_rows
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
 from gpulsh.backends.cpu.threads import SETS, Room, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.backends.parts import rows_in_part, union_of
-from gpulsh.backends.protocol import Keys
+from gpulsh.backends.protocol import Keys, Result
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
+CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
+LONGEST_CHUNK = 1 << 20  # where each thread has so much
+GIANT_BYTES = 1 << 20  # documents beyond are giants
+MOST_ALONE = 4 << 20  # of texts that one thread takes at once
+PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the second-level cache
+
 CHUNK_TOKENS = 1 << 15
 
+NO_HASHES = np.empty((0, 2), np.uint64)
+
 _scratch = Scratch()
+
+
+def one_row(values: Words) -> Fingerprints:
+    """Fingerprints of one document."""
+    return Fingerprints(values, np.array([0, len(values)]))
+
+
+class TextPass:
+    """The documents of `text`, with fingerprints that are public or under `keys`, and exact hashes under `proof`.
+
+    Shingles have `size` tokens, by default those of the shingling. If it is 0, tokens are in the place of fingerprints.
+    """
+
+    def __init__(
+        self,
+        threads: Threads,
+        text: TextBatch,
+        shingling: Shingling,
+        keys: Keys = None,
+        proof: Keys = None,
+        size: int | None = None,
+    ) -> None:
+        self.threads, self.text, self._size = threads, text, shingling.size if size is None else size
+        self._words = shingling.unit == "word"
+        # Kernels take addresses of arrays that are held here.
+        reading = shingling.reading
+        self._table, self._keys, self._proof = kernel_table(reading), kernel_keys(keys), kernel_keys(proof)
+        self._given = self._table.address, *self._keys[1:], *self._proof[1:]
+        # Bytes that may be read in blocks; with 0, kernels look up each code point in the table, as it does not fold.
+        self._at, self._readable = text.values.ctypes.data, len(text.values) if reading.case else 0
+        self._symbols = True if self._words and shingling.symbols else None  # as kernels take it
+
+    def map(self, work: Callable[[int, int], Result]) -> list[Result]:
+        """`work(start, stop)` for each chunk of documents."""
+        return self.threads.map(work, self._chunks())
+
+    def rows(self, work: Callable[[int, int], Fingerprints], *, together: bool = False) -> Fingerprints:
+        """The rows that `work(start, stop)` makes of each chunk, end to end; few bytes are one chunk if `together`."""
+        offset = self.text.offset
+        few = len(self.text) > 0 and offset[-1] - offset[0] <= MOST_ALONE and self.text.lengths.max() <= GIANT_BYTES
+        if together and few and self.threads.alone():
+            return work(0, len(self.text))
+        return self.threads.rows(work, self._chunks())
+
+    def _chunks(self) -> list[tuple[int, int]]:
+        """Chunks by weight, with giants in chunks of their own.
+
+        Chunks are long, because Python's work for each takes time, but there are several a thread, so threads wait
+        little.
+        """
+        offset, chunks = self.text.offset, []
+        several = int(offset[-1] - offset[0]) // (2 * self.threads.count)
+        for start, stop in by_weight(offset, min(max(several, CHUNK_BYTES), LONGEST_CHUNK)):
+            if stop - start > 1 and self.is_giant(stop - 1, stop):
+                chunks += [(start, stop - 1), (stop - 1, stop)]
+            else:
+                chunks.append((start, stop))
+        return chunks
+
+    def is_giant(self, start: int, stop: int) -> bool:
+        """Whether documents [start, stop) are one giant."""
+        return stop - start == 1 and int(self.text.offset[stop] - self.text.offset[start]) > GIANT_BYTES
+
+    def most_tokens(self, start: int, stop: int) -> Numbers:
+        """At least the number of tokens of each of the documents [start, stop).
+
+        A word needs two bytes with its separator, a single has three, a character or a symbol one.
+        """
+        sizes: Numbers = self.text.offset[start + 1 : stop + 1] - self.text.offset[start:stop]
+        return sizes // 2 + 1 if self._words and self._symbols is None else sizes
+
+    def pieces(self, start: int, stop: int, exact: Words = NO_HASHES) -> Iterator[Fingerprints]:
+        """The fingerprints of documents [start, stop): all at once, or the pieces of a giant, a row each.
+
+        They are in text order, and valid until the thread's next ones. In the end, `exact` [documents, 2] holds the
+        exact hashes if there is a proof.
+        """
+        return self._pieces(start, exact[:1]) if self.is_giant(start, stop) else iter((self.few(start, stop, exact),))
+
+    def few(self, start: int, stop: int, exact: Words = NO_HASHES) -> Fingerprints:
+        """The fingerprints of documents [start, stop), no giant, all at once."""
+        offset = np.ascontiguousarray(self.text.offset[start : stop + 1])
+        made = np.zeros(len(offset), np.int64)
+        most = self.most_tokens(start, stop)
+        longest = int(most.max(initial=0)) + LANES
+        values, room = _scratch.take("values", int(most.sum()) + LANES), _scratch.take("room", 2 * longest + RUN_WORDS)
+        tokens = room.ctypes.data
+        packed = tokens + 8 * longest
+        given = self._at, self._readable, offset, self._size, *self._given, tokens, packed, values.ctypes.data
+        units = (True, None) if self._words else (None, True)
+        fingerprint_documents(*given, packed + 8 * longest, made[1:], exact, *units, self._symbols)
+        return Fingerprints(values[: made[-1]], made)
+
+    def in_order(self) -> Fingerprints:
+        """The fingerprints of all documents, in text order."""
+        return self.rows(self._in_order)
+
+    def _in_order(self, start: int, stop: int) -> Fingerprints:
+        if not self.is_giant(start, stop):
+            rows = self.few(start, stop)
+            is_scratch = rows.values.base.size <= Scratch.KEPT
+            return Fingerprints(rows.values.copy() if is_scratch else rows.values, rows.offset)
+        found, count = np.empty(int(self.most_tokens(start, stop)[0]), np.uint64), 0  # untouched pages take no memory
+        for piece in self.pieces(start, stop):
+            found[count : count + len(piece.values)] = piece.values
+            count += len(piece.values)
+        return one_row(found[:count])
+
+    def _pieces(self, row: int, exact: Words) -> Iterator[Fingerprints]:
+        begin, end = int(self.text.offset[row]), int(self.text.offset[row + 1])
+        state, carried = np.zeros(4, np.int64), np.empty(self._size, np.uint64)
+        sums = exact.reshape(-1)
+        sums[:] = 0
+        # A token a byte, a space before the first, and the carried tokens. The fingerprints take their place, a vector
+        # earlier, so that no token is overwritten unread.
+        values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + self._size + LANES)
+        packed, run = _scratch.take("packed", PIECE_BYTES + 1 + LANES), _scratch.take("run", RUN_WORDS)
+        text = self._at + begin, self._readable - begin, end - begin, PIECE_BYTES, self._words
+        room = values[LANES:].ctypes.data, packed.ctypes.data, values.ctypes.data, run.ctypes.data, self._symbols
+        while state[0] < end - begin:
+            made = fingerprint_piece(*text, self._size, *self._given, state, sums, carried, *room)
+            yield one_row(values[:made])
 
 
 def tokens(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:

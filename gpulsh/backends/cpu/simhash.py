@@ -13,8 +13,7 @@ import numpy as np
 
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
-from gpulsh.backends.cpu.passes import TextPass
-from gpulsh.backends.cpu.shingle import set_rows
+from gpulsh.backends.cpu.shingle import TextPass, set_rows
 from gpulsh.backends.cpu.threads import Room, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import mixed
 from gpulsh.params import Shingling

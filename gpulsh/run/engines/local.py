@@ -61,7 +61,7 @@ class ThisProcess:
         place = Place(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
         with ExitStack() as stack:
             if self.ops.name == "cpu" and size:  # for a first run, where memory can be spared
-                from gpulsh.backends.cpu.second_compiler import second_compiler  # loads Numba
+                from gpulsh.backends.cpu import second_compiler  # loads Numba
 
                 stack.enter_context(second_compiler())
             yield InProcess(place, manifest, parallel)

@@ -117,7 +117,7 @@ def backend(cut: str) -> Iterator[Backend]:
             patch.setattr("gpulsh.backends.cpu.buckets.PARTITION_BITS", 4)
         if cut == "cpu-giants":
             for name, size in (("GIANT_BYTES", 0), ("PIECE_BYTES", 9), ("LONGEST_CHUNK", 1)):
-                patch.setattr(f"gpulsh.backends.cpu.passes.{name}", size)
+                patch.setattr(f"gpulsh.backends.cpu.shingle.{name}", size)
         yield CpuBackend(threads)
 
 

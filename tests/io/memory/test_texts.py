@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cpu import texts as compiled
-from gpulsh.backends.cpu.backend import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import GpulshError, InputError, InputTypeError
 from gpulsh.io.arrow import rows as arrow

@@ -8,8 +8,7 @@ from numba import types
 from numba.core import cgutils
 
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.fingerprinting.characters import character_sums, decode, table_entry
-from gpulsh.backends.cpu.fingerprinting.keys import far_factor
+from gpulsh.backends.cpu.fingerprinting.characters import character_sums, decode, far_factor, table_entry
 from gpulsh.backends.cpu.fingerprinting.words import word_sums
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.vectors import (

@@ -13,21 +13,24 @@ import numpy as np
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.fingerprinting.characters import (
     BLOCK,
+    TOKENS_FAR,
     WIDE,
     ascii_terms,
     block_terms,
     computed_terms,
     decode,
+    far_factor,
+    far_key,
     high_mask,
     lower_mask,
     packed_ascii,
+    packing,
     sum_heads,
     table_entry,
     visible_mask,
     wide_terms,
     word_mask,
 )
-from gpulsh.backends.cpu.fingerprinting.keys import TOKENS_FAR, far_factor, far_key, packing
 from gpulsh.backends.cpu.kernel import subroutine
 from gpulsh.backends.cpu.vectors import LANES, byte, get, leading_zeros, lowest_bit, ones, prefetch, put
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
