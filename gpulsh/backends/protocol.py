@@ -362,7 +362,7 @@ class Backend:
         """
 
     def frequencies(self, fingerprints: Fingerprints, counts: Array) -> Array:
-        """uint8 [2^b]: `counts` plus how often each slot x >> (64 - b) occurs, at most 255; may reuse `counts`."""
+        """uint8 [2^b], b >= 2: `counts` plus how often each slot x >> (64 - b) occurs, at most 255; may reuse them."""
 
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array, rare: int = 0) -> Fingerprints:
         """The `lengths` [n] first of each unique row in order of (counts[x >> (64 - b)], x), without those counted

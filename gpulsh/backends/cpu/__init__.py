@@ -12,12 +12,12 @@ from subprocess import DEVNULL, Popen
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints
+from gpulsh.arrays import Fingerprints
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.composed import add_operations
 from gpulsh.backends.cpu import buckets, intersect, passages, rows, shingle, simhash, texts, weighted
-from gpulsh.backends.cpu.sketches import Minima, sketch_of
-from gpulsh.backends.cpu.threads import MEMORY, Threads, by_count, by_weight
+from gpulsh.backends.cpu.sketches import sketch_of
+from gpulsh.backends.cpu.threads import MEMORY, Threads, by_count
 from gpulsh.backends.kernel_cache import kernel_cache
 from gpulsh.backends.parallel import pipelined_map, processors
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
@@ -25,26 +25,7 @@ from gpulsh.params import Family
 
 PIPELINED = 2  # items in work
 MANY = 4  # items a thread, from which each is work for one thread: to share one among many takes Python's time
-CHUNK_SHINGLES = 1 << 16  # that a thread sketches
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
-
-
-class ThreadedSketch:
-    """A sketch as a `SketchFold`: threads fold rows in chunks of about as many shingles each."""
-
-    def __init__(self, sketch: Minima, threads: Threads) -> None:
-        self._sketch, self._threads = sketch, threads
-        self.empty, self.merge, self.finish = sketch.empty, sketch.merge, sketch.finish
-
-    def fold(self, fingerprints: Fingerprints) -> Array:
-        rows = fingerprints.moved(np.ascontiguousarray)
-        state = np.empty((len(rows), self._sketch.columns), self._sketch.dtype)
-
-        def work(start: int, stop: int) -> None:
-            self._sketch.fold_into(rows.slice(start, stop), state[start:stop])
-
-        self._threads.map(work, by_weight(rows.offset, CHUNK_SHINGLES))
-        return state
 
 
 class CpuBackend(Backend):
@@ -68,7 +49,7 @@ class CpuBackend(Backend):
         return Sizes(batch, most.tile, largest_tile, most.readers, min(most.whole, memory >> 4) if most.whole else None)
 
     def set_sketch(self, family: Family) -> SketchFold:
-        return ThreadedSketch(sketch_of(family), self.threads)
+        return sketch_of(family).on(self.threads)
 
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         if self.threads.count == 1 or (isinstance(items, Sequence) and len(items) < 2):

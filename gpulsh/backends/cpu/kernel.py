@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import llvmlite
@@ -23,7 +24,6 @@ from gpulsh.backends.kernel_cache import kernel_cache, sources_digest
 
 _log = logging.getLogger("gpulsh")
 _kernels: set[int] = set()  # by identity; they live as long as the process
-_warned: set[str] = set()
 
 # For functions that only kernels call: no wrappers for Python and C, which would take as long to compile. `inlined`
 # functions are inserted into each caller before types are inferred, and compiled there.
@@ -103,10 +103,9 @@ class _Cache(FunctionCache):  # type: ignore[misc]
             _warn(f"{self.cache_path}: cannot keep compiled kernels: {error.strerror or error}")
 
 
+@cache  # each once
 def _warn(message: str) -> None:
-    if message not in _warned:
-        _warned.add(message)
-        _log.warning("%s", message)
+    _log.warning("%s", message)
 
 
 class _Listener(event.Listener):  # type: ignore[misc]

@@ -181,16 +181,12 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
 
 
 def _shift(counts: NDArray[np.uint8]) -> np.uint64:
-    """The shift for a table of two slots or more: a shift by all 64 bits is undefined."""
     return _U(64 - (len(counts).bit_length() - 1))
 
 
 def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
     values = fingerprints.values[fingerprints.offset[0] : fingerprints.offset[-1]]
-    if len(counts) == 1:
-        counts[0] = min(int(counts[0]) + len(values), 255)
-    else:
-        _count(np.ascontiguousarray(values), _shift(counts), counts)
+    _count(np.ascontiguousarray(values), _shift(counts), counts)
     return counts
 
 
@@ -198,7 +194,6 @@ def _prefixes(rows: Fingerprints, counts: NDArray[np.uint8], lengths: Numbers, r
     most = int(lengths.sum()) if rare == 0 else int(rows.offset[-1] - rows.offset[0])
     out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
     offset = np.zeros(len(rows.offset), np.int64)
-    counts = counts.repeat(2) if len(counts) == 1 else counts
     longest = int(rows.lengths.max(initial=0))
     room = np.empty(256, np.int64), np.empty(longest, np.uint8), np.empty(longest, np.int64)
     _prefix_rows(rows.values, rows.offset, _shift(counts), counts, lengths, rare, *room, out, offset[1:])

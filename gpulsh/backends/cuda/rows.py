@@ -108,10 +108,10 @@ def winnow(machine: Machine, fingerprints: Fingerprints, size: int) -> Array:
 def frequencies(machine: Machine, fingerprints: Fingerprints, counts: Array) -> Array:
     xp, slots = machine.arrays, len(counts)
     start, stop = machine.numbers(fingerprints.offset[0], fingerprints.offset[-1])
-    words = xp.zeros(max(slots // 4, 1), np.uint32)  # the kernel adds to whole words; 1 or 2 slots fill none
-    words.view(np.uint8)[:slots] = counts
+    words = xp.zeros(slots // 4, np.uint32)  # the kernel adds to whole words
+    words.view(np.uint8)[:] = counts
     machine.run("frequencies", stop - start, fingerprints.values[start:stop], stop - start, _bits(slots), words)
-    return words.view(np.uint8)[:slots]
+    return words.view(np.uint8)
 
 
 def prefixes(
@@ -146,7 +146,7 @@ def _bits(slots: int) -> int:
 
 
 def _slots(values: Array, bits: int) -> Array:
-    return (values >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros_like(values, np.int64)
+    return (values >> np.uint64(64 - bits)).astype(np.int64)
 
 
 def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:

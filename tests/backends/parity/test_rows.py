@@ -20,14 +20,14 @@ EMPTY = [0] * 70 + [3] + [0] * 31 + [4] + [0] * 33 + [6] * 40
 def check(ops: Backend, rows: Fingerprints, bits: int) -> None:
     agree(ops, "bitmaps", rows)
     unique = agree(ops, "unique", rows)
-    sizes, before = np.diff(unique.offset), np.full(1 << bits, 250 if bits == 1 else 0, np.uint8)
+    sizes, before = np.diff(unique.offset), np.full(1 << bits, 250 if bits == 2 else 0, np.uint8)
     agree(ops, "frequencies", rows, before.copy())
     counts = said("frequencies", unique, before)
     for lengths in (sizes, sizes - sizes // 2, np.minimum(sizes, 1), np.zeros_like(sizes)):
         agree(ops, "prefixes", unique, counts, lengths)
 
 
-@pytest.mark.parametrize(("universe", "bits"), [(2**64, 1), (2**64, 16), (5000, 8), (60, 16), (2, 8)])
+@pytest.mark.parametrize(("universe", "bits"), [(2**64, 2), (2**64, 16), (5000, 8), (60, 16), (2, 8)])
 def test_rows_of_every_length(ops: Backend, universe: int, bits: int) -> None:
     check(ops, random_table(LENGTHS, universe), bits)
 
@@ -52,7 +52,7 @@ def test_frequencies_stop_at_255(ops: Backend) -> None:
     assert agree(ops, "frequencies", rows, np.zeros(4, np.uint8)).tolist() == [0, 255, 0, 254]
 
 
-@pytest.mark.parametrize("bits", [0, 1, 6, 12])
+@pytest.mark.parametrize("bits", [2, 6, 12])
 def test_prefixes_of_awkward_rows(ops: Backend, bits: int) -> None:
     unique = said("unique", random_table(LENGTHS, 2**40))
     rows = Fingerprints(np.concatenate([np.full(3, 8, np.uint64), unique.values]), unique.offset + 3)
