@@ -63,7 +63,7 @@ class TextPass:
         # Kernels take addresses of arrays that are held here.
         reading = shingling.reading
         self._table, self._keys, self._proof = kernel_table(reading), kernel_keys(keys), kernel_keys(proof)
-        self._given = self._table.address, *self._keys[1:], *self._proof[1:]
+        self._how = self._size, self._table.address, *self._keys[1:], *self._proof[1:]
         # Bytes that may be read in blocks; with 0, kernels look up each code point in the table, as it does not fold.
         self._at, self._readable = text.values.ctypes.data, len(text.values) if reading.case else 0
         self._symbols = True if self._words and shingling.symbols else None  # as kernels take it
@@ -124,9 +124,10 @@ class TextPass:
         values, room = _scratch.take("values", int(most.sum()) + LANES), _scratch.take("room", 2 * longest + RUN_WORDS)
         tokens = room.ctypes.data
         packed = tokens + 8 * longest
-        given = self._at, self._readable, offset, self._size, *self._given, tokens, packed, values.ctypes.data
+        memory = tokens, packed, values.ctypes.data, packed + 8 * longest
+        given = self._at, self._readable, offset, self._how, memory, made[1:], exact
         units = (True, None) if self._words else (None, True)
-        fingerprint_documents(*given, packed + 8 * longest, made[1:], exact, *units, self._symbols)
+        fingerprint_documents(*given, *units, self._symbols)
         return Fingerprints(values[: made[-1]], made)
 
     def in_order(self) -> Fingerprints:
@@ -153,10 +154,10 @@ class TextPass:
         # earlier, so that no token is overwritten unread.
         values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + self._size + LANES)
         packed, run = _scratch.take("packed", PIECE_BYTES + 1 + LANES), _scratch.take("run", RUN_WORDS)
-        text = self._at + begin, self._readable - begin, end - begin, PIECE_BYTES, self._words
-        room = values[LANES:].ctypes.data, packed.ctypes.data, values.ctypes.data, run.ctypes.data, self._symbols
+        text = self._at + begin, self._readable - begin, end - begin, PIECE_BYTES, self._words, self._how
+        memory = values[LANES:].ctypes.data, packed.ctypes.data, values.ctypes.data, run.ctypes.data
         while state[0] < end - begin:
-            made = fingerprint_piece(*text, self._size, *self._given, state, sums, carried, *room)
+            made = fingerprint_piece(*text, memory, state, sums, carried, self._symbols)
             yield one_row(values[:made])
 
 

@@ -31,41 +31,28 @@ from gpulsh.secret import DIGITS, EXACT, EXACT_FAR, EXACT_PLACES, EXACT_SPREAD, 
 
 
 @kernel
-def fingerprint_documents(
-    address,
-    room,
-    offset,
-    size,
-    table,
-    keys,
-    secret,
-    proof,
-    proves,
-    tokens,
-    packed,
-    values,
-    run,
-    ends,
-    exact,
-    words,
-    characters,
-    symbols,
-):
-    """All documents of a chunk: fingerprints under `keys` end to end, their end positions, exact hashes under `proof`.
+def fingerprint_documents(address, readable, offset, how, memory, ends, exact, words, characters, symbols):
+    """All documents of a chunk: fingerprints end to end, their end positions, exact hashes.
 
-    If `size` is 0, hashes of tokens are in the place of fingerprints. No exact hash unless it `proves`. All but
-    `offset`, `ends` and `exact` are numbers, or addresses of arrays. `words` or `characters` is None, whichever are not
-    tokens: as with `symbols` of `word_sums`, their code is not compiled.
+    `how` is the size of shingles, the Unicode table, the keys of fingerprints and whether they are secret, and the keys
+    of exact hashes and whether there are any. If the size is 0, hashes of tokens are in the place of fingerprints.
+    `memory` has room for the sums of a document's tokens, its packed tokens, all fingerprints, and a run of words.
+    Arrays in these are addresses. `words` or `characters` is None, whichever are not tokens: as with `symbols` of
+    `word_sums`, their code is not compiled.
     """
+    size, table, keys, secret, proof, proves = how
+    tokens, packed, values, run = memory
     written, count = 0, 0
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         text, stop, out = address + begin, end - begin, values + 8 * written
         sums = tokens if size > 0 else out
         if words is not None:
-            count = word_sums(text, stop, room - begin, table, keys, secret, proof, proves, sums, packed, run, symbols)
+            count = word_sums(
+                text, stop, readable - begin, table, keys, secret, proof, proves, sums, packed, run, symbols
+            )
         if characters is not None:
-            count, _ = character_sums(text, stop, room - begin, table, keys, proof, sums, packed, False, False)
+            count, _ = character_sums(text, stop, readable - begin, table, keys, proof, sums, packed, False, False)
         mix_tokens(sums, count)
         if proves:
             exact[document, 0], exact[document, 1] = exact_sums(packed, count, np.int64(0), proof)
@@ -188,33 +175,15 @@ def _in_word(text, at, stop, table):
 
 
 @kernel
-def fingerprint_piece(
-    text,
-    room,
-    stop,
-    most,
-    words,
-    size,
-    table,
-    keys,
-    secret,
-    proof,
-    proves,
-    state,
-    sums,
-    kept,
-    tokens,
-    packed,
-    out,
-    run,
-    symbols,
-):
-    """The shingles that end in the next piece, of `most` bytes, of a document of `stop` bytes, to `out`; their number.
+def fingerprint_piece(text, room, stop, most, words, how, memory, state, sums, kept, symbols):
+    """The shingles that end in the next piece, of `most` bytes, of a document of `stop` bytes; their number.
 
-    These stay between pieces: `state` int64 [4], the place in the text, the tokens before it, whether separators are
-    there and how many tokens are kept; `sums` uint64 [2], in the end the exact hash if it `proves`; `kept` uint64
-    [size], the last size - 1 tokens.
+    `how` and `memory` are as for a chunk. These stay between pieces: `state` int64 [4], the place in the text, the
+    tokens before it, whether separators are there and how many tokens are kept; `sums` uint64 [2], in the end the exact
+    hash, if there is one; `kept` uint64 [size], the last size - 1 tokens.
     """
+    size, table, keys, secret, proof, proves = how
+    tokens, packed, out, run = memory
     at, before, gap, held = state[0], state[1], state[2] != 0, state[3]
     for i in range(held):
         put(tokens + 8 * i, kept[i])
