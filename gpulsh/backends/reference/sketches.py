@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import xor
 
 import numpy as np
 
@@ -14,17 +16,14 @@ from gpulsh.backends.reference.rows import rows_of
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients, splitmix64, word_pairs, words
 
-Function = Callable[[int, list[int]], list[int]]  # the values of function number i of fingerprints
 HALF = (1 << 32) - 1
-BYTES = 4
-ENTRIES = BYTES * 256  # of a function's table
 ROUNDS = 64  # times as many probes as there are bins; then the next bin that has a value
 LOWER = (1 << ROUND_SHIFT) - 1
 
 
 def sketch_of(family: Family) -> SketchFold:
     """The sketch of a family."""
-    return SKETCHES[family.sketch](family)
+    return SKETCHES.get(family.sketch, FunctionMinima)(family)
 
 
 class Minima:
@@ -59,88 +58,47 @@ class FunctionMinima(Minima):
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
-        self._function = FUNCTIONS[family.sketch](family)
+        self._function = function_of(family)
 
     def lower(self, least: Values, values: list[int]) -> None:
         for number in range(self._columns):
-            least[number] = min(self._function(number, values))
+            least[number] = min(self._function(number, x) for x in values)
 
 
-def _affine32(family: Family) -> Function:
-    """a x + b modulo 2^32, for the upper half x of a fingerprint."""
-    multiplier, addend = (drawn.tolist() for drawn in coefficients(family))
-    return lambda i, values: [(x >> 32) * multiplier[i] + addend[i] & HALF for x in values]
-
-
-def _affine61(family: Family) -> Function:
-    """a x + b modulo 2^61 - 1, a not 0."""
-    drawn = words(family, 2 * family.num_perm)
-    multiplier, addend = [1 + word % (PRIME - 1) for word in drawn[::2]], drawn[1::2]
-    return lambda i, values: [(multiplier[i] * x + addend[i]) % PRIME for x in values]
-
-
-def _affine64(family: Family) -> Function:
-    """a x + b modulo 2^64."""
-    multiplier, addend = (drawn.tolist() for drawn in word_pairs(family))
-    return lambda i, values: [multiplier[i] * x + addend[i] & MASK for x in values]
-
-
-def _c_minhash(family: Family) -> Function:
-    """pi(sigma(x) + i), both modulo 2^32: one permutation, shifted, after another that breaks the set's order."""
-    multiplier, addend, keys = words(family, 3)
-
-    def permuted(y: int) -> int:
-        y &= HALF
-        y = (y ^ y >> 16) * protocol.CIRCULANT_1 & HALF
-        y ^= keys >> 32
-        y = (y ^ y >> 15) * protocol.CIRCULANT_2 & HALF
-        return (y ^ y >> 16) ^ keys & HALF
-
-    return lambda i, values: [permuted((((multiplier | 1) * x + addend & MASK) >> 32) + i) for x in values]
-
-
-def _multiply_shift(family: Family) -> Function:
-    """The upper half of a x + b modulo 2^64."""
-    drawn = words(family, 2 * family.num_perm)
-    return lambda i, values: [((drawn[2 * i] | 1) * x + drawn[2 * i + 1] & MASK) >> 32 for x in values]
-
-
-def _tabulation(family: Family) -> Function:
-    """The four bytes of a fingerprint's upper half choose four entries of a function's table."""
-    table = words(family, ENTRIES * family.num_perm)
-
-    def value(i: int, x: int) -> int:
-        found = 0
-        for byte in range(BYTES):
-            found ^= table[i * ENTRIES + byte * 256 + (x >> 32 + 8 * byte & 0xFF)] >> 32
-        return found
-
-    return lambda i, values: [value(i, x) for x in values]
-
-
-def _wrapped(family: Family) -> Function:
-    """The rest of a x + b in a word, modulo a prime, cut to the width of a signature's values."""
-    multiplier, addend = (drawn.tolist() for drawn in word_pairs(family))
+def function_of(family: Family) -> Callable[[int, int], int]:
+    """The value of function number i of the family for a fingerprint."""
+    sketch, count = family.sketch, family.num_perm
+    if sketch == "c_minhash":
+        multiplier, addend, keys = words(family, 3)
+        return lambda i, x: permuted((((multiplier | 1) * x + addend & MASK) >> 32) + i, keys)
+    if sketch == "tabulation":
+        table = [word >> 32 for word in words(family, 1024 * count)]
+        return lambda i, x: reduce(xor, (table[1024 * i + 256 * b + (x >> 32 + 8 * b & 0xFF)] for b in range(4)))
+    if sketch == "xor_masks":
+        masks = [0, *(word >> 32 for word in words(family, count - 1))]
+        return lambda i, x: x >> 32 ^ masks[i]
+    if sketch == "affine61":
+        drawn = words(family, 2 * count)
+        return lambda i, x: ((1 + drawn[2 * i] % (PRIME - 1)) * x + drawn[2 * i + 1]) % PRIME
+    if sketch == "multiply_shift":
+        drawn = words(family, 2 * count)
+        return lambda i, x: ((drawn[2 * i] | 1) * x + drawn[2 * i + 1] & MASK) >> 32
+    a, b = (drawn.tolist() for drawn in (coefficients(family) if sketch == "minhash" else word_pairs(family)))
+    if sketch == "minhash":
+        return lambda i, x: (x >> 32) * a[i] + b[i] & HALF
+    if sketch == "affine64":
+        return lambda i, x: a[i] * x + b[i] & MASK
     word, prime, most = 1 << family.wrap.bits, family.wrap.modulus, int(np.iinfo(family.value_type).max)
-    return lambda i, values: [(multiplier[i] * x + addend[i]) % word % prime & most for x in values]
+    return lambda i, x: (a[i] * x + b[i]) % word % prime & most
 
 
-def _xor_masks(family: Family) -> Function:
-    """The upper half of a fingerprint, exclusive-or a mask; the first function has none."""
-    masks = [0, *(word >> 32 for word in words(family, family.num_perm - 1))]
-    return lambda i, values: [x >> 32 ^ masks[i] for x in values]
-
-
-FUNCTIONS: dict[str, Callable[[Family], Function]] = {  # by `Family.sketch`
-    "minhash": _affine32,
-    "affine61": _affine61,
-    "affine64": _affine64,
-    "c_minhash": _c_minhash,
-    "multiply_shift": _multiply_shift,
-    "tabulation": _tabulation,
-    "wrapped": _wrapped,
-    "xor_masks": _xor_masks,
-}
+def permuted(y: int, keys: int) -> int:
+    """The permutation pi of `c_minhash`."""
+    y &= HALF
+    y = (y ^ y >> 16) * protocol.CIRCULANT_1 & HALF
+    y ^= keys >> 32
+    y = (y ^ y >> 15) * protocol.CIRCULANT_2 & HALF
+    return (y ^ y >> 16) ^ keys & HALF
 
 
 class FastSimilarity(Minima):
@@ -228,8 +186,7 @@ class SplitmixRounds(Minima):
         return filled
 
 
-SKETCHES: dict[str, Callable[[Family], SketchFold]] = {  # by `Family.sketch`
-    **dict.fromkeys(FUNCTIONS, FunctionMinima),
+SKETCHES: dict[str, Callable[[Family], SketchFold]] = {  # by `Family.sketch`; others have functions
     "fast_similarity": FastSimilarity,
     "one_permutation": OnePermutation,
     "splitmix_rounds": SplitmixRounds,
