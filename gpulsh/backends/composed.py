@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values
+from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens
 from gpulsh.backends.hashing import mixed, rolled
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_part
 from gpulsh.backends.protocol import GOLDEN, Backend, Keys, operations
@@ -108,11 +108,15 @@ def _labelled(fingerprints: Fingerprints, shingling: Shingling) -> Fingerprints:
 def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys) -> Tokens:
     """The tokens of shingles that depend on words, or with an anchor the hashes of items."""
     distinct, numbers, offset = _numbered(ops, text, shingling.reading)
-    words = list(distinct)
-    is_stop = _stop_flags(words, shingling)[numbers]
+    in_any_case = shingling.reading._replace(case=True)
+    letters, listed = translation(in_any_case), _listed(shingling.stop_words, in_any_case)
+    # A stop word of several tokens matches none.
+    is_stop = np.array([word.translate(letters).strip() in listed for word in distinct], np.bool_)[numbers]
     if shingling.anchor is None and is_stop.any():
         numbers, offset = numbers[~is_stop], offsets(~is_stop)[offset]
-    hashes = _hashes(ops, _stemmed(words, shingling), shingling, keys)
+    encoded = [word.encode() for word in _stemmed(list(distinct), shingling)]  # folded tokens, read as they are
+    batch = TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offsets(list(map(len, encoded))))
+    hashes = ops.asnumpy(ops.tokens(batch, shingling.under(Folding(case=False)), keys).values)
     tokens = Tokens(ops.asarray(hashes[numbers]), ops.asarray(offset))
     return tokens if shingling.anchor is None else _items(ops, tokens, is_stop, offset, keys)
 
@@ -152,13 +156,6 @@ class Translation(dict[int, str]):
 translation = cache(Translation)
 
 
-def _stop_flags(words: list[str], shingling: Shingling) -> NDArray[np.bool_]:
-    """Whether each word is a stop word in either case. A stop word of several tokens matches none."""
-    reading = shingling.reading._replace(case=True)
-    letters, listed = translation(reading), _listed(shingling.stop_words, reading)
-    return np.array([word.translate(letters).strip() in listed for word in words], np.bool_)
-
-
 @lru_cache(maxsize=8)
 def _listed(words: frozenset[str], reading: Reading) -> frozenset[str]:
     return frozenset(" ".join(word.translate(translation(reading)).split()) for word in words)
@@ -173,14 +170,6 @@ def _stemmed(words: list[str], shingling: Shingling) -> list[str]:
     return [
         stem if stem.translate(letters).split() == [stem] else word for word, stem in zip(words, found, strict=True)
     ]
-
-
-def _hashes(ops: Backend, words: list[str], shingling: Shingling, keys: Keys) -> Values:
-    """uint64 [words]: the hashes of words that are folded tokens."""
-    encoded = [word.encode() for word in words]
-    batch = TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offsets(list(map(len, encoded))))
-    found: Values = ops.asnumpy(ops.tokens(batch, shingling.under(Folding(case=False)), keys).values)
-    return found
 
 
 def _items(ops: Backend, tokens: Tokens, is_stop: NDArray[np.bool_], offset: Numbers, keys: Keys) -> Tokens:

@@ -174,39 +174,34 @@ class Piece(NamedTuple):
 
 def cut_pieces(read: Read, length: int, unit: Unit, piece_bytes: int, reading: Reading = PLAIN) -> Iterator[Piece]:
     """A document of `length` bytes as pieces of at most `piece_bytes`, longer only where one token is."""
-
-    def cuts(low: int, high: int) -> tuple[Numbers, NDArray[np.bool_]]:
-        """The cuts in [low, high), 0 < low, and whether a separator adjoins each."""
-        begin = max(low - CONTEXT, 0)
-        starts, classes = _code_points(read(begin, min(high + CONTEXT, length)).tobytes(), reading)
-        places, before, behind = begin + starts[1:], classes[:-1], classes[1:]
-        allowed = (places >= low) & (places < high)
-        if unit == "word":
-            allowed &= (before != WORD) | (behind != WORD)
-        return places[allowed], ((before == SEPARATOR) | (behind == SEPARATOR))[allowed]
-
-    def nearest_cut(low: int, high: int, *, last: bool) -> tuple[int, bool] | None:
-        """The last or the first cut in [low, high)."""
-        window = FIRST_WINDOW
-        while low < high:
-            begin, end = (max(low, high - window), high) if last else (low, min(low + window, high))
-            places, spaced = cuts(begin, end)
-            if len(places):
-                nearest = -1 if last else 0
-                return int(places[nearest]), bool(spaced[nearest])
-            low, high = (low, begin) if last else (end, high)
-            window = min(window * GROWTH, LAST_WINDOW)
-        return None
-
     start, spaced = 0, False
     while start < length:
-        limit = start + piece_bytes
-        cut = None
-        if limit < length:
-            cut = nearest_cut(start + 1, limit + 1, last=True) or nearest_cut(limit + 1, length, last=False)
-        stop, spaced_next = cut or (length, False)
+        limit, stop, spaced_next = start + piece_bytes + 1, length, False
+        for low, high in _windows(start + 1, limit, length) if limit <= length else ():
+            begin = max(low - CONTEXT, 0)
+            starts, classes = _code_points(read(begin, min(high + CONTEXT, length)).tobytes(), reading)
+            places, before, behind = begin + starts[1:], classes[:-1], classes[1:]
+            allowed = (places >= low) & (places < high)
+            if unit == "word":
+                allowed &= (before != WORD) | (behind != WORD)
+            if (found := np.flatnonzero(allowed)).size:
+                cut = found[-1] if high <= limit else found[0]  # the nearest
+                stop, spaced_next = int(places[cut]), SEPARATOR in (before[cut], behind[cut])
+                break
         yield Piece(start, stop, spaced)
         start, spaced = stop, spaced_next
+
+
+def _windows(low: int, middle: int, high: int) -> Iterator[tuple[int, int]]:
+    """Ranges of bytes from `middle` down to `low`, then from it up to `high`, each larger than the one before."""
+    end, size = middle, FIRST_WINDOW
+    while end > low:
+        yield max(low, end - size), end
+        end, size = end - size, min(size * GROWTH, LAST_WINDOW)
+    begin, size = middle, FIRST_WINDOW
+    while begin < high:
+        yield begin, min(begin + size, high)
+        begin, size = begin + size, min(size * GROWTH, LAST_WINDOW)
 
 
 def _code_points(text: bytes, reading: Reading) -> tuple[Numbers, NDArray[np.uint8]]:
