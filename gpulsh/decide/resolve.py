@@ -68,10 +68,10 @@ def resolved(
     """
     count, done = len(status), 0
     if join is not None:
-        small = small.where(order_of(small.later, count))
+        by_later = small.where(order_of(small.later, count))
         for block in join.blocks():
             end = int(in_large[block.stop - 1]) + 1
-            own, small = _cut(small, end, ops)
+            own, by_later = _cut(by_later, end, ops)
             with_kept, within = (part.named(in_large).moved(ops.asarray) for part in (block.with_kept, block.within))
             known = Edges.joined([own, with_kept, within])
             settle(status, done, end, known.earlier, known.later, ops)
@@ -80,6 +80,7 @@ def resolved(
             found = Edges.joined([own, with_kept, within.where(status[within.earlier] == KEPT)])
             yield distinct_edges(found)
             done = end
+        small = small.where(small.later >= done)  # in its own order, which saves time where it is sorted again
     settle(status, done, count, small.earlier, small.later, ops)
     yield small
 
