@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -37,7 +37,6 @@ BYTE_COST = 6
 STRING_COST = 64  # bytes that a string left in its place counts for
 
 Record = dict[str, Any]  # an object as it is parsed
-Parse = Callable[[File, int, Line], Record]  # of a record's number and content
 
 
 @dataclass(frozen=True)
@@ -153,93 +152,6 @@ def is_blank(number: int, line: Line) -> bool:
     return not content or content.isspace()
 
 
-def parsed(file: File, number: int, line: Line, limit: Limit | None = None, depth: int = 1) -> Record:
-    """The line's object. Of a large one a long string is a LongString, in objects
-    within one another down to `depth`.
-    """
-    if len(line) <= LARGE_LINE:
-        return parse(file, number, content_of(number, line))
-    large = _large(file, number, line, limit)
-    return _restored(large, parse(file, number, large.short), depth)
-
-
-def whole_record(file: File, number: int, line: Line, limit: Limit | None, parsing: Parse) -> Record:
-    """The line's object with all strings. Long strings of a large line are bytes."""
-    if len(line) <= LARGE_LINE:
-        found = parsing(file, number, content_of(number, line))
-        return dict(found) if isinstance(found, Lenient) else found
-    large = _large(file, number, line, limit)
-    found = {name: large.restored(value) for name, value in parsing(file, number, large.short).items()}
-    return {name: b"".join(of.pieces()) if isinstance(of, LongString) else of for name, of in found.items()}
-
-
-def _restored(large: LargeObject, record: Record, depth: int) -> Record:
-    found = {name: large.restored(value) if isinstance(value, str) else value for name, value in record.items()}
-    if depth > 1:
-        found |= {name: _restored(large, of, depth - 1) for name, of in found.items() if isinstance(of, dict)}
-    return found
-
-
-def _large(file: File, number: int, line: Line, limit: Limit | None) -> LargeObject:
-    # Memory holds the line, the parsed values, and if the line is all text, a copy of it.
-    held = len(line)
-    most = None if limit is None else max(PARSE_COPIES * limit.document - held, 0) + PARSED_BYTES
-    try:
-        return LargeObject(content_of(number, line), most)
-    except CostError as error:
-        assert limit is not None
-        raise too_costly(
-            file, f"{file.unit} {number}", held + error.size, PARSE_COPIES * limit.document, limit
-        ) from None
-    except ValueError as error:
-        raise _no_json(file, number, line, str(error)) from error
-
-
-class Lenient(Record):
-    """An object that only Python's parser takes. It may contain invalid UTF-8."""
-
-
-def parse(file: File, number: int, content: Line) -> Record:
-    """The object of a short line; integers beyond 64 bits become floats."""
-    import orjson
-
-    try:
-        record = orjson.loads(content)
-    except (ValueError, RecursionError):
-        # Python's parser also takes what others write: NaN, lone surrogates; bytes that are not UTF-8 become U+FFFD.
-        try:
-            record = _loaded(content)
-            record = Lenient(record) if isinstance(record, dict) else record
-        except RecursionError as error:
-            raise _too_deep(file, number) from error
-        except ValueError as error:
-            # Behind "at" Python's own message has a place.
-            detail = getattr(error, "msg", str(error)).removesuffix(" at").removesuffix(" starting")
-            raise _no_json(file, number, content, detail) from error
-    if not isinstance(record, dict):
-        raise DamagedInputError(
-            f"{file.name}: {file.unit} {number} is {kind_of(record)}; give one JSON object for each {file.unit}"
-        )
-    return record
-
-
-def _no_json(file: File, number: int, line: Line, detail: str) -> DamagedInputError:
-    if number == 1 and line.startswith(UTF16):
-        return utf16(file)
-    return DamagedInputError(
-        f"{file.name}: {file.unit} {number} is not JSON: {detail}; give one JSON object for each {file.unit}"
-    )
-
-
-def parse_exactly(file: File, number: int, content: Line) -> Record:
-    """`parse` with exact integers, however many digits they have."""
-    try:
-        found: Record = _loaded(content)
-        return found
-    except RecursionError as error:  # orjson allows deeper nesting
-        raise _too_deep(file, number) from error
-
-
 def on_one_line(number: int, line: Line) -> Line:
     """The JSON value on one line: its line ends are only between tokens, so spaces replace them."""
     content = content_of(number, line)
@@ -249,8 +161,191 @@ def on_one_line(number: int, line: Line) -> Line:
     return (content if at < 0 else content.replace(END, b" ")) + END
 
 
-def _too_deep(file: File, number: int, what: str = "") -> DamagedInputError:
-    return DamagedInputError(f"{file.name}: {file.unit} {number}{what} is nested too deeply; flatten it")
+def kind_of(value: object) -> str:
+    """The name of a JSON value's type in messages."""
+    return "null" if value is None else JSON_NAMES.get(type(value), type(value).__name__)
+
+
+class Lenient(Record):
+    """An object that only Python's parser takes. It may contain invalid UTF-8."""
+
+
+class RecordReader:
+    """Reads the records of a file one after another: first `load`, then the values of that record."""
+
+    def __init__(self, file: File, limit: Limit | None = None, depth: int = 1) -> None:
+        self._file, self._limit, self._depth = file, limit, depth
+        self.number, self.record = 0, Record()
+        self._line: Line = b""
+
+    @property
+    def at(self) -> str:
+        """The line or element, in messages."""
+        return f"{self._file.unit} {self.number}"
+
+    def load(self, number: int, line: Line) -> Record:
+        """The object of a line. Of a large one a long string is a LongString, in objects within one another down to
+        the reader's `depth`.
+        """
+        self.number, self._line = number, line
+        if len(line) <= LARGE_LINE:
+            self.record = self._parsed(content_of(number, line))
+        else:
+            large = self._large()
+            self.record = _restored(large, self._parsed(large.short), self._depth)
+        return self.record
+
+    def clear(self) -> None:
+        """Forget the record, which may be as large as a document may be."""
+        self.record, self._line = {}, b""
+
+    def whole(self, number: int, line: Line, *, exactly: bool = False) -> Record:
+        """The object of a line with all strings. Long strings of a large line are bytes.
+
+        Integers beyond 64 bits become floats unless it is read `exactly`.
+        """
+        self.number, self._line = number, line
+        parse = self._parsed_exactly if exactly else self._parsed
+        if len(line) <= LARGE_LINE:
+            found = parse(content_of(number, line))
+            return dict(found) if isinstance(found, Lenient) else found
+        large = self._large()
+        found = {name: large.restored(value) for name, value in parse(large.short).items()}
+        self.clear()
+        return {name: b"".join(of.pieces()) if isinstance(of, LongString) else of for name, of in found.items()}
+
+    def has(self, place: Place, columns: Columns) -> bool:
+        """Whether a value of one of the `columns` is there, null or not."""
+        if place not in columns.texts:
+            place = place_named(place[0], self.record)
+        above = _value(self.record, place[:-1])
+        return isinstance(above, dict) and place[-1] in above
+
+    def exact(self, column: str) -> object:
+        """A field of the record, with the integers of the line."""
+        # Python's parser makes no floats of integers beyond 64 bits, and is asked where orjson may have done so.
+        value = _field(self.record, column)
+        if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
+            whole = RecordReader(self._file).whole(self.number, self._line, exactly=True)
+            value = _field(whole, column)
+        return value.text() if isinstance(value, LongString) else value
+
+    def id(self, column: str) -> object:
+        """The value to write again; a DamagedInputError if no UTF-8 can hold it."""
+        value = self.exact(column)
+        try:
+            if isinstance(value, str):
+                value.encode()
+            elif isinstance(value, (dict, list)):
+                json.dumps(value, default=str)
+        except UnicodeEncodeError as error:
+            detail = f"{column!r} holds half of a surrogate pair; give text that UTF-8 can hold"
+            raise DamagedInputError(f"{self._file.name}: {self.at}: {detail}") from error
+        except RecursionError as error:
+            raise self._too_deep(f": {column!r}") from error
+        return value
+
+    def identity(self, column: str) -> str | int | None:
+        """The value that --key compares; InputTypeError for another than a string, an integer or null."""
+        value = self.exact(column)
+        if value is None or (isinstance(value, (str, int)) and not isinstance(value, bool)):
+            return value
+        detail = f"{column!r} is {kind_of(value)}; --key takes a string, an integer or null"
+        raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
+
+    def text(self, places: tuple[Place, ...]) -> Bytes | None:
+        """The text at these places."""
+        if len(places) == 1:  # as nearly always: this is done for each record
+            return self._text(places[0])
+        found = [text for text in map(self._text, places) if text is not None]
+        return BETWEEN.join(found) if len(found) > 1 else found[0] if found else None
+
+    def _text(self, place: Place) -> Bytes | None:
+        value: object = self.record.get(place[0])
+        for depth, name in enumerate(place[1:], 1):
+            if value is None:
+                return None
+            if not isinstance(value, dict):
+                detail = f"{'.'.join(place[:depth])!r} is {kind_of(value)}; give an object or null"
+                raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
+            value = value.get(name)
+        if isinstance(value, str):
+            return value.encode("utf-8", "surrogatepass")
+        if isinstance(value, LongString):
+            return self._long_text(value)
+        if value is None or value != value:  # NaN means null, as in memory
+            return None
+        detail = f"{'.'.join(place)!r} is {kind_of(value)}; give a string or null"
+        raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
+
+    def _long_text(self, value: LongString) -> Bytes:
+        pieces = value.pieces()
+        text = next(pieces)
+        if len(text) == value.end - value.begin:
+            return text
+        whole, limit = bytearray(text), self._limit
+        for piece in pieces:
+            whole += piece
+            if limit is not None and len(whole) > limit.document:  # bytes that are not UTF-8 become three each
+                raise too_large(self._file, self.at, len(whole) + sum(map(len, pieces)), limit)
+        return memoryview(whole)
+
+    def _large(self) -> LargeObject:
+        # Memory holds the line, the parsed values, and if the line is all text, a copy of it.
+        held, limit = len(self._line), self._limit
+        most = None if limit is None else max(PARSE_COPIES * limit.document - held, 0) + PARSED_BYTES
+        try:
+            return LargeObject(content_of(self.number, self._line), most)
+        except CostError as error:
+            assert limit is not None
+            allowed = PARSE_COPIES * limit.document
+            raise too_costly(self._file, self.at, held + error.size, allowed, limit) from None
+        except ValueError as error:
+            raise self._no_json(str(error)) from error
+
+    def _parsed(self, content: Line) -> Record:
+        import orjson
+
+        try:
+            record = orjson.loads(content)
+        except (ValueError, RecursionError):
+            # Python's parser also takes what others write: NaN, lone surrogates; invalid UTF-8 becomes U+FFFD.
+            try:
+                record = _loaded(content)
+                record = Lenient(record) if isinstance(record, dict) else record
+            except RecursionError as error:
+                raise self._too_deep() from error
+            except ValueError as error:
+                # Behind "at" Python's own message has a place.
+                detail = getattr(error, "msg", str(error)).removesuffix(" at").removesuffix(" starting")
+                raise self._no_json(detail) from error
+        if not isinstance(record, dict):
+            detail = f"{self.at} is {kind_of(record)}; give one JSON object for each {self._file.unit}"
+            raise DamagedInputError(f"{self._file.name}: {detail}")
+        return record
+
+    def _parsed_exactly(self, content: Line) -> Record:
+        try:
+            found: Record = _loaded(content)
+            return found
+        except RecursionError as error:  # orjson allows deeper nesting
+            raise self._too_deep() from error
+
+    def _no_json(self, detail: str) -> DamagedInputError:
+        if self.number == 1 and self._line.startswith(UTF16):
+            return utf16(self._file)
+        detail = f"{self.at} is not JSON: {detail}; give one JSON object for each {self._file.unit}"
+        return DamagedInputError(f"{self._file.name}: {detail}")
+
+    def _too_deep(self, what: str = "") -> DamagedInputError:
+        return DamagedInputError(f"{self._file.name}: {self.at}{what} is nested too deeply; flatten it")
+
+
+def _restored(large: LargeObject, record: Record, depth: int) -> Record:
+    found = {name: large.restored(value) if isinstance(value, str) else value for name, value in record.items()}
+    if depth > 1:
+        found |= {name: _restored(large, of, depth - 1) for name, of in found.items() if isinstance(of, dict)}
+    return found
 
 
 def _loaded(content: Line) -> Any:
@@ -270,51 +365,6 @@ def _integer(digits: str) -> int | Decimal:
         return Decimal(digits)
 
 
-def exact_value(file: File, record: Record, column: str, number: int, line: Line) -> object:
-    """A field of the record, with the integers of the line."""
-    # Python's parser makes no floats of integers beyond 64 bits, and is asked where orjson may have done so.
-    value = _field(record, column)
-    if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
-        value = _field(whole_record(file, number, line, None, parse_exactly), column)
-    return value.text() if isinstance(value, LongString) else value
-
-
-def id_value(file: File, record: Record, column: str, number: int, line: Line) -> object:
-    """The value to write again; a DamagedInputError if no UTF-8 can hold it."""
-    value = exact_value(file, record, column, number, line)
-    try:
-        if isinstance(value, str):
-            value.encode()
-        elif isinstance(value, (dict, list)):
-            json.dumps(value, default=str)
-    except UnicodeEncodeError as error:
-        raise DamagedInputError(
-            f"{file.name}: {file.unit} {number}: {column!r} holds half of a surrogate pair; give text that"
-            " UTF-8 can hold"
-        ) from error
-    except RecursionError as error:
-        raise _too_deep(file, number, f": {column!r}") from error
-    return value
-
-
-def identity_value(file: File, record: Record, column: str, number: int, line: Line) -> str | int | None:
-    """The value that --key compares; InputTypeError for another than a string, an integer or null."""
-    value = exact_value(file, record, column, number, line)
-    if value is None or (isinstance(value, (str, int)) and not isinstance(value, bool)):
-        return value
-    raise InputTypeError(
-        f"{file.name}: {file.unit} {number}: {column!r} is {kind_of(value)}; --key takes a string, an integer or null"
-    )
-
-
-def is_there(record: Record, place: Place, columns: Columns) -> bool:
-    """Whether a value of one of the `columns` is there, null or not."""
-    if place not in columns.texts:
-        place = place_named(place[0], record)
-    above = _value(record, place[:-1])
-    return isinstance(above, dict) and place[-1] in above
-
-
 def _field(record: Record, column: str) -> object:
     value = record.get(column)
     return value if value is not None or "." not in column else _value(record, place_named(column, record))
@@ -325,52 +375,3 @@ def _value(record: Record, place: Place) -> object:
     for name in place:
         value = value.get(name) if isinstance(value, dict) else None
     return value
-
-
-def text_of(file: File, number: int, columns: Columns, record: Record, limit: Limit | None) -> Bytes | None:
-    """The text of a record."""
-    if len(columns.texts) == 1:  # as nearly always: this is done for each record
-        return _text(file, number, columns.texts[0], record, limit)
-    texts = [_text(file, number, place, record, limit) for place in columns.texts]
-    found = [text for text in texts if text is not None]
-    return BETWEEN.join(found) if len(found) > 1 else found[0] if found else None
-
-
-def _text(file: File, number: int, place: Place, record: Record, limit: Limit | None) -> Bytes | None:
-    value: object = record.get(place[0])
-    for depth, name in enumerate(place[1:], 1):
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            inner = ".".join(place[:depth])
-            raise InputTypeError(
-                f"{file.name}: {file.unit} {number}: {inner!r} is {kind_of(value)}; give an object or null"
-            )
-        value = value.get(name)
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass")
-    if isinstance(value, LongString):
-        return _long_text(file, number, value, limit)
-    if value is None or value != value:  # NaN means null, as in memory
-        return None
-    raise InputTypeError(
-        f"{file.name}: {file.unit} {number}: {'.'.join(place)!r} is {kind_of(value)}; give a string or null"
-    )
-
-
-def _long_text(file: File, number: int, value: LongString, limit: Limit | None) -> Bytes:
-    pieces = value.pieces()
-    text = next(pieces)
-    if len(text) == value.end - value.begin:
-        return text
-    whole = bytearray(text)
-    for piece in pieces:
-        whole += piece
-        if limit is not None and len(whole) > limit.document:  # bytes that are not UTF-8 become three each
-            raise too_large(file, f"{file.unit} {number}", len(whole) + sum(map(len, pieces)), limit)
-    return memoryview(whole)
-
-
-def kind_of(value: object) -> str:
-    """The name of a JSON value's type in messages."""
-    return "null" if value is None else JSON_NAMES.get(type(value), type(value).__name__)

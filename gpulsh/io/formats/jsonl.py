@@ -25,24 +25,7 @@ from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import PLAIN_STEP, Compression, IntactBlocks, blocks
 from gpulsh.io.file import File, reading, reason
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
-from gpulsh.io.formats.json_record import (
-    BOM,
-    Lenient,
-    Parse,
-    Record,
-    exact_value,
-    id_value,
-    identity_value,
-    is_blank,
-    is_there,
-    kind_of,
-    on_one_line,
-    parse,
-    parse_exactly,
-    parsed,
-    text_of,
-    whole_record,
-)
+from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, kind_of, on_one_line
 from gpulsh.io.formats.json_text import members, with_text
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import KeyColumn, RecordRows
@@ -95,7 +78,8 @@ class JsonLines(Streamed):
             for group in self._groups(file, source, small):
                 if group.lines:
                     number, line = next(group.each())
-                    refuse_added(file, columns, parsed(file, number, line), f"{file.unit} {number} ")
+                    reader = RecordReader(file)
+                    refuse_added(file, columns, reader.load(number, line), f"{reader.at} ")
                     break
         return None if self.compression else size
 
@@ -103,7 +87,6 @@ class JsonLines(Streamed):
         """A block of the stream at a time. A column that no line has is missing."""
         missing = set() if wanted is not None else set(columns.places())
         names: list[str] = []
-        depth = columns.depth()
         row = records = 0
         damage: list[Rejection] = []
 
@@ -112,6 +95,7 @@ class JsonLines(Streamed):
 
         file, source = self._opened(file)
         with reading(file), source:
+            reader = RecordReader(file, rules.limit, columns.depth())
             key_column = KeyColumn(file, columns.key) if columns.key is not None and wanted is None else None
             for group in self._groups(file, source, rules.limit, lost):
                 found, damage = RecordRows(row, damage), []
@@ -119,22 +103,22 @@ class JsonLines(Streamed):
                     text = key = key_value = identity = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
-                            record = parsed(file, number, line, rules.limit, depth)
+                            record = reader.load(number, line)
                             if missing:
-                                missing = {place for place in missing if not is_there(record, place, columns)}
+                                missing = {place for place in missing if not reader.has(place, columns)}
                                 names = names or list(record)
                             if not columns.added.isdisjoint(record):
-                                refuse_added(file, columns, record, f"{file.unit} {number} ")
+                                refuse_added(file, columns, record, f"{reader.at} ")
                             records += 1
                             if isinstance(record, Lenient) or len(line) > LARGE_LINE:
                                 found.stray.append(stray_bytes(memoryview(line)))
-                            text = text_of(file, number, columns, record, rules.limit)
+                            text = reader.text(columns.texts)
                             if wanted is None and columns.id is not None:
-                                id_value(file, record, columns.id, number, line)
+                                reader.id(columns.id)
                             if key_column is not None and columns.key is not None:
-                                key_value = exact_value(file, record, columns.key, number, line)
+                                key_value = reader.exact(columns.key)
                             if wanted is None and columns.identity is not None:
-                                identity = identity_value(file, record, columns.identity, number, line)
+                                identity = reader.identity(columns.identity)
                         except (DamagedInputError, InputTypeError) as error:
                             if not rules.skip:
                                 raise
@@ -147,12 +131,13 @@ class JsonLines(Streamed):
                             if key_column is not None:
                                 key = key_column.key(number, key_value, kind_of(key_value))
                         if text is not None and rules.limit is not None and len(text) > rules.limit.document:
-                            raise too_large(file, f"{file.unit} {number}", len(text), rules.limit)
+                            raise too_large(file, reader.at, len(text), rules.limit)
                     found.texts.append(text)
                     found.keys.append(key)
                     found.identity.append(identity)
                     row += 1
                     record = {}
+                    reader.clear()
                     del line, text  # each may be as large as a document may be
                     if len(found.rejected) == MOST_REJECTED:
                         yield found.block(columns)
@@ -169,11 +154,13 @@ class JsonLines(Streamed):
         wanted = np.zeros(int(rows[-1]) + 1 if len(rows) else 0, np.bool_)
         wanted[rows] = True
         file, source = self._opened(file)
+        reader = RecordReader(file, depth=column.count(".") + 1)
         with reading(file), source:
             for kept in self._kept_lines(file, source, wanted, more=True):
                 for number, line in kept.each():
-                    record = parsed(file, number, line, depth=column.count(".") + 1)
-                    found.append(id_value(file, record, column, number, line))
+                    reader.load(number, line)
+                    found.append(reader.id(column))
+                    reader.clear()
                     held += len(found[-1]) if isinstance(found[-1], (str, dict, list)) else 8
                     check_values_fit(file, column, held, len(found), len(rows), limit)
         # One Arrow type for several objects would give each the fields of all.
@@ -228,9 +215,9 @@ class JsonLines(Streamed):
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """Every field in the type that holds all its values, which a pass of its own finds (`json_types`)."""
         limit = how.get("limit")
-        for parsing in (parse, parse_exactly):
+        for exactly in (False, True):
             shape = Shape()
-            for records in self._kept_records(file, how.get("typed", keep), limit, parsing):
+            for records in self._kept_records(file, how.get("typed", keep), limit, exactly):
                 for record in records:
                     shape.see(record)
             if not shape.has(Odd.GREAT):
@@ -238,14 +225,15 @@ class JsonLines(Streamed):
         if shape.many:
             raise InputError(f"{file.name}: has more than {MOST_FIELDS} different fields; leave it as JSON lines")
         schema = shape.schema()
-        for records in self._kept_records(file, keep, limit, parsing) if len(schema) else ():
+        for records in self._kept_records(file, keep, limit, exactly) if len(schema) else ():
             yield record_batch(schema, records)
 
-    def _kept_records(self, file: File, keep: Mask, limit: Limit | None, parsing: Parse) -> Iterator[list[Record]]:
+    def _kept_records(self, file: File, keep: Mask, limit: Limit | None, exactly: bool) -> Iterator[list[Record]]:
         file, source = self._opened(file)
+        reader = RecordReader(file, limit)
         with reading(file), source:
             for kept in self._kept_lines(file, source, keep):
-                yield [whole_record(file, number, line, limit, parsing) for number, line in kept.each()]
+                yield [reader.whole(number, line, exactly=exactly) for number, line in kept.each()]
 
     def _kept_lines(self, file: File, source: BinaryIO, keep: Mask, *, more: bool = False) -> Iterator[Group]:
         """The kept rows of each group that has some; with `more` the file may have more rows than `keep`."""
@@ -327,7 +315,7 @@ def _unless_cut(file: File, number: int, line: Line) -> Line:
     """The line, or nothing where damage cut it."""
     try:
         if not is_blank(number, line):
-            parsed(file, number, line)
+            RecordReader(file).load(number, line)
     except DamagedInputError:
         return b""
     return line
