@@ -106,28 +106,27 @@ def map_batches(
     if isinstance(batches, Sequence) and len(batches) < 2:
         return ops.pipelined_map(batches, work)
     alone = Lock()  # held from the making of a large batch to the end of its work, by any thread
-    large = set[int]()
     most = LARGE_BATCHES * ops.sizes().batch
 
-    def in_turn() -> Iterator[TextBatch]:
+    def in_turn() -> Iterator[tuple[TextBatch, bool]]:
         waiting = iter(batches)
         while True:
             with alone:
                 batch = next(waiting, None)
             if batch is None:
                 return
-            if int(batch.offset[-1] - batch.offset[0]) > most:
+            is_large = int(batch.offset[-1] - batch.offset[0]) > most
+            if is_large:
                 alone.acquire()
-                large.add(id(batch))
-            yield batch
+            yield batch, is_large
             del batch  # before the next one is made
 
-    def work_alone(lane: Backend, batch: TextBatch) -> Result:
+    def work_alone(lane: Backend, item: tuple[TextBatch, bool]) -> Result:
+        batch, is_large = item
         try:
             return work(lane, batch)
         finally:
-            if id(batch) in large:
-                large.remove(id(batch))
+            if is_large:
                 alone.release()
 
     return ops.pipelined_map(in_turn(), work_alone)

@@ -118,18 +118,12 @@ def _sorted(machine: Machine, digests: Array) -> tuple[Array, Array]:
     differs = digests[1:] ^ digests[:-1]
     unsorted = digests[1:][(differs != np.uint64(0)) & (differs <= low)]
     if len(unsorted):
-        places = _runs(machine, digests & ~low, unsorted & ~low)
+        upper, wanted = digests & ~low, distinct(unsorted & ~low)
+        starts = xp.searchsorted(upper, wanted, side="left")
+        places = ranges(starts, xp.searchsorted(upper, wanted, side="right") - starts)
         again = places[xp.argsort(digests[places], kind="stable")]
         order[places], digests[places] = order[again], digests[again]
     return order, digests
-
-
-def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
-    """int64: the places in `ascending` of the values `wanted`, which ascend and may repeat."""
-    xp = machine.arrays
-    wanted = distinct(wanted)
-    starts = xp.searchsorted(ascending, wanted, side="left")
-    return ranges(starts, xp.searchsorted(ascending, wanted, side="right") - starts)
 
 
 def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
@@ -143,19 +137,22 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
         bounds = xp.searchsorted(names, xp.asarray(np.array(first, np.int64)))
         low, high = machine.numbers(bounds[0], bounds[1])
         first = low, high
-    runs: list[Array] = [xp.empty(0, np.uint64)]
+    runs: list[Array] = []  # ascending keys, each run at least twice as long as the next
     for start in range(0, total, geometry.sort_span):
         stop = min(start + geometry.sort_span, total)
         span = xp.empty(stop - start, np.uint64)
         given = members, buckets.offset, len(buckets), ends, start, stop, span
         machine.run("candidates", stop - start, *given)
-        runs.append(_distinct(span if first is None else _begun(span, *first)))
+        if first is not None:
+            number = span >> np.uint64(32)
+            span = span[(number >= np.uint64(max(first[0], 0))) & (number < np.uint64(max(first[1], 0)))]
+            del number
+        runs.append(_distinct(span))
         while len(runs) > 1 and 2 * len(runs[-1]) > len(runs[-2]):  # so that a key is merged a few times only
-            last = runs.pop()
-            runs[-1] = _merged(machine, runs[-1], last)
-    keys = runs[0]
+            runs[-2:] = [_distinct(xp.concatenate(runs[-2:]))]
+    keys = runs[0] if runs else xp.empty(0, np.uint64)
     for run in runs[1:]:
-        keys = _merged(machine, keys, run)
+        keys = _distinct(xp.concatenate((keys, run)))
     pairs = xp.empty((len(keys), 2), np.int64)
     pairs[:, 0] = keys >> np.uint64(32)
     keys &= np.uint64(0xFFFFFFFF)
@@ -174,24 +171,12 @@ def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
     return xp.searchsorted(names, ids).astype(np.uint32), names
 
 
-def _begun(keys: Array, start: int, stop: int) -> Array:
-    """The keys of pairs whose first number is in [start, stop)."""
-    number = keys >> np.uint64(32)
-    return keys[(number >= np.uint64(max(start, 0))) & (number < np.uint64(max(stop, 0)))]
-
-
 def _distinct(keys: Array) -> Array:
     """The keys ascending, each once, without pairs of an id with itself; sorts in place."""
     keys.sort()
     fresh = first_of_runs(keys)
     fresh &= (keys >> np.uint64(32)) != (keys & np.uint64(0xFFFFFFFF))  # an id may be twice in a bucket
     return keys[fresh]
-
-
-def _merged(machine: Machine, some: Array, others: Array) -> Array:
-    if len(some) == 0:
-        return others
-    return _distinct(machine.arrays.concatenate((some, others)))
 
 
 def components(machine: Machine, count: int, pairs: Array) -> Array:
