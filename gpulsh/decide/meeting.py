@@ -5,7 +5,7 @@
                    -> the witness of each dropped document                                      (`dropped`)
 
 The callers know which documents share buckets, and how to read their fingerprints: a run shingles its texts again
-(`decide.decide`), and an index holds sets of fingerprints (`index.candidates`). All is array code, in the memory of the
+(`decide.decide`), and an index holds sets of fingerprints (`index.admission`). All is array code, in the memory of the
 backend; only the documents of large buckets pass through the host.
 """
 

@@ -2,7 +2,7 @@
 
 Fingerprints take more memory than their text, so gpulsh keeps none. A stage reads the documents that it has room for,
 as often as it needs them. A run shingles its texts again (`ShingledTexts`); an index holds the sets in its files
-(`index.readable`).
+(`index.admission`).
 """
 
 from __future__ import annotations

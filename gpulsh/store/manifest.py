@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -19,10 +18,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.errors import InputError, OutputError
-from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_file
 
 NAME = "manifest.jsonl"
+FORMAT = 2  # of a run's work folder; another one when a version cannot continue the runs of the last
 AT_ONCE = 64  # lines that are made durable together
 
 _log = logging.getLogger("gpulsh")
@@ -50,7 +49,7 @@ class Manifest:
     @classmethod
     def begin(cls, folder: Path, job: Mapping[str, Any], secret: bytes) -> Self:
         """A new manifest, without steps."""
-        line = _line({"job": job, "secret": secret.hex()})
+        line = _line({"format": FORMAT, "job": job, "secret": secret.hex()})
         with durable_file(folder / NAME, private=True) as file:
             file.write(line)
         return cls(folder, {}, secret, {}, len(line))
@@ -73,17 +72,16 @@ class Manifest:
         if not entries:
             return None
         begun, *steps = entries
-        secret = str(begun.get("secret"))
-        if not re.fullmatch(f"[0-9a-f]{{{2 * SECRET_BYTES}}}", secret):
+        if begun.get("format") != FORMAT:
             raise OutputError(
-                f"{folder / NAME}: holds no secret of {SECRET_BYTES} bytes: another version of gpulsh began this run;"
-                " continue with that version, or give --overwrite"
+                f"{folder / NAME}: another version of gpulsh began this run; continue with that version, or give"
+                " --overwrite"
             )
         try:
             known = {entry["step"]: Step(file_facts(entry["files"]), entry["facts"]) for entry in steps}
         except ValueError as error:
             raise OutputError(f"{folder / NAME}: is damaged: {error}; start again with --overwrite") from error
-        return cls(folder, begun["job"], bytes.fromhex(secret), known, length)
+        return cls(folder, begun["job"], bytes.fromhex(begun["secret"]), known, length)
 
     def steps(self) -> Iterable[tuple[str, Step]]:
         """All finished steps with their names, in order."""

@@ -237,20 +237,21 @@ def test_the_order_of_inputs_is_part_of_a_run(step: int, inputs: Path, tmp_path:
     assert results(out) == results(tmp_path / "whole")
 
 
-def test_an_unfinished_run_is_left_alone_without_resume_or_its_secret(inputs: Path, tmp_path: Path) -> None:
-    """A version of gpulsh that kept no secret had public hashes: nothing of it is evidence."""
+def test_an_unfinished_run_is_left_alone_without_resume_or_by_another_version(inputs: Path, tmp_path: Path) -> None:
+    """Other versions wrote other facts. The first ones kept no secret, so nothing of theirs is evidence."""
     out, path = tmp_path / "out", tmp_path / "out/_work/manifest.jsonl"
     interrupt(inputs, out)
     with pytest.raises(OutputError, match="unfinished run; give resume=True"):
         gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     begun, *steps = path.read_bytes().splitlines(keepends=True)
     job = json.loads(begun.partition(b" ")[2])
-    assert len(steps) > 3 and len(bytes.fromhex(job.pop("secret"))) == 32
-    for secret in ({}, {"secret": ""}, {"secret": "0f" * 16}, {"secret": "no" * 32}, {"secret": 7}):
-        content = json.dumps({**job, **secret}).encode()
+    assert len(steps) > 3 and len(bytes.fromhex(job["secret"])) == 32
+    own = job.pop("format")
+    for other in ({}, {"format": own - 1}, {"format": own + 1}, {"format": str(own)}):
+        content = json.dumps({**job, **other}).encode()
         path.write_bytes(b"%08x %s\n" % (zlib.crc32(content), content) + b"".join(steps))
         before = path.read_bytes()
-        with pytest.raises(OutputError, match=r"holds no secret of 32 bytes: another version .* give overwrite=True"):
+        with pytest.raises(OutputError, match=r"another version of gpulsh began this run; .* give overwrite=True"):
             gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
         assert path.read_bytes() == before
     gpulsh.deduplicate_files(inputs, out, overwrite=True, **OPTIONS)
