@@ -44,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     ask.add_argument("--rounds", default=5, type=int)
     ask.add_argument("--rows", type=int, help="only the first rows of the corpus (a quick look)")
     ask.add_argument(
-        "--documents", type=int, help="size of what is made for job_ads, hot_buckets, shared_sentences and index_growth"
+        "--documents", type=int, help="documents made for job_ads, hot_buckets, shared_sentences and index_growth"
     )
     ask.add_argument("--work", type=Path, help="keep the corpora made on the spot here")
     ask.add_argument("--record", type=Path, help="folder of the record; else benchmarks/record/DEVICE/DATE")

@@ -208,7 +208,7 @@ def widened(
 
 
 def ascending(parts: Iterator[WholeLines]) -> Callable[[int, int], WholeLines]:
-    """The spans of all parts that begin at places of a range; ranges begin no earlier than those asked for before."""
+    """A function from a range of places to the spans that begin there. Ranges must ascend from call to call."""
     held = WholeLines.joined([])
 
     def between(start: int, stop: int) -> WholeLines:

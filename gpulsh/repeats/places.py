@@ -142,7 +142,7 @@ def _stretches(document: bytes, form: NormalForm) -> tuple[Numbers, Numbers]:
 
 
 def _count_invalid(size: NDArray[np.int32], text: str, document: bytes) -> None:
-    """Set the `size` of characters that stand for invalid bytes."""
+    """Set the `size` of each U+FFFD that replaces invalid bytes."""
     start = offsets(size)
     moved = 0
     for at in np.flatnonzero(size == len(REPLACEMENT.encode())).tolist():

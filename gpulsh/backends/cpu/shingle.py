@@ -46,7 +46,7 @@ def one_row(values: Words) -> Fingerprints:
 class TextPass:
     """The documents of `text`, with fingerprints that are public or under `keys`, and exact hashes under `proof`.
 
-    Shingles have `size` tokens, by default those of the shingling. If it is 0, tokens are in the place of fingerprints.
+    Shingles have `size` tokens. The default is the size of the shingling. With 0, tokens replace fingerprints.
     """
 
     def __init__(
