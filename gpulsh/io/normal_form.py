@@ -57,9 +57,14 @@ def normal_pieces(document: memoryview, form: Form) -> Iterator[tuple[int, bytes
     start = 0
     while start < len(document):
         stop = _boundary(document, start + PIECE_BYTES, form)
-        raw = bytes(document[start:stop])
-        yield stop, raw if raw.isascii() else normal_form(raw.decode("utf-8", "replace"), form).encode()
+        yield stop, normal_bytes(document[start:stop], form)
         start = stop
+
+
+def normal_bytes(text: memoryview, form: Form) -> bytes:
+    """The form of a text in UTF-8, in UTF-8. Invalid bytes become U+FFFD."""
+    raw = bytes(text)
+    return raw if raw.isascii() else normal_form(raw.decode("utf-8", "replace"), form).encode()
 
 
 def _boundary(document: memoryview, place: int, form: Form) -> int:

@@ -50,7 +50,10 @@ def packed_writer(target: str, compression: Compression, level: int | None = Non
         if compression == "":
             yield raw
         elif compression in ("gz", "bz2"):
-            pack: Pack = lambda content: b"".join(packed_member([content], level or USUAL_GZIP))  # noqa: E731
+
+            def pack(content: bytes) -> bytes:
+                return b"".join(packed_member([content], level or USUAL_GZIP))
+
             if compression == "bz2":
                 import bz2
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
-from gpulsh.io.normal_form import normal_pieces
+from gpulsh.io.normal_form import PIECE_BYTES, normal_bytes, normal_pieces
 from gpulsh.params import NormalForm
 from gpulsh.ragged import as_one, cuts, offsets
 
@@ -194,6 +194,9 @@ def normalized(batch: TextBatch, form: NormalForm | None) -> TextBatch:
     data = batch.values.data
     pieces: list[Bytes] = []
     for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True):
+        if stop - start <= PIECE_BYTES:  # as nearly all: pieces would be copied once more
+            pieces.append(normal_bytes(data[start:stop], form))
+            continue
         whole = bytearray()
         for _, piece in normal_pieces(data[start:stop], form):
             whole += piece

@@ -174,7 +174,10 @@ class RecordReader:
     """Reads the records of a file one after another: first `load`, then the values of that record."""
 
     def __init__(self, file: File, limit: Limit | None = None, depth: int = 1) -> None:
+        import orjson
+
         self._file, self._limit, self._depth = file, limit, depth
+        self._loads = orjson.loads  # imported once, not for each record
         self.number, self.record = 0, Record()
         self._line: Line = b""
 
@@ -304,10 +307,8 @@ class RecordReader:
             raise self._no_json(str(error)) from error
 
     def _parsed(self, content: Line) -> Record:
-        import orjson
-
         try:
-            record = orjson.loads(content)
+            record = self._loads(content)
         except (ValueError, RecursionError):
             # Python's parser also takes what others write: NaN, lone surrogates; invalid UTF-8 becomes U+FFFD.
             try:

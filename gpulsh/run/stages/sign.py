@@ -190,13 +190,15 @@ def sight(place: Workplace, layout: Layout, partition: int) -> Made:
         def values(column: str, file: File = file, rows: Numbers = rows + here.start) -> pa.Array:
             return format_of(file).values(file, column, rows, limit) if len(rows) else pa.nulls(0)
 
+        def where(row: int, name: str = file.name, rows: Numbers = rows + here.start) -> str:
+            return f"{name}: row {rows[row]}"
+
         with job.stamps.unchanged([number]):
             if job.counting.source is not None:
                 at = np.full(count, -1)
                 at[rows] = np.arange(len(rows))
                 source = source_texts(values(job.counting.source)).take(to_arrow(at, at < 0))
             if job.counting.date is not None:
-                where = lambda row, name=file.name, rows=rows + here.start: f"{name}: row {rows[row]}"  # noqa: E731
                 date[rows] = instants(values(job.counting.date), job.counting.date, where)
         found.append(SightingRows(source, date))
     return Made(SIGHTINGS.write(place.folder, partition, SIGHTINGS.joined(found)))
