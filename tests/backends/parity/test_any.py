@@ -1,6 +1,7 @@
 """Any operation of any backend, in any cut of its work, on generated arguments: the reference's result, bit for bit.
 
-A case is a strategy of arguments and what it judges. Hypothesis draws the cut, the case and the arguments.
+A case judges the operations on one kind of arguments; it has a strategy of them. Hypothesis draws the cut, the case and
+the arguments. The other files of this folder give the same cases the arguments that are rarely drawn.
 """
 
 import itertools
@@ -19,30 +20,11 @@ from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, 
 from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
 from tests.backends.parity.agreement import CPU, DEVICE, HOST, PIECES, REFERENCE, agree, backend, marked, moved, said
 from tests.support.rows import EDGES, hashes, numbers, same, table, tables, weighted_of, weighted_tables
-from tests.support.texts import (
-    KEYS,
-    READINGS,
-    UNITS,
-    all_shinglings,
-    any_text,
-    batch_of,
-    documents_of,
-    shingling_of,
-    shinglings,
-    word_shinglings,
-)
+from tests.support.texts import KEYS, all_shinglings, any_text, batch_of, documents_of, shinglings, word_shinglings
 
 Case = Callable[..., Any]
 CASES: dict[str, tuple[Case, st.SearchStrategy[tuple[Any, ...]]]] = {}
-any_shingling = st.one_of(all_shinglings, word_shinglings)
-any_seed = st.integers(0, 2**64 - 1)
 SIMHASH_KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
-any_gap = st.integers(0, 4)
-any_digest = st.one_of(
-    st.sampled_from([*EDGES, 5, INSTEAD_OF_NO_DIGEST, NO_DIGEST]), st.integers(0, 2**64 - 1), st.integers(0, 30)
-)
-
-
 MORE = 3 if os.environ.get("GPULSH_EVERY_CUT") else 1  # ./ci/soak draws more of them
 
 
@@ -56,7 +38,19 @@ def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
     return of
 
 
-@case(any_text, any_shingling)
+# --- texts
+
+any_shingling = st.one_of(all_shinglings, word_shinglings)
+# Sixty-four characters at a time: symbols and gaps at the edges of a block, and what interrupts it.
+ascii_blocks = st.builds(
+    lambda rows, between: batch_of([row.encode() for row in (*rows, between.join(rows))]),
+    st.lists(st.text("aBz09 \n\t\x7f!/:@[_`{~", max_size=200), max_size=4),
+    st.sampled_from(["", "é", "“", "語"]),
+)
+code_points = st.lists(st.text(max_size=30).map(lambda text: text.encode("utf-8", "surrogatepass")), max_size=8)
+
+
+@case(st.one_of(any_text, any_text, ascii_blocks, code_points.map(batch_of)), any_shingling)
 def texts(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
     size = shingling.size
     agree(ops, "shingle", text, shingling)
@@ -71,45 +65,23 @@ def texts(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
     agree(ops, "exact_hashes", text, shingling, KEYS)
 
 
-@case(
-    st.lists(st.text("aBz09 \n\t\x7f!/:@[_`{~", max_size=200), max_size=4),
-    st.sampled_from(["", "é", "“", "語"]),
-    st.sampled_from(UNITS),
-    st.sampled_from(READINGS),
-)
-def ascii_blocks(ops: Backend, rows: list[str], between: str, unit: Any, reading: Any) -> None:
-    """Sixty-four characters at a time: symbols and gaps at the edges of a block, and what interrupts it."""
-    texts(ops, batch_of([row.encode() for row in (*rows, between.join(rows))]), shingling_of(unit, 2, *reading))
-
-
-@case(st.lists(st.text(max_size=30), max_size=8), st.sampled_from(UNITS))
-def code_points(ops: Backend, rows: list[str], unit: Any) -> None:
-    texts(ops, batch_of([row.encode("utf-8", "surrogatepass") for row in rows]), Shingling(unit=unit, size=2))
+@case(any_text, any_shingling)
+def passes_over_text(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
+    for distinct in (False, True):
+        agree(ops, "text_simhash", text, shingling, SIMHASH_KEYS, distinct)
+    sets = said("shingle_sets", text, shingling, KEYS)
+    counts = agree(ops, "frequencies", sets, np.full(64, 250, np.uint8))
+    for counted, rare in itertools.product((counts, np.arange(16, dtype=np.uint8)), (0, 7, 252)):
+        agree(ops, "prefixes", sets, counted, prefix_lengths(sets.lengths, 0.7), rare)
 
 
 @case(any_text, all_shinglings, st.integers(1, 5))
 def bounds_of_tokens(ops: Backend, text: TextBatch, shingling: Shingling, step: int = 1) -> Any:
+    """Of each `step`-th token."""
     counts = said("tokens", text, shingling).lengths
     row = np.repeat(np.arange(len(text)), counts)
     token = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     return agree(ops, "token_bounds", text, shingling, row[step // 2 :: step], token[step // 2 :: step])
-
-
-@case(tables, any_gap, st.integers(1, 12))
-def samples_of_windows(ops: Backend, rows: list[list[int]], before: int, size: int) -> None:
-    agree(ops, "winnow", table(rows, before), size)
-    agree(ops, "winnow", table([[value % 3 for value in row] for row in rows], before), size)
-
-
-@case(tables, any_gap, st.integers(1, 40), st.data())
-def hashes_of_windows(ops: Backend, rows: list[list[int]], before: int, size: int, data: st.DataObject) -> None:
-    tokens = table(rows, before)
-    last = np.maximum(tokens.lengths - size, -1)
-    row = np.flatnonzero(last >= 0)
-    first = np.array([data.draw(st.integers(0, int(most))) for most in last[row]], np.int64)
-    windows = np.array([data.draw(st.integers(1, int(most))) for most in last[row] - first + 1], np.int64)
-    given = Tokens(tokens.values, tokens.offset), tokens.offset[row] + first, windows
-    agree(ops, "window_hashes", *given, size, KEYS)
 
 
 @case(any_text, any_shingling, st.sampled_from([1, 2, 3, 7, 2**64]))
@@ -123,157 +95,22 @@ def parts(ops: Backend, text: TextBatch, shingling: Shingling, number: int) -> N
         same(np.sort(joined), whole.values[whole.offset[row] : whole.offset[row + 1]])
 
 
-def check_signing(ops: Backend, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape) -> None:
+families = st.builds(
+    lambda name, columns: Family(name=name, num_perm=columns), st.sampled_from([*SKETCHES]), st.integers(1, 20)
+)
+
+
+@case(any_text, any_shingling, families)
+def signing(
+    ops: Backend, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape | None = None
+) -> None:
+    columns = family.num_perm
+    shape = shape or BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
     signed = agree(ops, "sign", text, shingling, family, shape, KEYS)
     signatures = agree(ops, "text_signatures", text, shingling, family)
     same(signatures, said(sketched, said("shingle", text, shingling), family))
     same(signed.digests, said("band_digests", signatures, shape))
     same(signed.exact, said("exact_hashes", text, shingling, KEYS)[0])
-
-
-@case(any_text, any_shingling, st.sampled_from(list(SKETCHES)), st.integers(1, 20))
-def signing(ops: Backend, text: TextBatch, shingling: Shingling, name: Any, columns: int) -> None:
-    shape = BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
-    check_signing(ops, text, shingling, Family(name=name, num_perm=columns), shape)
-
-
-@case(any_text, any_shingling)
-def passes_over_text(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
-    for distinct in (False, True):
-        agree(ops, "text_simhash", text, shingling, SIMHASH_KEYS, distinct)
-    sets = said("shingle_sets", text, shingling, KEYS)
-    counts = agree(ops, "frequencies", sets, np.full(64, 250, np.uint8))
-    for counted, rare in itertools.product((counts, np.arange(16, dtype=np.uint8)), (0, 7, 252)):
-        agree(ops, "prefixes", sets, counted, prefix_lengths(sets.lengths, 0.7), rare)
-
-
-@case(tables, any_gap, st.data())
-def simhash(ops: Backend, rows: list[list[int]], before: int, data: st.DataObject) -> None:
-    fingerprints = table(rows, before)
-    agree(ops, "simhash", fingerprints, SIMHASH_KEYS)
-    count = len(fingerprints.values)
-    some = st.lists(st.integers(0, 3) | st.integers(0, 2**50), min_size=count, max_size=count)
-    agree(ops, "simhash", fingerprints, SIMHASH_KEYS, np.array(data.draw(some), np.int64))
-
-
-def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
-    """The signatures of sets, from parts that each hold some values of each."""
-    sketch = ops.set_sketch(family)
-    return sketch.finish(reduce(sketch.merge, map(sketch.fold, parts), sketch.empty(len(parts[0]))))
-
-
-def check_parts(ops: Backend, family: Family, parts: list[list[list[int]]]) -> None:
-    whole = said(sketched, table([list(itertools.chain(*rows)) for rows in zip(*parts, strict=True)]), family)
-    for order in (parts, parts[::-1], [*parts, parts[0]], [*parts, parts[-1]]):
-        same(agree(ops, joined, family, *(table(part, 1) for part in order)), whole)
-
-
-@case(tables, any_gap, st.sampled_from([*SKETCHES, *FOREIGN]), st.integers(1, 140), any_seed)
-def sketches(ops: Backend, rows: list[list[int]], before: int, name: Any, columns: int, seed: int) -> None:
-    columns = 1 << columns.bit_length() - 1 if name == "splitmix_rounds" else columns
-    found = agree(ops, sketched, table(rows, before), Family(name=name, num_perm=columns, seed=seed))
-    assert (found[[not row for row in rows]] == np.iinfo(found.dtype).max).all()
-
-
-@case(
-    st.sampled_from([*SKETCHES, *FOREIGN]),
-    st.lists(st.lists(st.lists(hashes, max_size=9), min_size=2, max_size=2), min_size=1, max_size=5),
-)
-def sketches_of_parts(ops: Backend, name: Any, parts: list[list[list[int]]]) -> None:
-    check_parts(ops, Family(name=name, num_perm=16, seed=3), parts)
-
-
-@case(tables, any_gap, st.integers(2, 16), st.data())
-def rows(ops: Backend, rows: list[list[int]], before: int, bits: int, data: st.DataObject) -> None:
-    agree(ops, "bitmaps", table(rows, before))
-    agree(ops, "occurrences", table([[*row, *row[::2]] for row in rows], before))
-    unique = agree(ops, "unique", table(rows, before))
-    few = st.lists(st.sampled_from([0, 1, 2, 3, 250, 253, 254, 255]), min_size=2**bits, max_size=2**bits)
-    counts = np.array(data.draw(few), np.uint8) if bits < 7 else np.zeros(1 << bits, np.uint8)
-    agree(ops, "frequencies", table(rows, before), counts.copy())
-    counts = counts if bits < 7 else said("frequencies", unique, counts)
-    lengths = np.array([data.draw(st.integers(0, size + 1)) for size in unique.lengths], np.int64)
-    agree(ops, "prefixes", unique, counts, lengths)
-
-
-@case(
-    st.lists(st.lists(st.one_of(st.integers(0, 200), hashes), max_size=80), min_size=1, max_size=10),
-    any_gap,
-    st.sampled_from([16, 32, 64, 256]),
-    st.data(),
-)
-def overlaps(ops: Backend, rows: list[list[int]], before: int, words: int, data: st.DataObject) -> None:
-    row = st.integers(0, len(rows) - 1)
-    pairs = np.array(data.draw(st.lists(st.tuples(row, row), max_size=30)), np.int64).reshape(-1, 2)
-    unique = table([sorted(set(row)) for row in rows], before)
-    common, _ = agree(ops, "intersect", pairs, unique)
-    bounds = agree(ops, "overlap_bounds", pairs, agree(ops, "bitmaps", unique, words), np.diff(unique.offset))
-    assert (bounds >= common).all()
-
-
-@case(st.integers(1, 20), st.data())
-def band_digests(ops: Backend, columns: int, data: st.DataObject) -> None:
-    value = st.one_of(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 2**31, NO_VALUE - 1, NO_VALUE, NO_VALUE]))
-    row = st.one_of(st.lists(value, min_size=columns, max_size=columns), st.just([NO_VALUE] * columns))
-    signatures = np.array(data.draw(st.lists(row, max_size=9)), np.uint32).reshape(-1, columns)
-    width = data.draw(st.integers(1, columns))
-    shape = BandShape(bands=data.draw(st.integers(1, columns // width)), rows=width)
-    agree(ops, "band_digests", signatures, shape)
-    agree(ops, "band_digests", np.repeat(signatures, 2, axis=0)[::2], shape)  # not contiguous
-
-
-@case(st.lists(any_digest, max_size=6), st.data(), st.sampled_from([0, 2**31, 2**32 - 3, 2**40]))
-def collisions(ops: Backend, pool: list[int], data: st.DataObject, first_id: int) -> None:
-    chosen = data.draw(st.lists(st.sampled_from(pool), max_size=60)) if pool else []
-    order = data.draw(st.one_of(st.just(range(len(chosen))), st.permutations(range(len(chosen)))))
-    ids, values = first_id + np.array(order, np.int64), np.array(chosen, np.uint64)
-    buckets = agree(ops, "collisions", values, ids)
-    agree(ops, "collisions", np.repeat(values, 3)[::3], ids)  # not contiguous
-    agree(ops, "candidates", buckets)
-
-
-@case(st.lists(st.tuples(any_digest, st.one_of(st.integers(0, 12), st.integers(0, 2**62))), max_size=50), st.booleans())
-def collisions_of_ids_that_repeat(ops: Backend, members: list[tuple[int, int]], ascending: bool) -> None:
-    if ascending:
-        members = sorted(members, key=lambda member: member[1])
-    values, ids = (np.array([member[i] for member in members], dtype) for i, dtype in enumerate((np.uint64, np.int64)))
-    agree(ops, "collisions", values, ids)
-
-
-@case(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=60), st.booleans())
-def collisions_in_few_bits(ops: Backend, parts: list[tuple[int, int]], ascending: bool) -> None:
-    values, ids = np.array([upper << 62 | lower for upper, lower in parts], np.uint64), np.arange(len(parts))
-    agree(ops, "collisions", values, ids if ascending else ids[::-1].copy())
-
-
-def buckets_of(rows: Sequence[Sequence[int] | Values], before: int = 0) -> Buckets:
-    """Buckets after `before` ids that are in none."""
-    ids: Numbers = np.array([1] * before + [document for row in rows for document in row], np.int64)
-    return Buckets(ids, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
-
-
-def check_candidates(ops: Backend, buckets: Buckets) -> None:
-    whole = agree(ops, "candidates", buckets)
-    middle = int(np.median(buckets.ids)) if len(buckets.ids) else 0
-    parts = [agree(ops, "candidates", buckets, first) for first in ((0, middle), (middle, 1 << 62))]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-
-@case(
-    st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=25).map(sorted), max_size=12),
-    st.sampled_from([0, 3]),
-    st.sampled_from([0, 2**32 - 20, 2**40]),
-    st.sampled_from([1, 2**14, 2**21, 2**33]),
-)
-def candidates(ops: Backend, rows: list[list[int]], before: int, shift: int, scale: int) -> None:
-    check_candidates(ops, buckets_of([[document * scale + shift for document in row] for row in rows], before))
-
-
-@case(st.integers(1, 90), st.data())
-def components(ops: Backend, count: int, data: st.DataObject) -> None:
-    node = st.integers(0, count - 1)
-    pairs = np.array(data.draw(st.lists(st.tuples(node, node), max_size=120)), np.int64).reshape(-1, 2)
-    agree(ops, "components", count, pairs)
 
 
 @case(st.binary(max_size=700), st.lists(st.tuples(st.integers(0, 700), st.integers(0, 300)), max_size=40))
@@ -282,6 +119,117 @@ def bytes_of_texts(ops: Backend, data: bytes, spans: Sequence[tuple[int, int]]) 
     begin, end = np.array(cuts, np.int64).reshape(-1, 2).T
     found = agree(ops, "gather", np.frombuffer(data, np.uint8), begin, end)
     assert documents_of(found) == [data[start:stop] for start, stop in cuts] and found.offset[0] == 0
+
+
+# --- rows of fingerprints
+
+any_gap = st.integers(0, 4)
+any_rows = st.builds(table, tables, any_gap)
+
+
+@case(any_rows, st.integers(1, 12))
+def samples_of_windows(ops: Backend, rows: Fingerprints, size: int) -> None:
+    agree(ops, "winnow", rows, size)
+    agree(ops, "winnow", Fingerprints(rows.values % np.uint64(3), rows.offset), size)
+
+
+@case(any_rows, st.integers(1, 40), st.data())
+def hashes_of_windows(ops: Backend, tokens: Fingerprints, size: int, data: st.DataObject) -> None:
+    last = np.maximum(tokens.lengths - size, -1)
+    row = np.flatnonzero(last >= 0)
+    first = np.array([data.draw(st.integers(0, int(most))) for most in last[row]], np.int64)
+    windows = np.array([data.draw(st.integers(1, int(most))) for most in last[row] - first + 1], np.int64)
+    given = Tokens(tokens.values, tokens.offset), tokens.offset[row] + first, windows
+    agree(ops, "window_hashes", *given, size, KEYS)
+
+
+some_counts = st.lists(st.sampled_from([0, 1, 2, 3, 250, 253, 254, 255]), min_size=64, max_size=64)
+
+
+@case(
+    st.builds(table, tables | tables.map(lambda rows: [[*row, *row[::2]] for row in rows]), any_gap),
+    st.builds(lambda counts, bits: np.resize(np.array(counts, np.uint8), 1 << bits), some_counts, st.integers(2, 6))
+    | st.integers(7, 16).map(lambda bits: np.zeros(1 << bits, np.uint8)),
+)
+def rows(ops: Backend, given: Fingerprints, counts: Values) -> None:
+    """Each operation of a row alone; prefixes in the order of `counts` and of the frequencies that follow them."""
+    agree(ops, "bitmaps", given)
+    agree(ops, "occurrences", given)
+    agree(ops, "frequencies", given, counts.copy())
+    unique = agree(ops, "unique", given)
+    sizes = unique.lengths
+    for counted in (counts, said("frequencies", unique, counts)):
+        for lengths in (
+            sizes,
+            sizes + 1,
+            sizes - sizes // 2,
+            sizes // 3,
+            np.minimum(sizes, 33),
+            np.minimum(sizes, 1),
+            sizes * 0,
+        ):
+            agree(ops, "prefixes", unique, counted, lengths)
+
+
+@case(any_rows, st.integers(0, 50))
+def simhash(ops: Backend, given: Fingerprints, bits: int = 50) -> None:
+    """Of values that count once, and of values that count up to 2^bits - 1 times."""
+    counts = np.random.default_rng(bits).integers(0, 1 << bits, len(given.values))
+    for how in ((SIMHASH_KEYS,), (SIMHASH_KEYS, counts), (SIMHASH_KEYS[:1], counts)):
+        agree(ops, "simhash", given, *how)
+
+
+@case(
+    st.lists(st.lists(st.one_of(st.integers(0, 200), hashes), max_size=80), min_size=1, max_size=10),
+    any_gap,
+    st.sampled_from([16, 32, 64, 256]),
+    st.data(),
+)
+def overlaps_of_any(ops: Backend, rows: list[list[int]], before: int, words: int, data: st.DataObject) -> None:
+    row = st.integers(0, len(rows) - 1)
+    pairs = np.array(data.draw(st.lists(st.tuples(row, row), max_size=30)), np.int64).reshape(-1, 2)
+    overlaps(ops, pairs, table([sorted(set(row)) for row in rows], before), words)
+
+
+def overlaps(ops: Backend, pairs: Numbers, unique: Fingerprints, *words: int) -> None:
+    common, _ = agree(ops, "intersect", pairs, unique)
+    for width in words:
+        bounds = agree(ops, "overlap_bounds", pairs, agree(ops, "bitmaps", unique, width), unique.lengths)
+        assert (bounds >= common).all()
+
+
+# --- sketches of rows
+
+any_seed = st.integers(0, 2**64 - 1)
+
+
+@case(any_rows, st.sampled_from([*SKETCHES, *FOREIGN]), st.integers(1, 140), any_seed)
+def sketches_of_any(ops: Backend, rows: Fingerprints, name: Any, columns: int, seed: int) -> None:
+    columns = 1 << columns.bit_length() - 1 if name == "splitmix_rounds" else columns
+    sketches(ops, rows, Family(name=name, num_perm=columns, seed=seed))
+
+
+def sketches(ops: Backend, rows: Fingerprints, family: Family) -> Array:
+    found = agree(ops, sketched, rows, family)
+    assert found.dtype == family.value_type
+    assert (found[rows.lengths == 0] == np.iinfo(found.dtype).max).all()
+    return found
+
+
+@case(
+    st.builds(lambda name: Family(name=name, num_perm=16, seed=3), st.sampled_from([*SKETCHES, *FOREIGN])),
+    st.lists(st.lists(st.lists(hashes, max_size=9), min_size=2, max_size=2), min_size=1, max_size=5),
+)
+def sketches_of_parts(ops: Backend, family: Family, parts: list[list[list[int]]]) -> None:
+    whole = said(sketched, table([list(itertools.chain(*rows)) for rows in zip(*parts, strict=True)]), family)
+    for order in (parts, parts[::-1], [*parts, parts[0]], [*parts, parts[-1]]):
+        same(agree(ops, joined, family, *(table(part, 1) for part in order)), whole)
+
+
+def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
+    """The signatures of sets, from parts that each hold some values of each."""
+    sketch = ops.set_sketch(family)
+    return sketch.finish(reduce(sketch.merge, map(sketch.fold, parts), sketch.empty(len(parts[0]))))
 
 
 @case(weighted_tables, any_gap, st.integers(1, 6), any_seed, st.data())
@@ -303,9 +251,86 @@ def dense_rows(ops: Backend, given_rows: list[list[float]], seed: int) -> None:
     assert ((found == NO_VALUE).all(axis=1) == (rows < 2.0**-990).all(axis=1)).all()
 
 
+# --- signatures to components
+
+
+@case(st.integers(1, 20), st.data())
+def band_digests(ops: Backend, columns: int, data: st.DataObject) -> None:
+    value = st.one_of(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 2**31, NO_VALUE - 1, NO_VALUE, NO_VALUE]))
+    row = st.one_of(st.lists(value, min_size=columns, max_size=columns), st.just([NO_VALUE] * columns))
+    signatures = np.array(data.draw(st.lists(row, max_size=9)), np.uint32).reshape(-1, columns)
+    width = data.draw(st.integers(1, columns))
+    shape = BandShape(bands=data.draw(st.integers(1, columns // width)), rows=width)
+    agree(ops, "band_digests", signatures, shape)
+    agree(ops, "band_digests", np.repeat(signatures, 2, axis=0)[::2], shape)  # not contiguous
+
+
+any_digest = st.one_of(
+    st.sampled_from([*EDGES, 5, INSTEAD_OF_NO_DIGEST, NO_DIGEST]), st.integers(0, 2**64 - 1), st.integers(0, 30)
+)
+in_few_bits = st.builds(lambda upper, lower: upper << 62 | lower, st.integers(0, 3), st.integers(0, 9))
+
+
+@case(
+    st.one_of(
+        st.lists(any_digest, min_size=1, max_size=6).flatmap(lambda pool: st.lists(st.sampled_from(pool), max_size=60)),
+        st.lists(in_few_bits, max_size=60),
+    ),
+    st.sampled_from([0, 2**31, 2**32 - 3, 2**40]),
+    st.sampled_from(["ascending", "descending", "any"]),
+    st.randoms(use_true_random=False),
+)
+def collisions(ops: Backend, digests: list[int], first_id: int, order: str, chance: Any) -> None:
+    ids = [*range(first_id, first_id + len(digests))]
+    ids = {"ascending": ids, "descending": ids[::-1], "any": chance.sample(ids, len(ids))}[order]
+    values = np.array(digests, np.uint64)
+    buckets = agree(ops, "collisions", values, np.array(ids, np.int64))
+    agree(ops, "collisions", np.repeat(values, 3)[::3], np.array(ids, np.int64))  # not contiguous
+    agree(ops, "candidates", buckets)
+
+
+@case(st.lists(st.tuples(any_digest, st.one_of(st.integers(0, 12), st.integers(0, 2**62))), max_size=50), st.booleans())
+def collisions_of_ids_that_repeat(ops: Backend, members: list[tuple[int, int]], ascending: bool) -> None:
+    if ascending:
+        members = sorted(members, key=lambda member: member[1])
+    values, ids = (np.array([member[i] for member in members], dtype) for i, dtype in enumerate((np.uint64, np.int64)))
+    agree(ops, "collisions", values, ids)
+
+
+def buckets_of(rows: Sequence[Sequence[int] | Values], before: int = 0) -> Buckets:
+    """Buckets after `before` ids that are in none."""
+    ids: Numbers = np.array([1] * before + [document for row in rows for document in row], np.int64)
+    return Buckets(ids, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+@case(
+    st.builds(
+        lambda rows, before, shift, scale: buckets_of(
+            [[document * scale + shift for document in row] for row in rows], before
+        ),
+        st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=25).map(sorted), max_size=12),
+        st.sampled_from([0, 3]),
+        st.sampled_from([0, 2**32 - 20, 2**40]),
+        st.sampled_from([1, 2**14, 2**21, 2**33]),
+    )
+)
+def candidates(ops: Backend, buckets: Buckets) -> None:
+    whole = agree(ops, "candidates", buckets)
+    middle = int(np.median(buckets.ids)) if len(buckets.ids) else 0
+    parts = [agree(ops, "candidates", buckets, first) for first in ((0, middle), (middle, 1 << 62))]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+@case(st.integers(1, 90), st.data())
+def components(ops: Backend, count: int, data: st.DataObject) -> None:
+    node = st.integers(0, count - 1)
+    pairs = np.array(data.draw(st.lists(st.tuples(node, node), max_size=120)), np.int64).reshape(-1, 2)
+    agree(ops, "components", count, pairs)
+
+
 # What documents that memory does not hold go through.
 IN_PIECES = {
-    "signing": (signing, st.tuples(any_text, shinglings, st.sampled_from(list(SKETCHES)), st.integers(1, 20))),
+    "signing": (signing, st.tuples(any_text, shinglings, families)),
     "parts": (parts, st.tuples(any_text, shinglings, st.sampled_from([1, 2, 3, 7, 2**64]))),
 }
 

@@ -1,4 +1,4 @@
-"""Signatures to components and decisions: band_digests, collisions, candidates, components, array code; examples."""
+"""Signatures to components and decisions, and the decision's array code: what is rarely drawn."""
 
 from random import Random
 from typing import Any
@@ -17,7 +17,7 @@ from gpulsh.decide.relation import Edges
 from gpulsh.decide.resolve import settle, witnesses
 from gpulsh.params import BandShape
 from tests.backends.parity.agreement import REFERENCE, agree, fewer
-from tests.backends.parity.test_any import buckets_of, check_candidates
+from tests.backends.parity.test_any import buckets_of, candidates
 from tests.support import naive
 
 # Found by lattice reduction: each line is a band, 0 to 2, whose sum is what mixing maps to 2^64 - 1.
@@ -109,21 +109,20 @@ def test_collisions_of_columns(ops: Backend) -> None:
         list(ops.parallel_map(range(3), lambda _, band: 1 // (band - 1)))
 
 
-def test_candidates_of_many_sizes(ops: Backend) -> None:
-    sizes = [2, 3, 4, 31, 33, 64, 2, 90]
-    check_candidates(ops, buckets_of([range(start, start + size) for start, size in enumerate(sizes)]))
-    check_candidates(ops, buckets_of([[4], [], [5]]))
-    check_candidates(ops, buckets_of([[2**32 - 1, 2**32 - 1], [2**32 - 2, 2**32 - 1]]))
-
-
 @pytest.mark.parametrize("documents", [400, 200_000])  # neighbours that are close together, and far apart
-def test_candidates_of_many_neighbours(ops: Backend, documents: int) -> None:
-    rng, count = np.random.default_rng(documents), fewer(ops, 10, 1)
-    rows = [np.sort(rng.choice(documents, 60, replace=False)) for _ in range(6 * count)]
-    rows += [np.sort(np.append(rng.choice(np.arange(1, documents), 40, replace=False), 0)) for _ in range(count)]
-    agree(ops, "candidates", buckets_of(rows))
+def test_candidates_of_many_sizes_and_neighbours(ops: Backend, documents: int) -> None:
+    rng, count, sizes = np.random.default_rng(documents), fewer(ops, 10, 1), [2, 3, 4, 31, 33, 64, 2, 90]
+    near = [np.sort(rng.choice(documents, 60, replace=False)) for _ in range(6 * count)]
+    near += [np.sort(np.append(rng.choice(np.arange(1, documents), 40, replace=False), 0)) for _ in range(count)]
+    agree(ops, "candidates", buckets_of(near))
     bands = [np.sort(rng.choice(40, size, replace=False)) + 2**32 - 3 for size in rng.integers(2, 12, 60)] * 2
-    check_candidates(ops, buckets_of(bands))
+    for rows in (
+        bands,
+        [range(start, start + size) for start, size in enumerate(sizes)],
+        [[4], [], [5]],
+        [[2**32 - 1, 2**32 - 1], [2**32 - 2, 2**32 - 1]],
+    ):
+        candidates(ops, buckets_of(rows))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 500, 5000])

@@ -1,4 +1,4 @@
-"""Rows of fingerprints, and the bytes of texts: all operations on them; examples."""
+"""Rows of fingerprints, and the bytes of texts: what is rarely drawn."""
 
 import itertools
 import time
@@ -11,63 +11,41 @@ from gpulsh.backends.cpu import CpuBackend, intersect
 from gpulsh.backends.protocol import GOLDEN, NO_DIGEST, Backend
 from gpulsh.errors import ParameterError
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
-from tests.backends.parity.test_any import SIMHASH_KEYS, bytes_of_texts
+from tests.backends.parity.test_any import SIMHASH_KEYS, bytes_of_texts, overlaps, rows, simhash
 from tests.support.rows import LENGTHS, random_table, same, table
 
 EMPTY = [0] * 70 + [3] + [0] * 31 + [4] + [0] * 33 + [6] * 40
-
-
-def check(ops: Backend, rows: Fingerprints, bits: int) -> None:
-    agree(ops, "bitmaps", rows)
-    unique = agree(ops, "unique", rows)
-    sizes, before = np.diff(unique.offset), np.full(1 << bits, 250 if bits == 2 else 0, np.uint8)
-    agree(ops, "frequencies", rows, before.copy())
-    counts = said("frequencies", unique, before)
-    for lengths in (sizes, sizes - sizes // 2, np.minimum(sizes, 1), np.zeros_like(sizes)):
-        agree(ops, "prefixes", unique, counts, lengths)
+# Around the spans of simhash, too.
+AROUND = [*LENGTHS, *range(14, 19), *range(238, 258), 479, 480, 481]
 
 
 @pytest.mark.parametrize(("universe", "bits"), [(2**64, 2), (2**64, 16), (5000, 8), (60, 16), (2, 8)])
 def test_rows_of_every_length(ops: Backend, universe: int, bits: int) -> None:
-    check(ops, random_table(LENGTHS, universe), bits)
+    rows(ops, random_table(LENGTHS, universe), np.full(1 << bits, 250 if bits == 2 else 0, np.uint8))
 
 
 def test_unique_of_awkward_rows(ops: Backend) -> None:
+    up, generator = list(range(300)), np.random.default_rng(7)
     for universe in (2, 100, 2**20):
         for lengths in (LENGTHS[::-1], [40], [3000], [], [0, 0], [2] * 70, [0] * 300 + [290]):
             agree(ops, "unique", random_table(lengths, universe))
-    up = list(range(300))
+    for upper in (1, 5, 1 << 10, 1 << 16, 1 << 40, 1 << 64):  # values that are no hashes
+        values = generator.integers(0, upper, 30_000, dtype=np.uint64)
+        agree(ops, "unique", Fingerprints(values, np.array([0, 30, 30, 700, 30_000])))
     agree(ops, "unique", table([up, up[::-1], up, [NO_DIGEST] * 300, up[:2], [0] * 33]))
     agree(ops, "unique", table([up, up[5:], []]))  # nothing to leave out
 
 
-@pytest.mark.parametrize("upper", [1, 5, 1 << 10, 1 << 16, 1 << 40, 1 << 64])
-def test_unique_of_values_that_are_no_hashes(ops: Backend, upper: int) -> None:
-    values = np.random.default_rng(7).integers(0, upper, 30_000, dtype=np.uint64)
-    agree(ops, "unique", Fingerprints(values, np.array([0, 30, 30, 700, 30_000])))
-
-
 def test_frequencies_stop_at_255(ops: Backend) -> None:
-    rows = table([[1 << 62] * 300, [3 << 62] * 254])
-    assert agree(ops, "frequencies", rows, np.zeros(4, np.uint8)).tolist() == [0, 255, 0, 254]
+    given = table([[1 << 62] * 300, [3 << 62] * 254])
+    assert agree(ops, "frequencies", given, np.zeros(4, np.uint8)).tolist() == [0, 255, 0, 254]
 
 
 @pytest.mark.parametrize("bits", [2, 6, 12])
-def test_prefixes_of_awkward_rows(ops: Backend, bits: int) -> None:
-    unique = said("unique", random_table(LENGTHS, 2**40))
-    rows = Fingerprints(np.concatenate([np.full(3, 8, np.uint64), unique.values]), unique.offset + 3)
-    sizes, generator = np.diff(rows.offset), np.random.default_rng(bits)
+def test_prefixes_of_any_frequencies(ops: Backend, bits: int) -> None:
+    unique, generator = said("unique", random_table(LENGTHS, 2**40)), np.random.default_rng(bits)
     for frequencies in ([2], [0, 1, 2], [1, 2, 3, 254, 255], range(256)):
-        counts = generator.choice(np.array(frequencies, np.uint8), 2**bits)
-        for lengths in (sizes // 3, sizes + 1, np.zeros_like(sizes), np.minimum(sizes, 33), np.maximum(sizes - 1, 0)):
-            agree(ops, "prefixes", rows, counts, lengths)
-
-
-def check_overlaps(ops: Backend, pairs: Numbers, unique: Fingerprints, *words: int) -> None:
-    sizes, (common, _) = np.diff(unique.offset), agree(ops, "intersect", pairs, unique)
-    for width in words:
-        bounds = agree(ops, "overlap_bounds", pairs, agree(ops, "bitmaps", unique, width), sizes)
-        assert (bounds >= common).all()
+        rows(ops, unique, generator.choice(np.array(frequencies, np.uint8), 2**bits))
 
 
 def all_pairs(count: int) -> Numbers:
@@ -77,91 +55,78 @@ def all_pairs(count: int) -> Numbers:
 @pytest.mark.parametrize("universe", [60, 1024, 6000])
 def test_overlaps_of_rows_of_every_length(ops: Backend, universe: int) -> None:
     unique = said("unique", random_table([*LENGTHS[:27], *range(1, 30)], universe))
-    check_overlaps(ops, all_pairs(len(unique)), unique, 16, 64)
+    overlaps(ops, all_pairs(len(unique)), unique, 16, 64)
 
 
-def test_rows_that_overlap_in_tiles(ops: Backend) -> None:
+def test_overlaps_in_tiles_and_of_nothing(ops: Backend) -> None:
     up = np.arange(0, 4200, 3, dtype=np.uint64)
-    rows = [up, up[100:], up[:256], up[:257], up[700:], up + np.uint64(1), up[::7], up[:0], up[255:258], up[-1:]]
-    check_overlaps(ops, all_pairs(len(rows)), table([row.tolist() for row in rows]), 16)
-
-
-def test_no_pairs_and_no_rows(ops: Backend) -> None:
-    check_overlaps(ops, all_pairs(0), table([[1, 2], []]), 16, 64)
-    check_overlaps(ops, all_pairs(0), table([]), 16)
-    check_overlaps(ops, np.array([[0, 2], [0, 1]], np.int64), table([[], [5], []]), 16)
+    tiles = [up, up[100:], up[:256], up[:257], up[700:], up + np.uint64(1), up[::7], up[:0], up[255:258], up[-1:]]
+    overlaps(ops, all_pairs(len(tiles)), table([row.tolist() for row in tiles]), 16)
+    overlaps(ops, all_pairs(0), table([[1, 2], []]), 16, 64)
+    overlaps(ops, all_pairs(0), table([]), 16)
+    overlaps(ops, np.array([[0, 2], [0, 1]], np.int64), table([[], [5], []]), 16)
 
 
 @pytest.mark.parametrize("first", [2**31 + 3, 2**32 + 5])
 def test_rows_beyond_32_bits(ops: Backend, first: int) -> None:
-    rows = table([[5, 3, 3, 2**64 - 1], [], [3, 7], list(range(300, 0, -1))])
-    pairs, counts = np.array([[0, 2], [1, 2], [2, 3], [1, 3]], np.int64), np.zeros(16, np.uint8)
+    near = table([[5, 3, 3, 2**64 - 1], [], [3, 7], list(range(300, 0, -1))])
+    unique, counts = said("unique", near), np.zeros(16, np.uint8)
+    pairs = np.array([[0, 2], [1, 2], [2, 3], [1, 3]], np.int64)
+    far, far_unique = (
+        Fingerprints(far_array(ops, first, one.values), ops.asarray(one.offset + first)) for one in (near, unique)
+    )
+    same(ops.unique(far), unique, ops.asnumpy)
+    same(ops.frequencies(far, ops.asarray(counts.copy())), said("frequencies", near, counts), ops.asnumpy)
+    same(ops.bitmaps(far_unique), said("bitmaps", unique), ops.asnumpy)
+    same(ops.intersect(ops.asarray(pairs), far_unique), said("intersect", pairs, unique), ops.asnumpy)
+    same(ops.simhash(far_unique, SIMHASH_KEYS), said("simhash", unique, SIMHASH_KEYS), ops.asnumpy)
 
-    def far(near: Fingerprints) -> Fingerprints:
-        return Fingerprints(far_array(ops, first, near.values), ops.asarray(near.offset + first))
 
-    same(ops.unique(far(rows)), said("unique", rows), ops.asnumpy)
-    same(ops.frequencies(far(rows), ops.asarray(counts.copy())), said("frequencies", rows, counts), ops.asnumpy)
-    near = said("unique", rows)
-    same(ops.bitmaps(far(near)), said("bitmaps", near), ops.asnumpy)
-    same(ops.intersect(ops.asarray(pairs), far(near)), said("intersect", pairs, near), ops.asnumpy)
-    same(ops.simhash(far(near), SIMHASH_KEYS), said("simhash", near, SIMHASH_KEYS), ops.asnumpy)
-
-
-@pytest.mark.parametrize("lengths", [[*LENGTHS, *range(14, 19), *range(238, 258), 479, 480, 481], [0, 0], [], EMPTY])
+@pytest.mark.parametrize("lengths", [AROUND, [0, 0], [], EMPTY])
 def test_simhash_of_awkward_rows(ops: Backend, lengths: list[int]) -> None:
-    rows = random_table(lengths)
-    weights = np.random.default_rng(1).integers(0, 2**50, len(rows.values))
-    for given in ((SIMHASH_KEYS,), (SIMHASH_KEYS, np.ones_like(weights)), (SIMHASH_KEYS[:1], weights)):
-        agree(ops, "simhash", rows, *given)
+    simhash(ops, random_table(lengths))
 
 
 def test_simhash_counts_as_many_bits_as_a_row_may_have(ops: Backend) -> None:
     """One value less than half, half, and more than half of a row."""
-    rows = []
+    given = []
     for size in [1, 2, 15, 16, 17, 239, 240, 241, 255, 256, 257, 1000, 4097]:
         firsts = {min(max(size // 2 + more, 0), size) for more in (-1, 0, 1)}
-        rows += [[5] * first + [6] * (size - first) for first in sorted(firsts)]
-    agree(ops, "simhash", table(rows), SIMHASH_KEYS)
+        given += [[5] * first + [6] * (size - first) for first in sorted(firsts)]
+    agree(ops, "simhash", table(given), SIMHASH_KEYS)
 
 
 # --- rows that meet in many pairs as bits of a table, which only the CPU backend has
 
 
-@pytest.mark.parametrize("rows", [2, 90])
-def test_rows_that_meet_in_many_pairs(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", [2, 90])
+def test_rows_that_meet_in_many_pairs(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Near-copies beside rows that meet few: these take bits, those do not."""
     taken: list[int] = []
     found = intersect.overlap_bounds
     monkeypatch.setattr(intersect, "overlap_bounds", lambda *given: taken.append(len(given[1])) or found(*given))
     monkeypatch.setattr(intersect, "FEWEST_PAIRS", 1)
-    generator = np.random.default_rng(rows)
-    page = generator.integers(0, 2**64, 200, np.uint64)
-    alike = [
-        [*generator.choice(page, 190, replace=False), int(own)] for own in generator.integers(0, 2**64, rows, np.uint64)
-    ]
+    generator = np.random.default_rng(count)
+    page, own = generator.integers(0, 2**64, 200, np.uint64), generator.integers(0, 2**64, count, np.uint64)
+    alike = [[*generator.choice(page, 190, replace=False), int(value)] for value in own]
     unique = REFERENCE.unique(table([*alike, *([value] for value in page[:30]), page.tolist(), []], before=2))
-    every = np.array(list(itertools.product(range(rows), repeat=2)), np.int64)
-    apart = np.stack([generator.integers(0, len(unique), 40), generator.integers(rows, len(unique), 40)], axis=1)
-    pairs = generator.permutation(np.concatenate([every, apart]))
-    wanted = REFERENCE.intersect(pairs, unique)
+    apart = np.stack([generator.integers(0, len(unique), 40), generator.integers(count, len(unique), 40)], axis=1)
+    pairs = generator.permutation(np.concatenate([all_pairs(count), apart]))
     for threads in (1, 2):
         taken.clear()
-        same(CpuBackend(threads).intersect(pairs, unique), wanted)
-        assert (sum(taken) >= rows * (rows - 1)) == (rows > 2)
+        same(CpuBackend(threads).intersect(pairs, unique), said("intersect", pairs, unique))
+        assert (sum(taken) >= count * (count - 1)) == (count > 2)
 
 
 @pytest.mark.parametrize("values", ["in one slot", "many"])
 def test_rows_whose_values_fit_into_no_table(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that nobody hashed, or more than the table holds, are compared in order, and none is probed for long."""
     monkeypatch.setattr(intersect, "overlap_bounds", None)
-    inverse = pow(GOLDEN, -1, 2**64)
-    if values == "in one slot":
-        rows = [[(number * inverse) % 2**64 for number in range(first, first + 5000)] for first in range(60)]
-    else:
-        generator = np.random.default_rng(1)
-        rows = [generator.integers(0, 2**64, 5000, np.uint64).tolist() for _ in range(60)]
-    unique = REFERENCE.unique(table(rows))
+    numbers = np.arange(300_000, dtype=np.uint64) * np.uint64(pow(GOLDEN, -1, 2**64))
+    if values == "many":
+        numbers = np.random.default_rng(1).integers(0, 2**64, 300_000, np.uint64)
+    firsts = range(60) if values == "in one slot" else range(0, 300_000, 5000)
+    unique = REFERENCE.unique(table([numbers[first : first + 5000].tolist() for first in firsts]))
     pairs = np.array(list(itertools.combinations(range(60), 2)) * 2, np.int64)
     began = time.process_time()
     found = CpuBackend(1).intersect(pairs, unique)

@@ -24,10 +24,8 @@ def test_weights_of_every_scale(ops: Backend, scale: str) -> None:
 
 
 def test_weights_that_are_no_normal_numbers_count_as_none(ops: Backend) -> None:
-    least, below = (
-        {x: 2.0**-1022 * (1 + x / 64) for x in range(9)},
-        {x: 2.0**-1023 * (1 + x / 64) for x in range(9, 40)},
-    )
+    least = {x: 2.0**-1022 * (1 + x / 64) for x in range(9)}
+    below = {x: 2.0**-1023 * (1 + x / 64) for x in range(9, 40)}
     rows = weighted_of([least, {**least, **below}, below])
     first, second, _ = agree(ops, "weighted_minhash", rows, 64, 1)
     assert (first == second).all()
@@ -44,11 +42,8 @@ def test_a_dart_as_high_as_a_weight_misses_it(ops: Backend) -> None:
         first = [next(darts_below(Fraction(99), streams, line, 0)) for line in range(9)]
         heights = [float(dart.height) for dart in first]
         assert heights == [dart.height for dart in first]
-        dense, sparse = (
-            np.array(heights)[:, None],
-            weighted_of([{line: height} for line, height in enumerate(heights)]),
-        )
-        agree(ops, operation, sparse if operation == "weighted_minhash" else dense, 9, 5)
+        sparse = weighted_of([{line: height} for line, height in enumerate(heights)])
+        agree(ops, operation, sparse if operation == "weighted_minhash" else np.array(heights)[:, None], 9, 5)
 
 
 def unmixed(x: int) -> int:
@@ -115,8 +110,7 @@ def test_surprise_is_a_logarithm() -> None:
     generator = np.random.default_rng(1)
     words = [0, 1, 2, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1, *generator.integers(0, 2**64, 2000, np.uint64).tolist()]
     for word in words:
-        assert surprise(word) >= 1
-        assert abs(surprise(word) / one - (64 - math.log2(word | 1))) < 2.0**-22
+        assert surprise(word) >= 1 and abs(surprise(word) / one - (64 - math.log2(word | 1))) < 2.0**-22
     found = [surprise(word) for word in sorted(words)]
     assert found == sorted(found, reverse=True)
 
