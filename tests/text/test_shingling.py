@@ -1,7 +1,6 @@
 """What makes a token and a shingle: golden values of the literature, and each choice through the main job."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import gpulsh
 from gpulsh import Folding, ParameterError, Shingling
 from gpulsh.cli import main
 from gpulsh.method import Method
-from tests.support import naive
 
 BACKENDS: list[Any] = ["reference", "cpu"]
+UNITS: list[Any] = ["word", "char"]
 SHORT = ["C++ developer", "C# developer", "C developer", "c++ Developer", "!!!", "🙂", "..."]
 
 
@@ -44,29 +43,41 @@ def test_golden_values_of_the_literature() -> None:
     assert (count(rose, unit="char", size=10), distinct(rose, unit="char", size=10)) == (17, 10)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("unit", ["word", "char"])
-def test_symbols_tell_short_names_apart(backend: Any, unit: Any) -> None:
-    result = gpulsh.deduplicate(SHORT, shingling=Shingling(unit=unit, size=2), backend=backend)
-    assert result.duplicate_of.tolist() == [0, 0, 0, 0, 4, 5, 6] and result.funnel.empty == 3
-    shingling = Shingling(unit=unit, size=2, symbols=True)
-    result = gpulsh.deduplicate(SHORT, shingling=shingling, backend=backend)
-    assert result.duplicate_of.tolist() == [0, 1, 2, 0, 4, 5, 6] and result.funnel.empty == 0
+COUNTED = ["a a a b", "a b b b c", "a a a b", "b a a a", ""]
+CASED = ["One two", "one two", "ÉTÉ", "été", "One, two"]
+STOPPED = ["the a the", "the a the", "a word", "A word", "word the"]
+EXACT_CASE = Folding(case=False)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_labels_count_every_occurrence(backend: Any) -> None:
+@pytest.mark.parametrize(
+    ("texts", "shingling", "options", "duplicate_of"),
+    [
+        *((SHORT, Shingling(unit=unit, size=2), {}, [0, 0, 0, 0, 4, 5, 6]) for unit in UNITS),
+        *((SHORT, Shingling(unit=unit, size=2, symbols=True), {}, [0, 1, 2, 0, 4, 5, 6]) for unit in UNITS),
+        (COUNTED, Shingling(size=1, labels=True), {"threshold": 0.25, "bands": 64, "rows": 2}, [0, 0, 0, 0, 4]),
+        (CASED, Shingling(), {}, [0, 0, 2, 2, 0]),
+        (CASED, Shingling(), {"folding": EXACT_CASE}, [0, 1, 2, 3, 0]),
+        (CASED, Shingling(symbols=True, size=1), {"folding": EXACT_CASE, "threshold": 0.9}, [0, 1, 2, 3, 4]),
+        (STOPPED, Shingling(stop=["the", "a"]), {}, [0, 1, 2, 2, 2]),
+    ],
+)
+def test_each_choice_through_the_main_job(
+    backend: Any, texts: list[str], shingling: Shingling, options: dict[str, Any], duplicate_of: list[int]
+) -> None:
+    result = gpulsh.deduplicate(texts, shingling=shingling, backend=backend, **options)
+    assert result.duplicate_of.tolist() == duplicate_of
+    rows = gpulsh.shingle(texts, shingling=shingling, folding=options.get("folding"), backend=backend)
+    assert result.funnel.empty == int((np.diff(rows.offset) == 0).sum())
+    pairs = np.stack([np.arange(len(texts)), duplicate_of], axis=1)
+    exact = np.where(pairs[:, 0] == duplicate_of, 1, gpulsh.jaccard(rows, pairs, backend=backend))
+    np.testing.assert_array_equal(result.similarity, exact.astype(np.float32))
+
+
+def test_labels_count_every_occurrence() -> None:
     """The Jaccard similarity of multisets: the sum of least counts by that of greatest."""
-    texts = ["a a a b", "a b b b c", "a a a b", "b a a a", ""]
-    shingling = Shingling(size=1, labels=True)
-    fingerprints = gpulsh.shingle(texts, shingling=shingling, backend=backend)
-    pairs = np.array([[0, 1], [0, 2], [0, 3], [0, 4]])
-    assert gpulsh.jaccard(fingerprints, pairs, backend=backend).tolist() == [2 / 7, 1.0, 1.0, 0.0]
-    result = gpulsh.deduplicate(texts, shingling=shingling, threshold=0.25, bands=64, rows=2, backend=backend)
-    assert result.duplicate_of.tolist() == [0, 0, 0, 0, 4]
-    np.testing.assert_array_equal(result.similarity, np.float32([1, 2 / 7, 1, 1, 1]))
-    plain = gpulsh.deduplicate(texts, shingling=Shingling(size=1), threshold=0.25, backend=backend)
-    np.testing.assert_array_equal(plain.similarity, np.float32([1, 2 / 3, 1, 1, 1]))
+    for labels, wanted in ((True, 2 / 7), (False, 2 / 3)):
+        assert jaccard(*COUNTED[:2], size=1, labels=labels) == wanted
 
 
 @pytest.mark.parametrize("hashed", ["rabin", "karp_rabin"])
@@ -81,20 +92,8 @@ def test_another_hash_finds_the_same_duplicates(hashed: Any) -> None:
     assert not np.isin(other, gpulsh.shingle(texts, backend="cpu").values).any()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_case_is_left(backend: Any) -> None:
-    texts = ["One two", "one two", "ÉTÉ", "été", "One, two"]
-    assert gpulsh.deduplicate(texts, backend=backend).duplicate_of.tolist() == [0, 0, 2, 2, 0]
-    left = gpulsh.deduplicate(texts, folding=Folding(case=False), backend=backend)
-    assert left.duplicate_of.tolist() == [0, 1, 2, 3, 0]
-    both = gpulsh.deduplicate(
-        texts, folding=Folding(case=False), shingling=Shingling(symbols=True, size=1), threshold=0.9, backend=backend
-    )
-    assert both.keep.all()
-
-
 def test_the_sketch_and_the_index_read_as_the_job_does() -> None:
-    given: dict[str, Any] = {"shingling": Shingling(symbols=True), "folding": Folding(case=False)}
+    given: dict[str, Any] = {"shingling": Shingling(symbols=True), "folding": EXACT_CASE}
     signatures = gpulsh.MinHash().from_texts(SHORT, **given, backend="cpu")
     whole = gpulsh.MinHash()(gpulsh.shingle(SHORT, **given, backend="cpu"), backend="cpu")
     np.testing.assert_array_equal(signatures, whole)
@@ -111,21 +110,15 @@ def test_the_sketch_and_the_index_read_as_the_job_does() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_sketch_of_texts_is_that_of_their_fingerprints(backend: Any, choices: Any) -> None:
     texts = ["a rose is a rose is a rose", "A rose, is a Rose is a rose!", "", "other a words b c d a", *SHORT]
-    given: dict[str, Any] = {
-        "shingling": Shingling(size=1, **choices),
-        "folding": Folding(case=False),
-        "backend": backend,
-    }
+    given: dict[str, Any] = {"shingling": Shingling(size=1, **choices), "folding": EXACT_CASE, "backend": backend}
     fingerprints = gpulsh.shingle(texts, **given)
     for sketch in (gpulsh.MinHash(), gpulsh.SimHash(), gpulsh.SimHash(weights="count"), gpulsh.SimHash(weights="idf")):
         found = sketch.from_texts(texts, **given)
         if sketch != gpulsh.SimHash(weights="idf"):
             np.testing.assert_array_equal(found, sketch(fingerprints, backend=backend))
         np.testing.assert_array_equal(found, sketch.from_texts(texts, **{**given, "backend": "reference"}))
-    samples, wanted = (
-        gpulsh.BottomS(size=3).from_texts(texts, **given),
-        gpulsh.BottomS(size=3)(fingerprints, backend=backend),
-    )
+    samples = gpulsh.BottomS(size=3).from_texts(texts, **given)
+    wanted = gpulsh.BottomS(size=3)(fingerprints, backend=backend)
     np.testing.assert_array_equal(samples.values, wanted.values)
     weighed = gpulsh.weigh(texts, **given)
     assert weighed.weight.sum() == len(fingerprints.values)
@@ -147,14 +140,18 @@ def test_what_is_not_asked_for_is_told_nowhere() -> None:
     assert repr(Shingling(unit="char", size=9)) == "Shingling(unit='char', size=9)"
     method = Method.chosen()
     assert method.facts()["shingling"] == {"unit": "word", "size": 5}
-    assert Method.restored(json.loads(json.dumps(method.matching()))) == method
+    assert read_again(method) == method
 
 
-def test_what_is_asked_for_is_told() -> None:
-    method = Method.chosen(shingling=Shingling(symbols=True), folding=Folding(case=False))
+def read_again(method: Method) -> Method:
+    return Method.restored(json.loads(json.dumps(method.matching())))
+
+
+def test_what_is_asked_for_is_told_and_read_again() -> None:
+    method = Method.chosen(shingling=Shingling(symbols=True), folding=EXACT_CASE)
     assert method.folding.to_json() == '{"case":false,"form":null}'
-    assert Method.restored(json.loads(json.dumps(method.matching()))) == method
-    assert method.digest() != Method.chosen().digest()
+    assert read_again(method) == method and method.digest() != Method.chosen().digest()
+    assert json.loads(Shingling(stop=["b", "a"]).to_json()) == {"unit": "word", "size": 5, "stop": ["a", "b"]}
 
 
 @pytest.mark.parametrize("text", ["word:5", "char:64", "word:5+symbols", "word:3+labels", "char:5+symbols+labels"])
@@ -162,57 +159,12 @@ def test_the_form_of_the_command_line(text: str) -> None:
     assert str(Shingling.parse(text)) == text
 
 
-# --- stop words, stems and anchors, against plain Python on words
-
-QUOTE = (
-    "Buy Sudzo. A spokesperson for the Sudzo Corporation revealed today that studies have shown it is good for people"
-)
+# --- stop words and stems of languages
 
 
 def fingerprints(text: str, backend: Any = "cpu", **shingling: Any) -> list[int]:
     found: list[int] = gpulsh.shingle([text], shingling=Shingling(**shingling), backend=backend).values.tolist()
     return found
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_listed_words_are_left_out(backend: Any) -> None:
-    left = fingerprints("quick Fox over dog", backend, size=2)
-    for stop in (["the", "A"], ("A", "the", "the"), {"THE", "a", "the dog"}):
-        assert fingerprints("The quick, a Fox over THE dog", backend, size=2, stop=stop) == left
-    assert fingerprints("the a", backend, stop=["the", "a"]) == []
-    assert fingerprints("the dog", backend, size=1, stop=[]) == fingerprints("the dog", backend, size=1)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_documents_of_stop_words_alone_are_empty(backend: Any) -> None:
-    texts = ["the a the", "the a the", "a word", "A word", "word the"]
-    result = gpulsh.deduplicate(texts, shingling=Shingling(stop=["the", "a"]), backend=backend)
-    assert result.duplicate_of.tolist() == [0, 1, 2, 2, 2] and result.funnel.empty == 2
-
-
-def test_words_of_another_case_are_stop_words_where_case_is_left() -> None:
-    folding, stop = gpulsh.Folding(case=False), Shingling(size=1, stop=["the"])
-    one, other = (
-        gpulsh.shingle([text], shingling=stop, folding=folding, backend="cpu").values.tolist()
-        for text in ("The Dog", "Dog")
-    )
-    assert one == other != fingerprints("Dog", size=1)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_an_anchor_is_a_stop_word_and_the_next_two_words(backend: Any) -> None:
-    """The example of Rajaraman and Ullman, section 3.2.4: "A spokesperson for", "for the Sudzo", ..."""
-    stop = ["a", "for", "the", "that", "have", "it", "is"]
-    words = re.findall(r"\w+", QUOTE.lower())
-    items = [tuple(words[i : i + 3]) for i in range(len(words) - 2) if words[i] in stop]
-    assert items[:3] == [("a", "spokesperson", "for"), ("for", "the", "sudzo"), ("the", "sudzo", "corporation")]
-    hashed = [naive.fingerprint(item) for item in items]
-    for size in (1, 2, 20):
-        wanted = [naive.hashed(naive.SHINGLE, hashed[i : i + size]) for i in range(max(len(items) - size, 0) + 1)]
-        assert fingerprints(QUOTE, backend, size=size, anchor="stopwords", stop=stop) == wanted
-    for text in ("no such word", "word for it", "", "for it"):
-        found = fingerprints(text, backend, size=1, anchor="stopwords", stop=["for"])
-        assert len(found) == 0
 
 
 @pytest.fixture
@@ -250,15 +202,12 @@ def test_stems(backend: Any) -> None:
 
 
 @pytest.mark.usefixtures("packages")
-def test_what_decides_is_told_and_read_again() -> None:
-    for shingling in (
-        Shingling(stop=["b", "a"]),
-        Shingling(anchor="stopwords", language="fr"),
-        Shingling(stem="porter"),
-    ):
-        method = Method.chosen(shingling=shingling)
-        assert Method.restored(json.loads(json.dumps(method.matching()))) == method
-    assert json.loads(Shingling(stop=["b", "a"]).to_json()) == {"unit": "word", "size": 5, "stop": ["a", "b"]}
+@pytest.mark.parametrize(
+    "choices", [{"stop": ["b", "a"]}, {"anchor": "stopwords", "language": "fr"}, {"stem": "porter"}]
+)
+def test_what_decides_is_read_again(choices: dict[str, Any]) -> None:
+    method = Method.chosen(shingling=Shingling(**choices))
+    assert read_again(method) == method
 
 
 def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +215,5 @@ def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(words.importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
     words.stop_words.cache_clear()
-    with pytest.raises(
-        ParameterError, match=r"stop list of 'en' needs the package stopwordsiso: pip install .gpulsh\[text\]."
-    ):
+    with pytest.raises(ParameterError, match=r"needs the package stopwordsiso: pip install .gpulsh\[text\]."):
         words.stop_words("en")
