@@ -22,6 +22,7 @@ import gpulsh
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend, backend, staging
 from gpulsh.backends.cuda.backend import LANES
+from gpulsh.backends.cuda.memory import MOST_PINNED
 from gpulsh.backends.cuda.staging import SLOT, Staging
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family, Shingling
@@ -268,7 +269,6 @@ def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:
 
 # --- pinned memory
 
-SIZES = (0, 1, 64, 65, 3 * 64, 3 * 64 + 7, 5)
 LOST = CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
 FULL = CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
 
@@ -279,11 +279,15 @@ def text_of(size: int) -> TextBatch:
     return TextBatch(values, np.array([4, 4 + size // 2, 4 + size], np.int64))
 
 
-def check(way: Staging, size: int) -> None:
-    batch = text_of(size)
+def check(way: Staging, *sizes: int) -> None:
+    """The text of one size, or one in parts of these, arrives."""
+    parts = [text_of(size) for size in sizes]
+    batch = TextParts(parts) if len(parts) > 1 else parts[0]
     there = way.on_device(batch)
-    np.testing.assert_array_equal(there.values.get(), batch.values[4 : 4 + size])
-    np.testing.assert_array_equal(there.offset.get(), batch.offset - 4)
+    assert len(parts) < 2 or "values" not in vars(batch), "the parts were joined on the host"
+    np.testing.assert_array_equal(there.values.get(), np.concatenate([part.values[4:-5] for part in parts]))
+    lengths = np.concatenate([np.diff(part.offset) for part in parts])
+    np.testing.assert_array_equal(there.offset.get(), np.append(0, np.cumsum(lengths)))
 
 
 class Arrays(DeviceModule):
@@ -306,35 +310,28 @@ class Arrays(DeviceModule):
 def staged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staging]:
     """Makes a way to the device in slots of so many bytes, `most` bytes of them at the same time."""
 
-    def make(arrays: DeviceModule, slot: int = 64, most: int | None = None) -> Staging:
+    def make(arrays: DeviceModule, slot: int = 64, most: int = MOST_PINNED) -> Staging:
         monkeypatch.setattr(staging, "SLOT", slot)
-        way = Staging(arrays)
-        way.most = most or way.most
-        return way
+        return Staging(arrays, most)
 
     return make
 
 
-@pytest.mark.parametrize(("most", "slots"), [(64, [64]), (3 * 64 + 1, [64] * 3), (10, [10])])
-def test_no_text_pins_more_than_a_bound(most: int, slots: list[int], staged: Callable[..., Staging]) -> None:
+@pytest.mark.parametrize(
+    ("slot", "most", "pinned"),
+    [(64, 64, 1), (64, 3 * 64 + 1, 3), (64, 10, 1), *((slot, 3 * slot, 3) for slot in (1 << 20, 1000, 7))],
+)
+def test_texts_arrive_through_slots_that_a_bound_allows(
+    slot: int, most: int, pinned: int, staged: Callable[..., Staging]
+) -> None:
     arrays = Arrays()
-    way = staged(arrays, most=most)
-    for size in SIZES:
+    way = staged(arrays, slot, most)
+    for size in (0, 1, 64, 65, 3 * 64, 3 * 64 + 7, 5):
         check(way, size)
-    assert arrays.asked == slots[: len(arrays.asked)] and arrays.asked
+    check(way, 0, 3, 0, 50, 1, 1, 1, 2000, 0)
+    assert 0 < len(arrays.asked) <= pinned and set(arrays.asked) == {min(slot, most)}
     way.release()
     assert way._slots == 0
-
-
-@pytest.mark.parametrize("slot", [1 << 20, 1000, 7])
-def test_parts_are_joined_in_slots_alone(slot: int, staged: Callable[..., Staging]) -> None:
-    parts = [text_of(size) for size in (0, 3, 0, 50, 1, 1, 1, 2000, 0)]
-    batch = TextParts(parts)
-    there = staged(DeviceModule(), slot).on_device(batch)
-    assert "values" not in vars(batch), "the parts were joined on the host"
-    np.testing.assert_array_equal(there.values.get(), np.concatenate([part.values[4:-5] for part in parts]))
-    lengths = np.concatenate([np.diff(part.offset) for part in parts])
-    np.testing.assert_array_equal(there.offset.get(), np.append(0, np.cumsum(lengths)))
 
 
 @pytest.fixture
@@ -390,7 +387,7 @@ def test_without_pinned_memory_text_is_copied_as_it_lies(
     arrays = Arrays(slots=1)
     way = staged(arrays)
     with caplog.at_level(logging.WARNING, "gpulsh"):
-        for size in (*SIZES, 5000):
+        for size in (0, 1, 64, 65, 3 * 64 + 7, 5, 5000):
             check(way, size)
     assert arrays.asked == [64, 64] and len(caplog.records) == 1 and way._slots > 2
     way.release()
