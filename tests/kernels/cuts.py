@@ -15,6 +15,7 @@ from gpulsh.arrays import Signed, TextBatch
 from gpulsh.backends.cuda import CudaBackend, why_unavailable
 from gpulsh.backends.cuda.launcher import Geometry, expanded_source, kernel_folder
 from gpulsh.backends.cuda.sign import sign_in_pieces
+from gpulsh.backends.protocol import Sizes
 from gpulsh.params import Shingling
 from tests.kernels.device_arrays import DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher, build, compiler
@@ -73,6 +74,16 @@ class InPieces(CudaBackend):
 
     def _somewhere(self, text: TextBatch) -> TextBatch:
         return text.moved(self.asnumpy) if len(text.values) % 2 else text
+
+
+def sized(**sizes: int) -> type[CudaBackend]:
+    """The backend with these sizes of batches and tiles."""
+
+    class Sized(CudaBackend):
+        def sizes(self) -> Sizes:
+            return super().sizes()._replace(**sizes)
+
+    return Sized
 
 
 def cuda_backend(where: str) -> CudaBackend:

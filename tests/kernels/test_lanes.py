@@ -28,7 +28,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family, Shingling
 from gpulsh.permutations import coefficients
 from gpulsh.ragged import TextParts
-from tests.kernels.cuts import install, texts
+from tests.kernels.cuts import install, sized, texts
 from tests.kernels.device_arrays import CUDARuntimeError, DeviceArray, DeviceModule, _Event, _Stream
 from tests.kernels.host import HostLauncher
 from tests.kernels.host_cupy import HostCupy, devices_unknown
@@ -40,8 +40,7 @@ SHINGLING = Shingling(size=2)
 
 
 def batches(word: str, count: int) -> list[TextBatch]:
-    rows = [f"{word}{number:02} two three {word} four five {number:02}".encode() for number in range(count)]
-    return [TextBatch(np.frombuffer(row, np.uint8), np.array([0, len(row)], np.int64)) for row in rows]
+    return [batch_of([f"{word}{n:02} two three {word} four five {n:02}".encode()]) for n in range(count)]
 
 
 def shingled(lane: Any, batch: TextBatch) -> list[int]:
@@ -80,16 +79,13 @@ def test_a_pinned_buffer_is_not_filled_again_before_it_is_read(monkeypatch: pyte
     assert found + list(results) == wanted(outer)
 
 
-class Watched(CudaBackend):
-    """Little text at a time; a lane that two open `each` share is an error."""
+class Watched(sized(batch=200, tile=300)):  # type: ignore[misc]
+    """A lane that two open `pipelined_map` share is an error."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self.open: list[set[Any]] = []
         self.deepest = 0
-
-    def sizes(self) -> Any:
-        return super().sizes()._replace(batch=200, tile=300)
 
     def pipelined_map(self, items: Iterable[Any], work: Callable[[Any, Any], Any]) -> Iterator[Any]:
         mine: set[Any] = set()
@@ -127,10 +123,7 @@ def test_tiles_are_compared_in_turn_where_nothing_is_on_its_way(
     """`lanes`: how often a call works in lanes: to sign, and to compare."""
     calls: list[int] = []
 
-    class Small(CudaBackend):
-        def sizes(self) -> Any:
-            return super().sizes()._replace(batch=200, tile=150, largest_tile=150, only=only)
-
+    class Small(sized(batch=200, tile=150, largest_tile=150, only=only)):  # type: ignore[misc]
         def hold(self, text: TextBatch) -> TextBatch | None:
             return super().hold(text) if held else None
 
@@ -148,25 +141,18 @@ def test_tiles_are_compared_in_turn_where_nothing_is_on_its_way(
 
 
 def test_a_lane_that_fails_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays, made, waited = DeviceModule(), list[Any](), list[Any]()
-
-    def stream(**options: Any) -> Any:
-        made.append(_Stream(**options))
-        return made[-1]
-
-    class Watched(_Event):
-        def synchronize(self) -> None:
-            waited.append(self._of)
-            super().synchronize()
+    waited, wait = list[Any](), _Event.synchronize
+    monkeypatch.setattr(_Event, "synchronize", lambda event: waited.append(event._of) or wait(event))
+    failed: list[Any] = []
 
     def fail(lane: Any, item: int) -> None:
+        failed.append(lane._stream)
+        waited.clear()
         raise ValueError("no such item")
 
-    monkeypatch.setattr(arrays.cuda, "Stream", stream)
-    monkeypatch.setattr(arrays.cuda, "Event", Watched)
     with pytest.raises(ValueError, match="no such item"):
-        list(CudaBackend(arrays, HostLauncher()).pipelined_map([1], fail))
-    assert made and any(one is another for one in made for another in waited)
+        list(CudaBackend(DeviceModule(), HostLauncher()).pipelined_map([1], fail))
+    assert failed[0] in waited
 
 
 def test_permutations_are_uploaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
