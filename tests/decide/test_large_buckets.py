@@ -68,36 +68,36 @@ def known(ordered: bool) -> naive.Documents:
     return described(pages(90, 4, ordered), SHINGLING, **BANDING)
 
 
-@pytest.fixture(params=[4096, 0], ids=["by bitmaps", "by prefixes"])
-def most_documents(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few hundred documents of large buckets have bitmaps, or prefixes are made."""
-    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", request.param)
-    monkeypatch.setattr(large_buckets, "FEW_DOCUMENTS", 0)
+def calls(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """The arguments of each call of `owner.name` from here on."""
+    noted, called = list[Any](), getattr(owner, name)
+
+    def call(*given: Any) -> Any:
+        noted.append(given)
+        return called(*given)
+
+    patch.setattr(owner, name, call)
+    return noted
 
 
-@pytest.mark.usefixtures("most_documents")
+@pytest.mark.parametrize("most", [4096, 0], ids=["by bitmaps", "by prefixes"])
 @pytest.mark.parametrize(("bounds", "ordered"), [(None, False), ((10_000, 30), True)])
 def test_the_decision_is_the_naive_one(
-    monkeypatch: pytest.MonkeyPatch, ordered: bool, bounds: tuple[int, int] | None
+    monkeypatch: pytest.MonkeyPatch, ordered: bool, bounds: tuple[int, int] | None, most: int
 ) -> None:
+    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
+    monkeypatch.setattr(large_buckets, "FEW_DOCUMENTS", 0)
     if bounds:
         set_bounds(monkeypatch, *bounds)
         monkeypatch.setattr(Bitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
-    asked: list[int] = []
-    near = Bitmaps.near
-
-    def counted(bitmaps: Bitmaps, known: Any, asking: Any) -> Any:
-        asked.append(len(known))
-        return near(bitmaps, known, asking)
-
-    monkeypatch.setattr(Bitmaps, "near", counted)
+    asked = calls(monkeypatch, Bitmaps, "near")
     for threshold in (0.5, 0.8):
         texts = pages(90, 4, ordered)
         result = gpulsh.deduplicate(texts, threshold=threshold, shingling=SHINGLING, backend="cpu", **BANDING)
         assert_decision(result, naive.greedy(known(ordered), threshold, None, small_bucket=SMALL_BUCKET))
         assert result.funnel.crowded > 50 and 0 < result.funnel.dropped < 90
-    assert sum(asked) > 20
+    assert sum(len(known) for _, known, _ in asked) > 20
 
 
 @pytest.mark.parametrize("keep", ["first", "longest"])
@@ -117,37 +117,15 @@ def test_over_files(tmp_path: Path, keep: str, group: int) -> None:
     assert_rows(evidence(out), (wanted.duplicate_of, wanted.similarity, wanted.cluster))
 
 
-@pytest.mark.usefixtures("most_documents")
-def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all pairs that share a bucket, small or large, bitmaps leave a tenth; the first few are compared at once."""
-    texts = pages(400, 25)
-    measured: list[int] = []
-
-    exact = comparing.exact
-
-    def counted(rows: Any, parts: Any, ops: Any) -> Any:
-        measured.append(len(rows))
-        return exact(rows, parts, ops)
-
-    monkeypatch.setattr(comparing, "exact", counted)
-    result = gpulsh.deduplicate(texts, backend="cpu", num_perm=42, bands=42, rows=1)
-    assert result.funnel.crowded == 400 and result.funnel.dropped > 5
-    assert 0 < sum(measured) < 400 * 399 // 2 // 8
-
-
-def test_matches_beyond_all_pairs_are_never_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where every prefix meets every other, what is listed are pairs, not the shingles that they share."""
-    listed: list[int] = []
-    pairs = Matches.pairs
-
-    def counted(matches: Matches, most: int) -> Any:
-        listed.append(matches.count)
-        return pairs(matches, most)
-
-    monkeypatch.setattr(Matches, "pairs", counted)
-    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
+@pytest.mark.parametrize("most", [4096, 0], ids=["by bitmaps", "by prefixes"])
+def test_few_pairs_are_compared_by_fingerprints(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all pairs an eighth at most; and matches of prefixes are listed as pairs, not as the shingles they share."""
+    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
+    measured, listed = calls(monkeypatch, comparing, "exact"), calls(monkeypatch, Matches, "pairs")
     result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
-    assert result.funnel.crowded == 400 and sum(listed) < 400 * 399 // 2
+    assert result.funnel.crowded == 400 and result.funnel.dropped > 5
+    assert 0 < sum(len(rows) for rows, *_ in measured) < 400 * 399 // 2 // 8
+    assert sum(matches.count for matches, _ in listed) < 400 * 399 // 2
 
 
 @pytest.mark.parametrize("words", [16, 256])
@@ -207,24 +185,21 @@ class Reported(Progress):
         return sum(steps) == total > 0 and sum(step > 0 for step in steps) > 4 and max(steps) < total / 2
 
 
-def test_progress_is_reported_while_pairs_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("files", [False, True], ids=["in memory", "within a group of a run over files"])
+def test_progress_is_reported_while_pairs_are_compared(
+    files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the pairs of small buckets and of the documents of large ones, in small steps that add up to the whole."""
     reported = Reported()
-    monkeypatch.setattr("gpulsh.run.memory.open_progress", lambda show: reported)
+    monkeypatch.setattr(f"gpulsh.run.{'file_run' if files else 'memory'}.open_progress", lambda show: reported)
     monkeypatch.setattr(comparing, "PAIRS_AT_ONCE", 1000)
     monkeypatch.setattr(large_buckets, "LAST_BLOCK", 64)
-    gpulsh.deduplicate(pages(400, 12), backend="cpu", num_perm=6, bands=6, rows=1, progress=True)
-    assert reported.is_small_steps("verify") and reported.is_small_steps("resolve")
-
-
-def test_progress_is_reported_within_a_group_of_a_run_over_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_rows(tmp_path / "in.parquet", pages(300, 12))
-    reported = Reported()
-    monkeypatch.setattr("gpulsh.run.file_run.open_progress", lambda show: reported)
-    monkeypatch.setattr(comparing, "PAIRS_AT_ONCE", 1000)
-    gpulsh.deduplicate_files(tmp_path / "in.parquet", tmp_path / "out", backend="cpu", progress=True)
+    if files:
+        write_rows(tmp_path / "in.parquet", pages(300, 12))
+        gpulsh.deduplicate_files(tmp_path / "in.parquet", tmp_path / "out", backend="cpu", progress=True)
+    else:
+        gpulsh.deduplicate(pages(400, 12), backend="cpu", num_perm=6, bands=6, rows=1, progress=True)
+        assert reported.is_small_steps("resolve")
     assert reported.is_small_steps("verify")
 
 
@@ -340,11 +315,7 @@ def test_memberships_go_by_document_however_sparse(first: int) -> None:
 def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are compared with the page that is kept, however many they are."""
     texts = near_copies(600, 600)
-
-    def refused(*given: Any) -> Any:
-        raise AssertionError("frequencies of near-copies")
-
-    monkeypatch.setattr(CpuBackend, "frequencies", refused)
+    monkeypatch.setattr(CpuBackend, "frequencies", None)
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
     kept, found = joined(texts, CpuBackend(2))
     assert (kept, found) == by_sets(texts) and sum(kept) == 1 and len(found) == 599
@@ -354,14 +325,9 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_few_documents_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their fingerprints are held: bitmaps and the measure take them from memory."""
-    texts, read, fingerprints = pages(400, 6), list[int](), ShingledTexts.fingerprints
-
-    def counted(chosen: ShingledTexts, places: Any) -> Any:
-        read.append(len(places))
-        return fingerprints(chosen, places)
-
-    monkeypatch.setattr(ShingledTexts, "fingerprints", counted)
-    assert joined(texts, CpuBackend(2)) == by_sets(texts) and read == [400]
+    read = calls(monkeypatch, ShingledTexts, "fingerprints")
+    joined(pages(400, 6), CpuBackend(2))
+    assert [len(places) for _, places in read] == [400]
 
 
 def test_a_kept_document_is_found_by_prefixes_whatever_way_its_block_took(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,21 +351,6 @@ def test_documents_that_do_not_fit_together_are_joined_by_halves(monkeypatch: py
     monkeypatch.setattr(CpuBackend, "shingle_sets", scarce)
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
     assert joined(texts, CpuBackend(1)) == by_sets(texts)
-
-
-@pytest.mark.parametrize("is_exact", [True, False])
-@pytest.mark.parametrize("texts", [template(60), pages(80, 6)], ids=["own", "pages"])
-def test_prefixes_are_the_same_held_or_made_again(texts: list[str], is_exact: bool) -> None:
-    """Also where the budget does not hold them; of a document, or of several in any order."""
-    held, again = (
-        Prefixes(np.arange(len(texts)), readable_of(texts, ops), 0.8, ops, exact=is_exact)
-        for ops in (BACKENDS["cpu"], BACKENDS["scarce"])
-    )
-    assert len(held.of(np.arange(len(texts))).shingles) > len(texts)
-    for places in (np.arange(len(texts)), np.array([7]), np.array([150, 3, 40]) % len(texts)):
-        one, other = held.of(places), again.of(places)
-        assert np.array_equal(one.shingles, other.shingles) and np.array_equal(one.documents, other.documents)
-    assert np.array_equal(held.sizes, again.sizes)
 
 
 @pytest.mark.parametrize("sample", [1, 1 << 30])
