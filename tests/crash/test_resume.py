@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,7 @@ from gpulsh import budget
 from gpulsh.budget import Cut
 from gpulsh.errors import OutputError
 from gpulsh.run.stages.verify import compare as compare_share
-from tests.support.files import write_rows
+from tests.support.files import read_rows, write_rows
 from tests.support.mortal import Mortals, spread
 from tests.support.runs import SOAK, interrupting
 
@@ -207,6 +208,38 @@ def interrupt(given: Path | list[str], out: Path) -> None:
         gpulsh.deduplicate_files(given, out, **OPTIONS)
 
 
+BY_KEY: dict[str, Any] = {"key": "score", "keep": "longest", "id_column": "score"}
+ITEMS: dict[str, Any] = {"passages": 8, "coverage": 0.9, "protect": "test.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("stage", "options"),
+    [
+        *((stage, {"measure": "containment"}) for stage in ("weigh", "prefix", "join")),
+        *((stage, {**BY_KEY, "key_only": True}) for stage in ("keys", "collect")),
+        *((stage, BY_KEY) for stage in ("keys", "verify")),
+        *((stage, ITEMS) for stage in ("screen", "contamination")),
+    ],
+    ids=str,
+)
+def test_a_run_goes_on_behind_each_stage(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, options: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [row["text"].split()[3:20] for row in read_rows(small / "b.jsonl")]
+    write_rows("test.jsonl", [{"text": " ".join(words), "score": 0} for words in rows[:5]])
+    given = {**OPTIONS, **options}
+    wanted = gpulsh.deduplicate_files(small, tmp_path / "whole", **given).funnel
+    assert wanted["key_copies" if "key" in options else "contaminated" if "passages" in options else "dropped"] > 4
+    with interrupting(stage):
+        gpulsh.deduplicate_files(small, tmp_path / "out", **given)
+    with pytest.raises(OutputError, match="belongs to another run"):
+        gpulsh.deduplicate_files(small, tmp_path / "out", resume=True, **OPTIONS)
+    found = gpulsh.deduplicate_files(small, tmp_path / "out", resume=True, **given).funnel
+    assert results(tmp_path / "out") == results(tmp_path / "whole")
+    assert "sign" in found["resumed"] and (stage in ("weigh", "screen") or found["dropped"] == wanted["dropped"])
+
+
 def test_finished_and_other_jobs_open_no_engine(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     result = gpulsh.deduplicate_files(inputs, out, **OPTIONS)
@@ -315,19 +348,15 @@ def of_pages(pages: Path, path: Path) -> list[str]:
     return ["dedup", str(pages), "-o", str(path / "out"), "--backend", "reference", "--threads", "1", "--resume"]
 
 
-def test_small_files_are_made_durable_once(pages: Path, mortals: Mortals, tmp_path: Path) -> None:
-    whole = mortals.run(tmp_path, of_pages(pages, tmp_path))
-    assert whole.status == 0, whole.told
-    assert FILES * 0.8 < len(list(tmp_path.glob("out/data/*/*.txt"))) < FILES
-    assert sum(call.startswith("syncfs") for call in whole.calls) == 1
-    assert sum(call.startswith("fsync") for call in whole.calls) < 70
-
-
 def test_a_power_cut_amid_small_files(pages: Path, mortals: Mortals, tmp_path: Path) -> None:
     """At every so many switches, and around those that publish results."""
     (tmp_path / "whole").mkdir()
     whole = mortals.run(tmp_path / "whole", of_pages(pages, tmp_path / "whole"))
+    assert whole.status == 0, whole.told
     wanted = results(tmp_path / "whole" / "out")
+    assert FILES * 0.8 < sum(name.endswith(".txt") for name in wanted) < FILES
+    counted = Counter(call.partition(" ")[0] for call in whole.calls)
+    assert counted["syncfs"] == 1 and counted["fsync"] < 70
     cut, again = 0, 0
     for at in spread(whole.calls, 3 if SOAK else 80, r"^rename|^rmdir|^fsync data"):
         path = tmp_path / str(at)

@@ -27,7 +27,7 @@ from tests.support import naive
 from tests.support.files import read_rows, write_rows
 from tests.support.naive_contamination import common, contamination, windows
 from tests.support.pages import ROOT
-from tests.support.runs import evidence, interrupting, run
+from tests.support.runs import evidence, run
 from tests.support.texts import licences
 
 SIZE, SHARE = 4, Fraction(3, 4)
@@ -124,29 +124,16 @@ def test_any_cut_gives_the_definition_and_the_rest_is_a_run_without_these_docume
     assert counts["kept"] == sum(map(len, kept_lines.values()))
 
 
-def test_backends_secrets_and_a_resumed_run_give_the_same_bytes(tmp_path: Path) -> None:
+def test_backends_secrets_and_cuts_give_the_same_bytes(tmp_path: Path) -> None:
     items, pages = corpus(4)
     bench, train = write(tmp_path / "bench", items), write(tmp_path / "train", pages)
-    options: dict[str, Any] = {**OPTIONS, "protect": bench, "threshold": 0.6}
-    cut = Cut(memory=MEMORY, partition=2000, digests=1000, group=10_000)
-    with cut_as(cut):
-        run(train, tmp_path / "out", **options)
-        wanted = results(tmp_path / "out")
-    with cut_as(CUTS[1]):
-        run(train, tmp_path / "other", **options)
-    assert results(tmp_path / "other") == wanted
-    options["backend"] = "cpu"
-    with cut_as(cut):
-        run(train, tmp_path / "cpu", **options)
-        assert results(tmp_path / "cpu") == wanted and "contamination.parquet" in wanted
-        assert len(rows_of(tmp_path / "out")) > 10
-        for stage in ("screen", "contamination"):
-            with interrupting(stage):
-                run(train, tmp_path / stage, **options)
-            result = run(train, tmp_path / stage, resume=True, **options)
-            assert results(tmp_path / stage) == wanted
-            dropped = {(row["file"], row["row"]) for row in rows_of(tmp_path / "out")}
-            assert result.funnel["contaminated"] == len(dropped)
+    whole, backends = Cut(memory=MEMORY, partition=2000, digests=1000, group=10_000), ("reference", "reference", "cpu")
+    found = []
+    for number, (cut, backend) in enumerate(zip((whole, CUTS[1], whole), backends, strict=True)):
+        with cut_as(cut):
+            run(train, tmp_path / f"{number}", **OPTIONS, protect=bench, threshold=0.6, backend=backend)
+        found.append(results(tmp_path / f"{number}"))
+    assert found[0] == found[1] == found[2] and len(rows_of(tmp_path / "0")) > 10
 
 
 def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,11 +171,10 @@ def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "80 % or more of the words of a protected" in " ".join(in_words(report["parameters"]))
     assert "contaminated" in funnel_table(report)
     assert "dropped that quote protected items" in summary(report, "out", earlier=False)
-    assert main([*command_line, "--overwrite", "--coverage", "1", "--ignore-common", "1"]) == 0
     assert main([*command_line[:-2], "--overwrite"]) == 0
     assert not Path("out/contamination.parquet").exists()
-    with_rejected = run("train.txt", "again", lines=True, protect="test.txt", passages=13, write="duplicates")
-    assert with_rejected.contamination == Path("again/contamination.parquet") and with_rejected.data is None
+    result = run("train.txt", "again", lines=True, protect="test.txt", passages=13, write="duplicates", ignore_common=1)
+    assert result.contamination == Path("again/contamination.parquet") and result.data is None
     assert run("train.txt", "none", lines=True).contamination is None
     assert main([*command_line[:3], "planned", *command_line[4:], "--dry-run"]) == 0
     assert "planned/contamination.parquet" in capsys.readouterr().out
@@ -294,7 +280,7 @@ def expected_stretches(
 
 def run_items(files: tuple[Path, Path], out: Path, **options: Any) -> Any:
     given: dict[str, Any] = {"backend": "cpu", "threads": 1, "passages": 5, "coverage": 0.6, **options}
-    return gpulsh.passages_files(files[0], out, protect=files[1], **given)
+    return gpulsh.passages_files(files[0], out, **{"protect": files[1], **given})
 
 
 @pytest.mark.parametrize(
@@ -331,19 +317,14 @@ def test_stretches_are_those_of_contamination(
     listed = read_rows(tmp_path / "out" / "contamination.parquet")
     columns = [(one["item"], one["coverage"], position(one["file"], one["row"]), one["start"]) for one in listed]
     assert columns == [(one["item"], one["coverage"], one["row"], one["start"]) for one in wanted]
+    given = {"backend": "cpu", "threads": 1, "passages": tokens, "protect": files[1], **given}
+    gpulsh.deduplicate_files(files[0], tmp_path / "clean", **given)
+    assert read_rows(tmp_path / "clean" / "contamination.parquet") == listed
     counts = result.report["passages"]
     texts = [text or "" for text in quizzes()]
     assert counts["documents"] == len(texts) and counts["items"] == len(BENCH)
     assert counts["bytes"] == sum(len(text.encode()) for text in texts)
     assert counts["documents_marked"] == len({span[0] for span in spans})
-
-
-def test_dedup_lists_the_same(files: tuple[Path, Path], tmp_path: Path) -> None:
-    run_items(files, tmp_path / "marks")
-    given: dict[str, Any] = {"backend": "cpu", "threads": 1, "passages": 5, "coverage": 0.6, "protect": files[1]}
-    gpulsh.deduplicate_files(files[0], tmp_path / "clean", **given)
-    listed = [pq.read_table(tmp_path / name / "contamination.parquet") for name in ("marks", "clean")]
-    assert listed[0].equals(listed[1]) and listed[0].num_rows
 
 
 @pytest.mark.parametrize("cut_later", [False, True])
@@ -361,16 +342,12 @@ def test_items_are_cut(files: tuple[Path, Path], tmp_path: Path, cut_later: bool
     assert result.report["passages"]["short"] == 3
 
 
-def test_a_run_resumes_with_the_same_test_set_alone(files: tuple[Path, Path], tmp_path: Path) -> None:
-    first = run_items(files, tmp_path / "out").report
-    assert run_items(files, tmp_path / "out", resume=True).report == first
-    with pytest.raises(gpulsh.errors.GpulshError, match="coverage"):
-        run_items(files, tmp_path / "out", resume=True, coverage=0.9)
-
-
-def test_the_page_shows_the_items(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_page_and_resuming(files: tuple[Path, Path], tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     report = run_items(files, tmp_path / "out").report
+    assert run_items(files, tmp_path / "out", resume=True).report == report
+    with pytest.raises(gpulsh.errors.GpulshError, match="coverage"):
+        run_items(files, tmp_path / "out", resume=True, coverage=0.9)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "of the text is in the test set" in page and "How often" not in page
     shown = {" ".join(one["text"].split()) for one in report["frequent"]}
@@ -382,8 +359,8 @@ def test_the_page_shows_the_items(files: tuple[Path, Path], tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"passages": None}, "coverage is given without passages; give passages, such as 13"),
-        ({"passages": None, "coverage": 0.8}, "protect is given without passages; give passages, such as 13"),
+        ({"passages": None}, "coverage is given without passages"),
+        ({"passages": None, "coverage": 0.8}, "protect is given without passages"),
         ({"min_left": 3}, "min_left is given without cut"),
         ({"tokens": 9}, "tokens and protect cannot be combined"),
         ({"keep": "none"}, "keep and protect cannot be combined"),
@@ -391,6 +368,7 @@ def test_the_page_shows_the_items(files: tuple[Path, Path], tmp_path: Path) -> N
         ({"unit": "line"}, "unit and protect cannot be combined"),
         ({"on_error": "skip"}, "on_error and protect cannot be combined"),
         ({"coverage": 0.0}, "coverage is 0"),
+        ({"protect": None, "coverage": None}, "passages is given without protect"),
     ],
     ids=str,
 )
@@ -398,11 +376,6 @@ def test_refused_with_a_test_set(files: tuple[Path, Path], tmp_path: Path, optio
     with pytest.raises(ParameterError, match=told):
         run_items(files, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_test_set_is_asked_for(files: tuple[Path, Path], tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="passages is given without protect"):
-        gpulsh.passages_files(files[0], tmp_path / "out", passages=13, backend="cpu")
 
 
 def test_no_document_holds_an_item(files: tuple[Path, Path], tmp_path: Path) -> None:

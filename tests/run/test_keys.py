@@ -7,7 +7,6 @@ import tempfile
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -21,22 +20,20 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh.__main__ import main
 from gpulsh.budget import Cut
-from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
+from gpulsh.errors import BackendError, InputError, ParameterError
 from gpulsh.io.arrow.identities import normalized_urls, of_python
 from gpulsh.report.reproduce import command, in_words
 from gpulsh.report.summary import funnel_table, summary
-from tests.crash.test_resume import results
 from tests.decide.test_decision import corpus
 from tests.io.formats.test_warc import page, record, words
 from tests.run import test_partitioned as parts
 from tests.run.test_partitioned import SHINGLING, Given, assert_rows, cut_as, cuts, in_memory, resolves, run, thresholds
 from tests.support import naive
 from tests.support.files import write_rows
-from tests.support.runs import evidence, interrupting
+from tests.support.runs import evidence
 from tests.support.runs import run as run_plain
 
 Key = str | int | bytes | None
-every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 
 
 def copies_by_key(
@@ -83,7 +80,7 @@ def by_definition(
 some_keys = st.sampled_from([None, "", *parts.URLS, "a", "b"])
 
 
-@every_backend
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0, 1, 12, 40]), thresholds, resolves, st.booleans(), st.data())
 def test_memory_decides_as_the_definition(
@@ -92,15 +89,10 @@ def test_memory_decides_as_the_definition(
     documents = Given(corpus(seed, size, 2, 8, 0.05) if size else [], [0] * size, "int", seed)
     keys = data.draw(st.lists(some_keys, min_size=size, max_size=size))
     priority = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
-    with cut_as(Cut(memory=parts.MEMORY, partition=1, digests=1, group=1)):
-        found = gpulsh.deduplicate(
-            documents.texts,
-            key=keys,
-            key_only=only,
-            priority=np.array(priority, np.int64),
-            backend=backend,
-            **{"threshold": threshold, "resolve": resolve, "shingling": SHINGLING, "threads": 1, **parts.BANDING},
-        )
+    how: dict[str, Any] = {"threshold": threshold, "resolve": resolve, "shingling": SHINGLING, "threads": 1}
+    how |= {"priority": np.array(priority, np.int64), "backend": backend}
+    with cut_as(parts.WHOLE):
+        found = gpulsh.deduplicate(documents.texts, key=keys, key_only=only, **how, **parts.BANDING)
     target, similarity, cluster, decision = by_definition(
         documents.documents, keys, priority, threshold, only=only, resolve=resolve, small_bucket=parts.SMALL_BUCKET
     )
@@ -109,17 +101,22 @@ def test_memory_decides_as_the_definition(
     assert found.cluster.tolist() == cluster
     assert [tuple(pair) for pair in found.pairs.tolist()] == sorted(decision.pairs)
     assert found.keep.tolist() == [i == of for i, of in enumerate(target)]
-    funnel = found.funnel
-    assert funnel.key_copies == len(copies_by_key(keys, priority))
+    funnel, copies = found.funnel, copies_by_key(keys, priority)
+    assert funnel.key_copies == len(copies)
     assert funnel.dropped == int((~found.keep).sum()) == funnel.documents - funnel.kept
     assert funnel.dropped == (
         funnel.key_copies + funnel.copies_of_kept + funnel.copies_of_dropped + funnel.near_duplicates
     )
-    for column in (found.keep[found.duplicate_of], found.keep == (found.duplicate_of == np.arange(size))):
-        assert column.all()
+    if not only:  # by containment, too, the others are decided as without the documents that a key drops
+        contained = gpulsh.deduplicate(documents.texts, key=keys, measure="containment", **how).duplicate_of
+        left = [None if i in copies else text for i, text in enumerate(documents.texts)]
+        alone = gpulsh.deduplicate(left, measure="containment", **how).duplicate_of
+        assert [contained[i] for i in range(size) if i not in copies] == [
+            alone[i] for i in range(size) if i not in copies
+        ]
 
 
-@settings(max_examples=7)
+@settings(max_examples=9)
 @given(
     st.one_of(parts.givens(("int",)), parts.givens(("int", "date"), protecting=True)),
     cuts,
@@ -127,49 +124,30 @@ def test_memory_decides_as_the_definition(
     resolves,
     st.integers(0, 4),
     st.booleans(),
-    st.booleans(),
+    st.sampled_from([{}, {"key_only": True}, {"measure": "containment"}]),
 )
 def test_any_cut_decides_as_the_definition(
-    documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int, within: bool, only: bool
+    documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int, within: bool, how: dict[str, Any]
 ) -> None:
     keep = parts.keeps(documents)[policy]
-    options: dict[str, Any] = {"threshold": threshold, "resolve": resolve}
-    asked = {"keep": keep, "id_column": "id", "key": "url", "key_only": only, "within": within}
+    options: dict[str, Any] = {"threshold": threshold, "resolve": resolve, **how}
     with tempfile.TemporaryDirectory() as folder:
-        _, rows = run(documents, Path(folder), cut, **asked, **options)
+        _, rows = run(documents, Path(folder), cut, keep=keep, id_column="id", key="url", within=within, **options)
+    if not within and not documents.protected:
+        known = {"key": documents.urls, "shingling": SHINGLING, **options, **parts.BANDING}
+        assert_rows(rows, in_memory(documents, keep, **known)[0])
+    if "measure" in how:
+        return
     priority = list(map(float, documents.priority(keep)))
     shape = {"protected": documents.guarded, "sources": documents.sources if within else None}
-    wanted = by_definition(
-        documents.documents, documents.urls, priority, threshold, only=only, resolve=resolve, small_bucket=4, **shape
-    )
+    only, definition = "key_only" in how, {"resolve": resolve, "small_bucket": parts.SMALL_BUCKET, **shape}
+    wanted = by_definition(documents.documents, documents.urls, priority, threshold, only=only, **definition)
     assert_rows(rows, wanted[:3])
     copies, words = copies_by_key(documents.urls, priority, **shape), documents.documents.sequences
     assert [row["reason"] for row in rows] == [
         "key" if row["id"] in copies else "exact" if words[row["id"]] == words[row["duplicate_of_id"]] else "near"
         for row in rows
     ]
-    if not within and not documents.protected:
-        known = {"key": documents.urls, "key_only": only, "shingling": SHINGLING}
-        assert_rows(rows, in_memory(documents, keep, **known, **options, **parts.BANDING)[0])
-
-
-@settings(max_examples=5)
-@given(parts.givens(("int",)), cuts, st.sampled_from([0.3, 0.8]), st.integers(0, 2))
-def test_containment_and_keys(documents: Given, cut: Cut, threshold: float, policy: int) -> None:
-    keep = parts.keeps(documents)[policy]
-    options = {"threshold": threshold, "measure": "containment"}
-    with tempfile.TemporaryDirectory() as folder:
-        _, rows = run(documents, Path(folder), cut, keep=keep, id_column="id", key="url", **options)
-    assert_rows(rows, in_memory(documents, keep, key=documents.urls, shingling=SHINGLING, **options)[0])
-    # The same documents with those left out that a key drops: each of the others is decided alike.
-    copies = copies_by_key(documents.urls, list(map(float, documents.priority(keep))))
-    alone = Given([None if i in copies else text for i, text in enumerate(documents.texts)], [], "int", 0)
-    alone.keys = documents.keys
-    alone.sources = documents.sources
-    target = in_memory(alone, "first" if keep == "first" else "key", shingling=SHINGLING, **options)[0][0]
-    if keep != "longest":
-        found = {row["id"]: row["duplicate_of_id"] for row in rows if row["reason"] != "key"}
-        assert found == {i: of for i, of in enumerate(target) if i != of}
 
 
 def test_urls_in_their_canonical_form() -> None:
@@ -194,24 +172,6 @@ def test_counts_and_policies_of_counts() -> None:
             gpulsh.deduplicate(texts, key=["u"] * 4, backend="reference", **{policy: 2})
 
 
-def test_a_key_by_name() -> None:
-    table = pa.table({"text": ["one", "two", "three"], "url": ["a", "b", "a"]})
-    found = gpulsh.deduplicate(table, text_column="text", key="url", backend="reference")
-    assert found.keep.tolist() == [True, True, False]
-
-
-def test_large_groups_and_chains() -> None:
-    """A hundred documents of one key, of which the first is a near-copy of another document."""
-    source = Random(1)
-    words = [f"w{number}" for number in range(60)]
-    texts = [" ".join(words), " ".join([*words, "more"]), *(" ".join(source.sample(words, 30)) for _ in range(99))]
-    keys = ["x", *["y"] * 100]
-    found = gpulsh.deduplicate(texts, key=keys, backend="cpu")
-    assert found.duplicate_of.tolist() == [0] * 101 and found.cluster.tolist() == [0] * 101
-    assert np.isnan(found.similarity[2:]).all() and found.similarity[1] > 0.9
-    assert found.funnel.key_copies == 99 and found.funnel.near_duplicates == 1
-
-
 # --- over files: the same keys in each format, a clear line for what cannot be a key, and runs that go on ---
 
 
@@ -220,6 +180,10 @@ Values = list[Any]
 
 def some_texts(count: int) -> list[str]:
     return [f"page {number} of some words" for number in range(count)]
+
+
+def dropped(out: Path) -> list[tuple[int, int]]:
+    return [(row["row"], row["duplicate_of_row"]) for row in evidence(out)]
 
 
 def as_table(keys: Values, kind: Any = None) -> pa.Table:
@@ -280,7 +244,7 @@ def test_digests_and_identifiers(tmp_path: Path) -> None:
     pq.write_table(nested, tmp_path / "b.parquet")
     for path, key in ((tmp_path / "a.parquet", "url"), (tmp_path / "b.parquet", "meta.id")):
         run_plain(path, tmp_path / f"{key}out", key=key)
-        assert [(row["row"], row["duplicate_of_row"]) for row in evidence(tmp_path / f"{key}out")] == [(2, 0)]
+        assert dropped(tmp_path / f"{key}out") == [(2, 0)]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +290,6 @@ def test_what_is_no_key_in_memory(key: Any, told: str) -> None:
 
 
 def test_any_column_is_a_key_in_memory() -> None:
-    import numpy as np
     import pandas as pd
     import polars as pl
 
@@ -339,6 +302,9 @@ def test_any_column_is_a_key_in_memory() -> None:
         found = gpulsh.deduplicate(["x", "y", "z"], key=key, backend="reference")
         assert found.duplicate_of.tolist() == [0, 1, 0], key
     assert gpulsh.deduplicate([], key=[], backend="reference").keep.tolist() == []
+    table = pa.table({"text": ["x", "y", "z"], "url": keys})
+    found = gpulsh.deduplicate(table, text_column="text", key="url", backend="reference")
+    assert found.keep.tolist() == [True, True, False]
 
 
 def test_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +325,7 @@ def test_the_newest_of_each_url_stays(tmp_path: Path, capsys: pytest.CaptureFixt
     told = capsys.readouterr().out
     assert "dropped 1 (33.3 %): 1 copy by key." in told and "Keys in 'url' were compared, and no texts." in told
     assert [json.loads(line)["date"] for line in (tmp_path / "out/data/a.jsonl").open()] == ["2024-01-01", None]
-    assert [(row["row"], row["duplicate_of_row"]) for row in evidence(tmp_path / "out")] == [(0, 1)]
+    assert dropped(tmp_path / "out") == [(0, 1)]
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert "--key url --normalize-url --key-only" in str(command(report)).replace("--keep date ", "")
     assert list(in_words(report["parameters"]))[:2] == [
@@ -371,16 +337,12 @@ def test_the_newest_of_each_url_stays(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_bad_records_have_no_key(tmp_path: Path) -> None:
     records = [("a b c", "u"), (5, "u"), ("d e f", "u"), ("g", 1.5)]
-    write_rows(tmp_path / "a.jsonl", [{"text": text, "url": url} for text, url in records])
+    a = write_rows(tmp_path / "a.jsonl", [{"text": text, "url": url} for text, url in records])
     (tmp_path / "b.csv").write_text("text,url\na,v\nb,v,v\nc,v\n")
     for only in (False, True):
-        out = tmp_path / f"out{only}"
-        report = run_plain(
-            [tmp_path / "a.jsonl", tmp_path / "b.csv"], out, key="url", key_only=only, on_error="skip"
-        ).report
-        rows = evidence(out)
-        assert [(row["row"], row["duplicate_of_row"]) for row in rows] == [(2, 0), (2, 0)]
-        funnel = report["funnel"]
+        how: dict[str, Any] = {"key": "url", "key_only": only, "on_error": "skip"}
+        funnel = run_plain([a, tmp_path / "b.csv"], tmp_path / f"{only}", **how).funnel
+        assert dropped(tmp_path / f"{only}") == [(2, 0), (2, 0)]
         assert (funnel["documents"], funnel["rejected"], funnel["kept"], funnel["empty"]) == (4, 3, 2, 0)
 
 
@@ -395,14 +357,13 @@ def test_web_archives(tmp_path: Path) -> None:
     asked = {"key": "warc-target-uri", "normalize_url": True, "keep": "WARC-Date"}
     for only in (False, True):
         run_plain(tmp_path / "a.wet", tmp_path / f"{only}", **asked, key_only=only)
-        rows = evidence(tmp_path / f"{only}")
-        assert [(row["row"], row["duplicate_of_row"]) for row in rows] == [(0, 3), (1, 4), (2, 3)]
+        assert dropped(tmp_path / f"{only}") == [(0, 3), (1, 4), (2, 3)]
     pytest.importorskip("fastwarc")
     bad = [page("p0", b"\x1f\x8b no gzip", headers=("Content-Encoding: gzip",), WARC_Target_URI="u"), *records[:1]]
     bad += [page(f"p{row}", b"<p>words " + bytes([65 + row]), WARC_Target_URI="u") for row in (1, 2)]
     (tmp_path / "b.warc").write_bytes(b"".join(bad))
     run_plain(tmp_path / "b.warc", tmp_path / "b", key="WARC-Target-URI", on_error="skip")
-    assert [(row["row"], row["duplicate_of_row"]) for row in evidence(tmp_path / "b")] == [(3, 2)]
+    assert dropped(tmp_path / "b") == [(3, 2)]
 
 
 @pytest.mark.parametrize("column", [0, 1])
@@ -415,8 +376,7 @@ def test_damaged_row_groups_have_no_key(tmp_path: Path, column: int) -> None:
     path.write_bytes(bytes(content))
     for only in (False, True):
         funnel = run_plain(path, tmp_path / f"{only}", key="url", key_only=only, on_error="skip").funnel
-        rows = evidence(tmp_path / f"{only}")
-        assert [(row["row"], row["duplicate_of_row"]) for row in rows] == [(2, 0), (6, 1), (8, 7)]
+        assert dropped(tmp_path / f"{only}") == [(2, 0), (6, 1), (8, 7)]
         assert (funnel["documents"], funnel["kept"], funnel["rejected"], funnel["empty"]) == (6, 3, 3, 0)
 
 
@@ -438,24 +398,3 @@ def test_texts_are_not_read_for_keys_alone(tmp_path: Path) -> None:
     report = run_plain(tmp_path / "a.parquet", tmp_path / "out", key="url", key_only=True).report
     assert pq.read_table(tmp_path / "out/data/a.parquet").equals(table.take([0, 1, 3]))
     assert (report["funnel"]["bytes"], report["funnel"]["nulls"], report["funnel"]["empty"]) == (0, 0, 0)
-
-
-SMALL = Cut(memory=parts.MEMORY, partition=500, digests=200, group=300)
-
-
-@pytest.mark.parametrize(("stage", "only"), [("keys", True), ("keys", False), ("verify", False), ("collect", True)])
-def test_a_run_goes_on(tmp_path: Path, stage: str, only: bool) -> None:
-    keys = [f"{number % 17}" for number in range(40)]
-    options: dict[str, Any] = {"key": "url", "key_only": only, "keep": "longest", "id_column": "url"}
-    path = write("jsonl", tmp_path, keys)
-    run_plain(path, tmp_path / "whole", **options)
-
-    with cut_as(SMALL):
-        with interrupting(stage):
-            run_plain(path, tmp_path / "out", **options)
-        for other in ({"key": None, "key_only": False}, {"key_only": not only}):
-            with pytest.raises(GpulshError):
-                run_plain(path, tmp_path / "out", **{**options, **other}, resume=True)
-        result = run_plain(path, tmp_path / "out", **options, resume=True)
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
-    assert "sign" in result.funnel["resumed"] and result.funnel["key_copies"] == 23

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,10 +25,8 @@ from gpulsh import Shingling
 from gpulsh.__main__ import main
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.budget import Cut
-from gpulsh.errors import ParameterError
 from gpulsh.report.page import missing
 from gpulsh.report.reproduce import command, in_words
-from gpulsh.run import driver
 from gpulsh.run.engines.local import InProcess
 from gpulsh.run.job import Stage
 from gpulsh.stats.stages import OF_CONTAINMENT, OF_FILES
@@ -36,7 +34,7 @@ from tests.crash.test_resume import results
 from tests.decide.test_decision import corpus, described, estimated
 from tests.support import naive
 from tests.support.files import read_rows, write_rows
-from tests.support.runs import evidence, interrupting
+from tests.support.runs import evidence
 
 MEMORY = 1 << 30
 WHOLE = Cut(memory=MEMORY, partition=1 << 40, digests=1 << 40, group=1 << 40)
@@ -101,19 +99,16 @@ class Given:
             "id": rows,
             "url": [self.urls[row] for row in rows],
         }
-        if kind is None or (source.random() < 0.3 and self.kind in ("int", "float") and math.inf not in columns["key"]):
-            finite = all(not isinstance(key, float) or math.isfinite(key) for key in columns["key"])
-            if finite:
-                lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-                path.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-                return
+        as_lines = kind is None or (source.random() < 0.3 and self.kind in ("int", "float"))
+        if as_lines and all(key is None or math.isfinite(key) for key in columns["key"]):
+            write_rows(
+                path.with_suffix(".jsonl"),
+                [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+            )
+            return
         schema = pa.schema([("text", pa.string()), ("key", kind), ("id", pa.int64()), ("url", pa.string())])
-        table = pa.table(columns, schema)
-        if source.random() < 0.5:
-            pq.write_table(table, path.with_suffix(".parquet"), row_group_size=source.choice([1, 4, 100]))
-        else:
-            with pa.ipc.new_file(str(path.with_suffix(".arrow")), schema) as out:
-                out.write_table(table, source.choice([1, 4, 100]))
+        ending = source.choice([".parquet", ".arrow"])
+        write_rows(path.with_suffix(ending), pa.table(columns, schema), source.choice([1, 4, 100]))
 
     def priority(self, keep: str) -> list[int]:
         """By the policy's definition: the higher is kept first, ties to the earlier."""
@@ -190,7 +185,7 @@ def run(documents: Given, folder: Path, cut: Cut, **options: Any) -> tuple[dict[
         report = gpulsh.deduplicate_files(inputs, folder / "cut", **{**given, "threads": 2}).report
     found = results(folder / "cut")
     assert found == results(folder / "whole") and report["sampled"] == whole["sampled"]
-    return found, pq.read_table(folder / "cut/duplicates.parquet").to_pylist()
+    return found, evidence(folder / "cut")
 
 
 def assert_rows(rows: list[dict[str, Any]], wanted: Any) -> None:
@@ -235,46 +230,67 @@ def by_definition(documents: Given, oracle: naive.Documents, keep: str, relation
     return wanted.duplicate_of, wanted.similarity, wanted.cluster
 
 
-@settings(max_examples=5)
-@given(st.one_of(givens(), givens(("int",), protecting=True)), cuts, relations, thresholds, resolves, st.integers(0, 4))
+MEASURES: list[dict[str, Any]] = [
+    {},
+    {"verify": "signature"},
+    {"verify": "none"},
+    {"measure": "containment"},
+    {"measure": "containment", "drop_contained_only": False},
+]
+
+
+@settings(max_examples=15)
+@given(
+    st.one_of(givens(), givens(("int",), protecting=True)),
+    cuts,
+    relations,
+    thresholds,
+    resolves,
+    st.integers(0, 4),
+    st.sampled_from([{}, *MEASURES]),
+)
 def test_any_cut_gives_the_definition_and_what_memory_gives(
-    documents: Given, cut: Cut, relation: dict[str, bool], threshold: float, resolve: Any, policy: int
+    documents: Given,
+    cut: Cut,
+    relation: dict[str, bool],
+    threshold: float,
+    resolve: Any,
+    policy: int,
+    measure: dict[str, Any],
 ) -> None:
+    """The definition is of exact Jaccard, or of the estimate in buckets so small that it alone decides."""
     keep = keeps(documents)[policy]
+    if "measure" in measure:
+        relation = {}
     options = {"threshold": threshold, "resolve": resolve}
-    with tempfile.TemporaryDirectory() as folder:
-        found, rows = run(documents, Path(folder), cut, keep=keep, id_column="id", **options, **relation)
-    wanted = by_definition(documents, documents.documents, keep, relation, **options, small_bucket=SMALL_BUCKET)
-    assert_rows(rows, wanted)
-    if not relation and not documents.protected:
-        assert_rows(rows, in_memory(documents, keep, shingling=SHINGLING, **options, **BANDING)[0])
+    estimating = measure == MEASURES[1] and documents.seed % 2 == 0
+    small_bucket = 256 if estimating else SMALL_BUCKET
+    with tempfile.TemporaryDirectory() as folder, small_joins(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{__name__}.SMALL_BUCKET", small_bucket)
+        found, rows = run(documents, Path(folder), cut, keep=keep, id_column="id", **options, **relation, **measure)
+        if not relation and not documents.protected:
+            given = {"shingling": SHINGLING, **BANDING, **options, **measure}
+            assert_rows(rows, in_memory(documents, keep, **given)[0])
+    oracle = documents.documents
+    if estimating:
+        estimate = estimated(documents.texts, SHINGLING, BANDING["num_perm"])
+        oracle = naive.Documents(oracle.sequences, oracle.digests, lambda i, j: float(estimate[i, j]))
+    if not measure or estimating:
+        assert_rows(rows, by_definition(documents, oracle, keep, relation, **options, small_bucket=small_bucket))
+    assert all(row["id"] >= documents.guarded for row in rows)
     protected = tuple(f"s{number}f" for number in range(documents.protected))
     assert not [name for name in found if Path(name).name.startswith(protected)]
 
 
-@settings(max_examples=4)
-@given(
-    st.one_of(givens(("int",)), givens(("int",), protecting=True)),
-    cuts,
-    relations,
-    st.sampled_from([0.5, 0.75, 1.0]),
-    resolves,
-    st.sampled_from(["signature", "signature", "none"]),
-)
-def test_any_cut_gives_the_same_without_exact_similarity(
-    documents: Given, cut: Cut, relation: dict[str, bool], threshold: float, resolve: Any, verify: Any
-) -> None:
-    """In small buckets, where the estimate alone decides, by the naive definition with that estimate, too."""
-    options = {"threshold": threshold, "resolve": resolve}
-    judged = verify == "signature" and documents.seed % 2 == 0
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{__name__}.SMALL_BUCKET", 256 if judged else SMALL_BUCKET)
-        _, rows = run(documents, Path(folder), cut, id_column="id", verify=verify, **options, **relation)
-    if judged:
-        estimate = estimated(documents.texts, SHINGLING, BANDING["num_perm"])
-        sequences, digests = documents.documents.sequences, documents.documents.digests
-        oracle = naive.Documents(sequences, digests, lambda i, j: float(estimate[i, j]))
-        assert_rows(rows, by_definition(documents, oracle, "first", relation, **options))
+@contextmanager
+def small_joins() -> Iterator[None]:
+    """By containment documents come in several runs each, and pairs in several, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
+        patch.setattr("gpulsh.run.records.ranges.RUN_POSTINGS", 20)
+        patch.setattr("gpulsh.run.records.ranges.ROWS_AT_ONCE", 15)
+        patch.setattr("gpulsh.run.stages.collide.PAIRS_AT_ONCE", 4)
+        yield
 
 
 def families(seed: int) -> list[str | None]:
@@ -289,139 +305,74 @@ def families(seed: int) -> list[str | None]:
     return texts
 
 
-@pytest.mark.parametrize(("seed", "verify", "resolve"), [(0, "signature", "kept"), (1, "none", "components")])
-def test_whom_large_buckets_compare_depends_on_no_cut(tmp_path: Path, seed: int, verify: Any, resolve: Any) -> None:
-    """Without an exact measure the filter's frequencies decide that: they are those of connected documents."""
-    documents = Given(families(seed), [row // 20 for row in range(60)], "int", seed)
-    options: dict[str, Any] = {"threshold": 0.85, "verify": verify, "resolve": resolve, "shingling": Shingling(size=1)}
-    keep = ["first", "key"][seed % 2]
-    cut = Cut(memory=MEMORY, partition=300, digests=40, group=1)
-    _, rows = run(documents, tmp_path, cut, keep=keep, id_column="id", **options)
-    wanted, funnel = in_memory(documents, keep, **options, **BANDING)
-    assert_rows(rows, wanted)
-    assert funnel.crowded > 20 and rows
-
-
-@pytest.mark.parametrize(
-    ("verify", "resolve", "keep"),
-    [("exact", "components", "key"), ("signature", "kept", "key"), ("none", "components", "first")],
-)
-def test_a_component_that_is_compared_in_shares_is_decided_as_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verify: Any, resolve: Any, keep: str
-) -> None:
-    """A chain through many ranges and partitions, several pairs a share; and where nothing is measured, no share."""
+def chain() -> list[str | None]:
+    """Each page overlaps the next ones: a component through many ranges and partitions."""
     words = [f"word{number}" for number in range(90)]
     texts: list[str | None] = [" ".join(words[start : start + 12]) for start in range(78)]
     Random(3).shuffle(texts)
-    documents = Given(texts, [row // 26 for row in range(78)], "int", 7)
-    shares: list[int] = []
-    compare = driver.compare
-
-    def counted(*arguments: Any) -> Any:
-        made = compare(*arguments)
-        shares.append(made.facts["candidates"])
-        return made
-
-    monkeypatch.setattr(driver, "compare", counted)
-    options: dict[str, Any] = {"threshold": 0.6, "verify": verify, "resolve": resolve}
-    cut = Cut(memory=MEMORY, partition=500, digests=40, group=9000)
-    _, rows = run(documents, tmp_path, cut, keep=keep, id_column="id", **options)
-    wanted, funnel = in_memory(documents, keep, shingling=SHINGLING, **options, **BANDING)
-    assert_rows(rows, wanted)
-    assert len(set(wanted[2])) < 20 and funnel.candidates > 100
-    if verify == "none":
-        assert shares == []
-    else:
-        assert len(shares) > 5 and max(shares) > 5 and sum(shares) <= funnel.candidates
+    return texts
 
 
-def test_there_is_much_of_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the tests above rely on: many partitions, ranges, groups, large buckets and copies."""
-    documents = Given(corpus(5, 60, 8, 20, 0.03), [row // 20 for row in range(60)], "int", 5)
-    steps: dict[str, int] = {}
+@pytest.mark.parametrize(
+    ("texts", "verify", "resolve", "keep"),
+    [
+        # Without an exact measure the filter's frequencies, those of connected documents, decide who is compared.
+        (families(0), "signature", "kept", "first"),
+        (families(1), "none", "components", "key"),
+        # Compared in shares, several pairs a share, and decided as a whole.
+        (chain(), "exact", "components", "key"),
+        (chain(), "signature", "kept", "key"),
+        (chain(), "none", "components", "first"),
+    ],
+    ids=["families-signature", "families-none", "chain-exact", "chain-signature", "chain-none"],
+)
+def test_large_buckets_and_shares_of_a_component_depend_on_no_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: Any, verify: Any, resolve: Any, keep: str
+) -> None:
+    tasks = Counter[str]()
     in_process = InProcess.run
 
-    def run_and_count(runner: InProcess, stage: Stage) -> Any:
-        for task in stage.tasks:
-            name = task.step.rstrip("0123456789-")
-            steps[name] = steps.get(name, 0) + 1
+    def counting(runner: InProcess, stage: Stage) -> Any:
+        tasks.update(task.step.rstrip("0123456789-") for task in stage.tasks)
         return in_process(runner, stage)
 
-    _, inputs = documents.write(tmp_path / "in")
-    monkeypatch.setattr(InProcess, "run", run_and_count)
-    with cut_as(Cut(memory=MEMORY, partition=300, digests=40, group=1)):
-        result = gpulsh.deduplicate_files(inputs, tmp_path / "out", shingling=SHINGLING, backend="cpu", **BANDING)
-    expected = {"sign": 5, "copies": 2, "collide": 9, "gather": 5, "verify": 6, "collect": 5, "write": 3, "compare": 20}
-    assert {name: most for name, most in expected.items() if steps[name] < most} == {}
-    assert result.funnel["crowded"] > 10 and result.funnel["exact_copies"] > 3
+    monkeypatch.setattr(InProcess, "run", counting)
+    is_chain = texts == chain()
+    documents = Given(texts, [row * 3 // len(texts) for row in range(len(texts))], "int", 7)
+    options: dict[str, Any] = {"threshold": 0.6 if is_chain else 0.85, "verify": verify, "resolve": resolve}
+    options["shingling"] = SHINGLING if is_chain else Shingling(size=1)
+    cut = Cut(memory=MEMORY, partition=500 if is_chain else 300, digests=40, group=9000 if is_chain else 1)
+    _, rows = run(documents, tmp_path, cut, keep=keep, id_column="id", **options)
+    wanted, funnel = in_memory(documents, keep, **options, **BANDING)
+    assert_rows(rows, wanted)
+    assert rows and min(tasks[name] for name in ("sign", "copies", "collide", "gather", "collect", "write")) > 2
+    if not is_chain:
+        assert funnel.crowded > 20
+    elif verify == "none":
+        assert not tasks["compare"]  # nothing is measured
+    else:
+        assert len(set(wanted[2])) < 20 and 5 < tasks["compare"] < funnel.candidates / 5
 
 
-# --- `measure="containment"`: whatever the cut, what `deduplicate` gives for the same texts ---
+# --- `measure="containment"` ---
 
 
 LONG = [" ".join(f"page{page}x{word}" for word in range(60)) for page in range(4)]
 QUOTES = [" ".join(page.split()[start : start + 20]) for page in LONG for start in (0, 15)]
-CONTAINED = [*QUOTES, *LONG, f"{LONG[0]} and advertisements all around", "other words here"]
-SMALL = Cut(memory=MEMORY, partition=300, digests=100, group=1000)
 CONTAINING: dict[str, Any] = {"measure": "containment", "backend": "cpu", "threads": 1}
 
 
-@contextmanager
-def small_joins() -> Iterator[None]:
-    """Documents come in several runs each, and pairs in several, too."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
-        patch.setattr("gpulsh.run.records.ranges.RUN_POSTINGS", 20)
-        patch.setattr("gpulsh.run.records.ranges.ROWS_AT_ONCE", 15)
-        patch.setattr("gpulsh.run.stages.collide.PAIRS_AT_ONCE", 4)
-        yield
-
-
-@settings(max_examples=6)
-@given(
-    st.one_of(givens(), givens(("int",), protecting=True)), cuts, thresholds, resolves, st.integers(0, 4), st.booleans()
-)
-def test_any_cut_gives_what_memory_gives(
-    documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int, either: bool
-) -> None:
-    keep = keeps(documents)[policy]
-    options: dict[str, Any] = {"threshold": threshold, "resolve": resolve, "measure": "containment"}
-    options["drop_contained_only"] = not either
-    with tempfile.TemporaryDirectory() as folder, small_joins():
-        _, rows = run(documents, Path(folder), cut, keep=keep, id_column="id", **options)
-    if documents.protected:  # which memory knows nothing of
-        assert all(row["id"] >= documents.guarded for row in rows)
-        return
-    assert_rows(rows, in_memory(documents, keep, shingling=SHINGLING, **options)[0])
-
-
-def test_the_longest_is_kept_unless_a_policy_says_otherwise(tmp_path: Path) -> None:
-    texts = [*CONTAINED, "other words here and there"]
-    scores = [*range(len(texts) - 1), 0]
-    write_rows(tmp_path / "a.jsonl", [{"text": text, "score": scores[row]} for row, text in enumerate(texts)])
-    for keep, priority in ((None, None), ("score", scores), ("first", [0] * len(texts))):
-        out = tmp_path / f"{keep}"
-        report = gpulsh.deduplicate_files(
-            tmp_path / "a.jsonl", out, keep=keep, shingling=SHINGLING, **CONTAINING
-        ).report
-        assert report["parameters"]["keep"] == keep or (keep is None and report["parameters"]["keep"] == "longest")
-        found = pq.read_table(out / "duplicates.parquet").to_pydict()
-        wanted = gpulsh.deduplicate(texts, priority=priority, shingling=SHINGLING, **CONTAINING)
-        assert found["row"] == np.flatnonzero(~wanted.keep).tolist() != []
-        assert found["duplicate_of_row"] == wanted.duplicate_of[~wanted.keep].tolist()
-        assert report["funnel"]["candidates"] == report["funnel"]["similar"] + report["funnel"]["dissimilar"]
-
-
-def test_the_better_page_stays_for_a_longer_one_that_holds_it(tmp_path: Path) -> None:
-    """And the longer one, of whose words many are in no better page, stays too."""
+def test_the_longest_stays_unless_a_policy_says_otherwise(tmp_path: Path) -> None:
+    """A better page stays for a longer one that holds it; the longer one, mostly of other words, stays too."""
     page = LONG[0]
-    rows = [(f"{page} {LONG[1]}", 0.2), (page, 0.9), (QUOTES[0], 0.5), (f"{page} more", 0.1)]
+    rows = [(QUOTES[0], 0.5), (page, 0.9), (f"{page} {LONG[1]}", 0.2), (f"{page} more", 0.1)]
     write_rows(tmp_path / "a.jsonl", [{"text": text, "score": score} for text, score in rows])
-    for number, (keep, only, kept) in enumerate(((None, True, [0]), ("score", True, [0, 1]), ("score", False, [1]))):
+    for keep, only, kept, witness in ((None, True, 1, 2), ("score", True, 2, 1), ("score", False, 1, 1)):
+        out = tmp_path / f"{keep}{only}"
         how: dict[str, Any] = {"keep": keep, "drop_contained_only": only, **CONTAINING}
-        report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / f"{number}", **how).report
-        dropped = {row["duplicate_of_row"] for row in evidence(tmp_path / f"{number}")}
-        assert report["funnel"]["kept"] == len(kept) and dropped == {kept[-1]}
+        report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", out, **how).report
+        assert report["parameters"]["keep"] == keep or (keep is None and report["parameters"]["keep"] == "longest")
+        assert report["funnel"]["kept"] == kept and {row["duplicate_of_row"] for row in evidence(out)} == {witness}
         assert ("--drop-containing" in str(command(report))) == (not only)
         assert ("one contains 0.8 or more" in " ".join(in_words(report["parameters"]))) == (not only)
 
@@ -436,54 +387,34 @@ def test_protected_pages_drop_what_contains_them(tmp_path: Path) -> None:
         assert [row["text"] for row in read_rows(out / "data/b.jsonl")] == kept
 
 
-def test_an_index_drops_contained_documents_only(tmp_path: Path) -> None:
-    given, index = write_rows(tmp_path / "a.jsonl", LONG), tmp_path / "index"
-    with pytest.raises(ParameterError, match="drop_contained_only=False cannot be combined with an index"):
-        gpulsh.deduplicate_files(given, tmp_path / "out", index=index, drop_contained_only=False, **CONTAINING)
-
-
-def test_sources_apart(tmp_path: Path) -> None:
-    a, b = (
-        write_rows(tmp_path / "a.jsonl", [QUOTES[0], LONG[0], QUOTES[2]]),
-        write_rows(tmp_path / "b.jsonl", [QUOTES[1], LONG[1]]),
-    )
+def test_contained_pages_of_sources_apart(tmp_path: Path) -> None:
+    a = write_rows(tmp_path / "a.jsonl", [QUOTES[0], LONG[0], QUOTES[2]])
+    b = write_rows(tmp_path / "b.jsonl", [QUOTES[1], LONG[1]])
     for relation, wanted in (("within", [(a, 0, a)]), ("across", [(a, 2, b), (b, 0, a)])):
         gpulsh.deduplicate_files([a, b], tmp_path / relation, **{relation: True}, **CONTAINING)
         found = [(row["file"], row["row"], row["duplicate_of_file"]) for row in evidence(tmp_path / relation)]
         assert found == wanted
 
 
-@pytest.mark.parametrize("stage", ["weigh", "prefix", "join"])
-def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
-    given = write_rows(tmp_path / "a.jsonl", CONTAINED)
-    gpulsh.deduplicate_files(given, tmp_path / "whole", **CONTAINING)
-    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: SMALL)
-    with interrupting(stage):
-        gpulsh.deduplicate_files(given, tmp_path / "out", **CONTAINING)
-    result = gpulsh.deduplicate_files(given, tmp_path / "out", resume=True, **CONTAINING)
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
-    assert "sign" in result.funnel["resumed"] and (stage == "weigh" or "weigh" in result.funnel["resumed"])
-
-
 def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefixes are of public fingerprints, and of slots that the documents decide."""
-    for module in ("decide.prefixes", "run.stages.collide"):
-        for name in ("FEWEST_BITS", "MOST_BITS"):
-            monkeypatch.setattr(f"gpulsh.{module}.{name}", 3)
+    for name in ("FEWEST_BITS", "MOST_BITS"):
+        monkeypatch.setattr(f"gpulsh.decide.prefixes.{name}", 3)
+        monkeypatch.setattr(f"gpulsh.run.stages.collide.{name}", 3)
     texts = [" ".join(f"w{number % 97}" for number in range(start, start + 40)) for start in range(0, 1500, 29)]
-    given, told = write_rows(tmp_path / "a.jsonl", texts), []
-    for number in range(2):
+    given, memory, files = write_rows(tmp_path / "a.jsonl", texts), [], []
+    for number, cut in enumerate((WHOLE, Cut(memory=MEMORY, partition=300, digests=100, group=1000))):
         options = {"threshold": 0.9, "secret": bytes([number] * 32), **CONTAINING}
-        told.append(gpulsh.deduplicate(texts, **options).funnel.to_dict())
-        with cut_as(SMALL if number % 2 else Cut(memory=MEMORY, partition=1 << 40, digests=1 << 40, group=1 << 40)):
-            told.append(gpulsh.deduplicate_files(given, tmp_path / f"{number}", **options).funnel)
-    for kind in (told[::2], told[1::2]):
-        assert len({(one["candidates"], one["similar"], one["dropped"]) for one in kind}) == 1
-    assert told[0]["dissimilar"] > 0
+        memory.append(gpulsh.deduplicate(texts, **options).funnel.to_dict())
+        with cut_as(cut):
+            files.append(gpulsh.deduplicate_files(given, tmp_path / f"{number}", **options).funnel)
+    for one, other in (memory, files):
+        assert all(one[name] == other[name] for name in ("candidates", "similar", "dissimilar", "dropped"))
+    assert memory[0]["dissimilar"] > 0
 
 
 def test_the_words_say_containment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = write_rows(tmp_path / "a.jsonl", CONTAINED)
+    given = write_rows(tmp_path / "a.jsonl", [*QUOTES, *LONG, "other words here"])
     asked = ["--measure", "containment", "--backend", "cpu", "--verbose"]
     assert main(["dedup", given, "-o", str(tmp_path / "out"), *asked]) == 0
     assert "exact containment 0.8 or more" in capsys.readouterr().out
