@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -23,7 +22,7 @@ from gpulsh.report.summary import funnel_table
 from gpulsh.stats.counts import CLUSTERS, MARKS
 from tests.crash.test_resume import results
 from tests.support.files import PACK, UNPACK, read_rows, write_rows
-from tests.support.runs import run
+from tests.support.runs import python, run
 
 NAMES = ["crawl-1", "crawl-2", "é", ""]
 COUNTS = [row.name for row in CLUSTERS if row.counted]
@@ -90,7 +89,7 @@ def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple
     """The decision in memory, and the columns that a mark adds, by position."""
     seen = {"source_column": [row[column] for row in every], "date_column": [row["when"] for row in every]}
     texts = [row["text"] for row in every]
-    decision = gpulsh.deduplicate(texts, **{**HOW, **seen, **options, "backend": "reference"})
+    decision = gpulsh.deduplicate(texts, **{**HOW, **options, **seen, "backend": "reference"})
     return decision, decision.mark(pa.table({"text": texts}), ids=[row["id"] for row in every]).to_pylist()
 
 
@@ -103,6 +102,7 @@ def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple
         (LINES, "pieces", {"verify": "none", "keep": "longest", "max_copies": 2}),
         (COLUMNS, "pieces", {"min_cluster": 6, "weights": {1: 1, 2: 2.5}}),
         (LINES, "pieces", {"min_sources": 2}),
+        (LINES, "whole", {"min_sources": 3, "source_column": None}),  # then sources are the INPUTs
         (COLUMNS, "pieces", {"measure": "containment", "keep": "first"}),
     ],
     indirect=["inputs"],
@@ -115,7 +115,7 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
     seen = {"id_column": "id", "source_column": "where", "date_column": "when"}
     result = run(paths, tmp_path / "out", write="marked", **{**HOW, **seen, **options})
     weights, by = options.pop("weights", None), options.pop("weight_by", "verified")
-    decision, wanted = in_memory(every, "where", **options)
+    decision, wanted = in_memory(every, "file" if "source_column" in options else "where", **options)
     told = ("kept", "dropped", "few_sources", "copies_left", "copies_of_kept")
     assert [result.funnel[name] for name in told] == [decision.funnel[name] for name in told]
     assert result.funnel["dropped"] > 10
@@ -137,6 +137,9 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
 
     found = [row for path in paths for row in read_rows(tmp_path / "out/data" / os.path.basename(path))]
     assert len(found) == len(every)
+    of_files = Counter(row["file"] for row, marks in zip(every, wanted, strict=True) if marks["kept"])
+    if "min_sources" in options:
+        assert [entry["kept"] for entry in result.report["files"]] == [of_files[path] for path in paths]
     for at, (row, original, marks) in enumerate(zip(found, every, wanted, strict=True)):
         witness = marks["duplicate_of_row"]
         assert list(row) == [*list(original)[:5], *ADDED, *["weight"] * (weights is not None)]
@@ -169,23 +172,20 @@ def test_marking_then_filtering_by_kept_is_dropping(inputs: Any, options: dict[s
         plain = (tmp_path / "plain" / name).read_bytes()
         assert (tmp_path / "marked" / name).read_bytes() == plain
         assert name.startswith("c") or (tmp_path / "counted" / name).read_bytes() == plain
-    for path in sorted((tmp_path / "marked/data").iterdir()):
-        plain = tmp_path / "plain/data" / path.name
-        counted = tmp_path / "counted/data" / path.name
-        kind, _, packed = path.name.split(".", 1)[1].partition(".")
-        if kind == "jsonl":
-            lines = UNPACK[packed](path.read_bytes()).splitlines(keepends=True)
-            kept = [bare(line, b'"kept"') for line in lines if json.loads(line)["kept"]]
-            assert b"".join(kept) == UNPACK[packed](plain.read_bytes())
-            lines = UNPACK[packed](counted.read_bytes()).splitlines(keepends=True)
-            assert b"".join(bare(line, b'"copies"') for line in lines) == UNPACK[packed](plain.read_bytes())
-            continue
-        own = [{name: row[name] for name in row if name not in ADDED} for row in read_rows(path) if row["kept"]]
-        assert own == read_rows(plain)
-        own = [{name: row[name] for name in row if name not in (*ADDED, "weight")} for row in read_rows(counted)]
-        assert own == read_rows(plain)
+    for plain in sorted((tmp_path / "plain/data").iterdir()):
+        kind, _, packed = plain.name.split(".", 1)[1].partition(".")
+        for out, first in (("marked", b'"kept"'), ("counted", b'"copies"')):
+            path = tmp_path / out / "data" / plain.name
+            if kind == "jsonl":
+                lines = UNPACK[packed](path.read_bytes()).splitlines(keepends=True)
+                kept = [bare(line, first) for line in lines if json.loads(line).get("kept", True)]
+                assert b"".join(kept) == UNPACK[packed](plain.read_bytes())
+                continue
+            rows = [row for row in read_rows(path) if row.get("kept", True)]
+            own = [{name: row[name] for name in row if name not in (*ADDED, "weight")} for row in rows]
+            assert own == read_rows(plain)
         if kind == "parquet":
-            table, wanted = pq.read_table(path), pq.read_table(plain)
+            table, wanted = pq.read_table(tmp_path / "marked/data" / plain.name), pq.read_table(plain)
             assert table.filter(table["kept"]).select(wanted.column_names).cast(wanted.schema).equals(wanted)
 
 
@@ -204,58 +204,26 @@ def test_lines_of_every_form_take_members(tmp_path: Path) -> None:
         assert bare(whole, b'"kept"').removeprefix(b"\xef\xbb\xbf") == line
         marks = json.loads(whole.decode("utf-8-sig", "replace"))
         assert (marks["kept"], marks["component"]) == (True, 1)
-
-
-def test_a_large_line_takes_members(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "word " * 900_000}) + "\n" + '{"text": "b"}\n')
-    run(tmp_path / "a.jsonl", tmp_path / "out", backend="cpu", add_counts=True)
-    first, second = (tmp_path / "out/data/a.jsonl").read_text().splitlines()
+    write_rows(tmp_path / "large.jsonl", ["word " * 900_000, "b"])
+    run(tmp_path / "large.jsonl", tmp_path / "counted", backend="cpu", add_counts=True)
+    first, second = (tmp_path / "counted/data/large.jsonl").read_text().splitlines()
     assert json.loads(first)["component"] == 1 and len(first) > 4_500_000 and json.loads(second)["copies"] == 0
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        *(
-            "add_counts=True",
-            "write='marked'",
-            "id_column='id'",
-            "id_column='n'",
-            "keep='n'",
-            "keep='date'",
-            "key='id'",
-        ),
-        "source_column='id', date_column='date', min_sources=2",
-    ],
-)
-def test_json_lines_need_no_pandas(options: str, tmp_path: Path) -> None:
+def test_json_lines_need_no_pandas(tmp_path: Path) -> None:
     """Its import takes as long as to read thousands of documents."""
     texts = ("some words", "some words!", "others")
     rows = [{"text": text, "id": f"doc {row}", "n": row, "date": "2024-01-31"} for row, text in enumerate(texts)]
     write_rows(tmp_path / "a.jsonl", [*rows, {"text": "more", "id": None, "n": None, "date": None}])
-    run = f"gpulsh.deduplicate_files('a.jsonl', 'out', backend='reference', {options})"
-    code = f"import sys, gpulsh; {run}; sys.exit('pandas' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
-
-
-def test_sources_are_inputs_by_default(inputs: Any, tmp_path: Path) -> None:
-    paths, every = inputs
-    run(paths, tmp_path / "out", **HOW, add_counts=True)
-    _, wanted = in_memory(every, "file")
-    found = [row for path in paths for row in read_rows(tmp_path / "out/data" / os.path.basename(path))]
-    kept = [row for row in wanted if row["kept"]]
-    assert [row["source_names"] for row in found] == [row["source_names"] for row in kept]
-    assert [row["sources"] for row in found] == [row["sources"] for row in kept]
-    assert {row["sources"] for row in found} == {1, 2, 3} and {row["first_seen"] for row in found} == {None}
-    run(paths, tmp_path / "shared", **HOW, min_sources=3)
-    found = [row for path in paths for row in read_rows(tmp_path / "shared/data" / os.path.basename(path))]
-    report = json.loads((tmp_path / "shared/report.json").read_text())
-    assert [entry["kept"] for entry in report["files"]] == [
-        sum(row["file"] == path and marks["sources"] == 3 for row, marks in zip(every, wanted, strict=True))
-        for path in paths
-    ]
-    wanted_ids = [row["id"] for row, marks in zip(every, wanted, strict=True) if marks["sources"] == 3]
-    assert [row["id"] for row in found] == wanted_ids and len(wanted_ids) > 0
+    options = [{"add_counts": True}, {"write": "marked"}, {"id_column": "id"}, {"id_column": "n"}, {"keep": "n"}]
+    options += [{"keep": "date"}, {"key": "id"}, {"source_column": "id", "date_column": "date", "min_sources": 2}]
+    code = """
+        import sys, gpulsh
+        for number, given in enumerate(eval(sys.argv[2])):
+            gpulsh.deduplicate_files(sys.argv[1] + "/a.jsonl", f"{sys.argv[1]}/{number}", backend="reference", **given)
+            print("pandas" in sys.modules)
+    """
+    assert python(code, tmp_path, options).split() == ["False"] * len(options)
 
 
 def test_protected_documents(tmp_path: Path) -> None:
@@ -327,27 +295,19 @@ def test_what_is_refused(options: dict[str, Any], told: str, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
-def test_types_are_those_of_all_rows(tmp_path: Path) -> None:
-    records = [{"id": 1, "text": "a b c d e f"}, {"id": "x", "text": "A b c d e f"}, {"id": 2.5, "text": "others"}]
-    path = write(tmp_path / "a.jsonl", records)
-    dropped, marked = (
-        run(path, tmp_path / name, format="parquet", **options)
-        for name, options in (("d", {}), ("m", {"write": "marked"}))
-    )
-    rows = pq.read_table(marked.data / "a.parquet")
-    assert rows.filter(rows["kept"]).select(["id", "text"]) == pq.read_table(dropped.data / "a.parquet")
-
-
-def test_rows_with_weights_get_no_others(tmp_path: Path) -> None:
-    done = run(write(tmp_path / "a.jsonl", [{"text": "some words"}]), tmp_path / "out", weights="log")
-    with pytest.raises(OutputError, match="its rows have a column 'weight' already"):
-        done.weigh(tmp_path / "again", "txt360")
-
-
 def test_a_clash_in_a_later_line_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "b", "copies": 3}\n')
     with pytest.raises(InputError, match=r"a.jsonl: line 2 has a column 'copies', which would be added; rename it"):
         run(tmp_path / "a.jsonl", tmp_path / "out", add_counts=True)
+
+
+def test_types_are_those_of_all_rows(tmp_path: Path) -> None:
+    records = [{"id": 1, "text": "a b c d e f"}, {"id": "x", "text": "A b c d e f"}, {"id": 2.5, "text": "others"}]
+    path = write(tmp_path / "a.jsonl", records)
+    run(path, tmp_path / "d", format="parquet")
+    run(path, tmp_path / "m", format="parquet", write="marked")
+    dropped, marked = (pq.read_table(tmp_path / out / "data/a.parquet") for out in "dm")
+    assert marked.filter(marked["kept"]).select(["id", "text"]) == dropped
 
 
 def test_any_format_takes_columns_as_parquet(tmp_path: Path) -> None:
@@ -359,24 +319,24 @@ def test_any_format_takes_columns_as_parquet(tmp_path: Path) -> None:
     assert marks == [[(True, 2), (False, None)], [(False, None)]]
 
 
-def test_a_resumed_run_has_the_same_terms(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", rows(40, 1))
-    run(path, tmp_path / "out", add_counts=True, weights="log")
-    before = results(tmp_path / "out")
-    run(path, tmp_path / "out", add_counts=True, weights="log", resume=True)
-    assert results(tmp_path / "out") == before
-    with pytest.raises(gpulsh.OutputError, match="belongs to another run: weights was 'log' and is absent now"):
-        run(path, tmp_path / "out", add_counts=True, resume=True)
-
-
 def test_the_command_has_the_same_options(folder: Path) -> None:
     write(Path("a.jsonl"), rows(40, 1))
     Path("w.json").write_text('{"1": 1, "2": 7}')
     line = "dedup a.jsonl -o out --backend reference --threshold 0.6 --shingle word:2 --write marked --weights w.json"
     line += " --weight-by component --source-column where --date-column when --max-copies 2 --min-cluster 3"
     assert main(line.split()) == 0
-    options = {"write": "marked", "weights": "w.json", "weight_by": "component", "source_column": "where"}
-    run("a.jsonl", "python", **HOW, **options, date_column="when", max_copies=2, min_cluster=3)
+    options: dict[str, Any] = {
+        "write": "marked",
+        "weights": "w.json",
+        "weight_by": "component",
+        "source_column": "where",
+    }
+    options |= {"date_column": "when", "max_copies": 2, "min_cluster": 3}
+    run("a.jsonl", "python", **HOW, **options)
+    assert results(Path("out")) == results(Path("python"))
+    assert main([*line.split(), "--resume"]) == 0
+    with pytest.raises(OutputError, match=r"belongs to another run: weights was .* and is absent now"):
+        run("a.jsonl", "out", **HOW, resume=True, **{**options, "weights": None, "weight_by": "verified"})
     assert results(Path("out")) == results(Path("python"))
     assert main([*line.replace("-o out", "-o dry").split(), "--dry-run"]) == 0 and not Path("dry").exists()
     how = ["--backend", "reference", "--min-sources", "2", "--source-column", "where", "--add-counts"]
@@ -454,12 +414,14 @@ def test_the_command_weighs_a_finished_run(folder: Path, capsys: pytest.CaptureF
     run("b.csv", "csv")
     run("a.jsonl", "none", write="duplicates")
     run("new/a.jsonl", "again")
+    run("a.jsonl", "weighed", weights="log")
     refused = {
         ("out", "new", "log"): "new: is not empty",
         ("nowhere", "new2", "log"): "nowhere: no such folder",
         ("none", "new2", "log"): "none: holds no rows with counts; give OUT of a run that wrote rows",
         ("csv", "new2", "log"): "csv/data/b.csv: its rows take no more columns in this format; run with --format",
         ("again", "new2", "log"): "again/data/a.jsonl: line 1 has a column 'weight', which would be added",
+        ("weighed", "new2", "log"): "its rows have a column 'weight' already",
         ("out", "out/data/new2", "log"): "out/data/new2: is inside the input out/data; give a path outside of it",
         ("out", "out/data", "log"): "out/data: is the input itself; give another path",
         ("out", "new2", "cap:0"): "weights is 'cap:0'; give cap:N",
