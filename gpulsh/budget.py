@@ -18,7 +18,7 @@ PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
 PARTITION_BYTES = 64 << 20  # most text that is signed in one step
 PARALLEL_BYTES = 16 << 20  # least text of a step
 PARTITION_BATCHES = 16  # least batches of a device in a step, because each step waits for its last batch
-DIGEST_COST = 24  # bytes of memory for a digest while collisions of its range are found
+DIGEST_COST = 24  # bytes that a digest takes while the collisions of its range are found
 TASK_MEMORY = 512 << 20  # bytes of the budget for each of several parallel tasks
 # The part of a budget, from LEAST_HOLDING on, for texts that wait in memory. A device leaves the host more of it: its
 # batches take a quarter (`backends.cuda.memory`), and no tasks sign in parallel.
@@ -32,7 +32,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 class Cut:
     """The size of a task. No bit of the results depends on it."""
 
-    memory: int  # the budget in bytes; a document may take a part of it
+    memory: int  # the budget in bytes; one document may take only a part of it
     partition: int  # most bytes of text that are signed together, unless there would be too many partitions
     digests: int  # digests whose collisions are found together
     group: int  # bytes of texts and facts of documents that are decided together

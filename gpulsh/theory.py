@@ -245,7 +245,7 @@ def near_probability(near: NearBits, similarity: float) -> float:
     0.987 0.0085
     """
     p = _differing(similarity)
-    term = total = (1 - p) ** near.bits  # of no differing bit, then of one more
+    term = total = (1 - p) ** near.bits  # the term of no differing bit, then of one more each time
     for differing in range(near.distance):
         term *= (near.bits - differing) / (differing + 1) * p / (1 - p)
         total += term

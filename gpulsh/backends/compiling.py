@@ -14,7 +14,7 @@ from threading import Lock
 class Compiled:
     """A number of compiled kernels, and the seconds in which a process did nothing else."""
 
-    kernels: int = 0  # that listeners heard of
+    kernels: int = 0  # reported to listeners
     seconds: float = 0.0
 
     def since(self, before: Compiled) -> Compiled:

@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             note(error.format_message())
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        if arguments is None:  # only Python's own end is left; a second Ctrl-C may cut it short, without a message
+        if arguments is None:  # only Python's shutdown is left; a second Ctrl-C may end it early, without a message
             with suppress(ValueError):  # in a thread that may set no handlers
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
         return _failed("interrupted", INTERRUPTED, verbose)

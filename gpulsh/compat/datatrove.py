@@ -53,7 +53,7 @@ class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
         **parameters: Any,
     ) -> None:
         super().__init__(exclusion_writer, batch_size)
-        Index(**parameters)  # a wrong one is named where it is given
+        Index(**parameters)  # a wrong parameter fails here, where it was given
         self.index = None if index is None else Path(index)
         self.parameters = parameters
 

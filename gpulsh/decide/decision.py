@@ -269,7 +269,7 @@ class Decision(Arrays):
             raise ParameterError(
                 f"table is of type {type(table).__name__}, which has no rows; give the rows that were decided"
             )
-        if home == "scipy":  # whose sparse arrays have no length
+        if home == "scipy":  # its sparse arrays have no length
             raise ParameterError(
                 f"table is a {type(table).__name__} of scipy; index it with the array keep, as in table[result.keep]"
             )
@@ -345,6 +345,6 @@ def _with_columns(table: Any, columns: Mapping[str, pa.Array]) -> Any:
         return table.hstack(polars.from_arrow(added))
     import pandas
 
-    whole_numbers = {pa.int64(): pandas.Int64Dtype()}  # which has nulls
+    whole_numbers = {pa.int64(): pandas.Int64Dtype()}  # pandas' integers with nulls
     frame = added.to_pandas(types_mapper=whole_numbers.get)
     return pandas.concat([table, frame.set_axis(table.index, axis=0)], axis=1)

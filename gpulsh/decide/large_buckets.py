@@ -42,9 +42,9 @@ FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined together; no bit depends 
 BLOCK_BYTES = 16 << 20  # text of a block
 LARGEST_JOIN = 1 << 22  # matches, or pairs, in memory together
 TEXT_AT_ONCE = 16 << 20  # bytes
-FEW_KEPT = 8  # documents that others are compared with before anything else
-FEW_DOCUMENTS = 64  # compared with as few before anything else
-MOST_DOCUMENTS = 4096  # up to so many, fingerprints are held
+FEW_KEPT = 8  # kept documents to compare with first
+FEW_DOCUMENTS = 64  # documents to compare with those
+MOST_DOCUMENTS = 4096  # fingerprints of up to so many documents are held
 MOST_BYTES = 16 << 20  # of their text
 
 

@@ -29,7 +29,7 @@ def decision_order(priority: object, count: int) -> Numbers:
         raise ParameterError(
             f"priority is NaN at position {int(np.argmax(np.isnan(values)))}; give a number for every document"
         )
-    # The last of the reversed ascending order is the first of the highest: a stable sort without negating any value.
+    # Sorting the reversed values, then reversing, keeps equal values in order without negating any value.
     return (count - 1 - np.argsort(values[::-1], kind="stable"))[::-1].astype(np.int64)
 
 

@@ -80,7 +80,7 @@ def resolved(
             found = Edges.joined([own, with_kept, within.where(status[within.earlier] == KEPT)])
             yield distinct_edges(found)
             done = end
-        small = small.where(small.later >= done)  # in its own order, which saves time where it is sorted again
+        small = small.where(small.later >= done)  # keeps the order of pairs, so sorting again is fast
     settle(status, done, count, small.earlier, small.later, ops)
     yield small
 
@@ -101,5 +101,5 @@ def witnesses(kept: Array, edges: Edges) -> Edges:
 def distinct_edges(edges: Edges) -> Edges:
     """Each edge once, lexicographic."""
     pairs = packed(edges.earlier, edges.later)
-    order = np.argsort(pairs)  # which of equal pairs comes first makes no difference, and this is three times as fast
+    order = np.argsort(pairs)  # equal pairs may come in any order, and an unstable sort is three times as fast
     return edges.where(order[first_of_runs(pairs[order])])

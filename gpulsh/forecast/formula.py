@@ -122,7 +122,7 @@ class Stage:
     amount: float
     unit: str
     seconds: float | None
-    bound: str | None  # what takes these seconds: "work", "disk" or "network"
+    bound: str | None  # the cause of these seconds: "work", "disk" or "network"
     disk_read: float
     disk_written: float
     network: float

@@ -75,8 +75,8 @@ def bytes_of(files: Sequence[File]) -> int:
 
 FIRST_BYTES = 256 << 10  # of files, in the very small run
 THREAD_BYTES, LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text in the sample: per thread, and in all
-SAMPLE_STARTS = 5.0  # the sample may take about so many starts of the program; a slow method gets a smaller sample
-LEAST_TIMES = 4  # the sample is so many times as large as the very small run, or more
+SAMPLE_STARTS = 5.0  # a sample's time, in starts of the program, at most; a slow method gets a smaller sample
+LEAST_TIMES = 4  # the sample is at least this many times as large as the very small run
 NEARLY_ALL = 2 / 3  # share of the files; a larger sample becomes a run of all files
 START = "start"  # seconds outside of all stages: the program, checks, evidence and the report
 # Stages counted with another.

@@ -43,7 +43,7 @@ from gpulsh.stats.stages import Funnel
 # A bucket of more documents is joined by prefixes instead of compared in all pairs. A run's `SMALL_BUCKET` is larger,
 # as it hands out all pairs of small buckets as evidence. An index hands out none, and no decision depends on this.
 LARGE_BUCKET = 64
-AT_ONCE = 1 << 18  # digests of new documents, in as many bands as have no more together
+AT_ONCE = 1 << 18  # digests of new documents, in as many bands as fit
 PAIRS_AT_ONCE = 1 << 22  # of held documents compared together; more in memory if one document has more
 HELD_BYTES = 256 << 20  # of fingerprints whose texts are read again once; more are read again as often as needed
 NO_SETS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))

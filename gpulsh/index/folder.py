@@ -33,7 +33,7 @@ from gpulsh.store.manifest import file_facts, read_checked, write_checked
 NAME = "index.json"
 LOCK = "lock"
 LOCKING = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-READS = 16  # of a manifest whose files a `compact` removes meanwhile
+READS = 16  # tries to read a manifest while `compact` removes its files
 # Of most indexes, of those with signatures of bits, of those by containment, and of those with evidence at the source:
 # only with 64-bit numbers, and with numbers of 32 bits, too. CHANGELOG.md lists the changes.
 FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE_WIDE, AT_SOURCE = 3, 4, 5, 6, 7

@@ -50,7 +50,7 @@ NOTHING = np.empty(0, np.int64)
 NARROW = 1 << 32  # numbers below it have 32 bits
 NARROWED_AT_ONCE = 1 << 18
 INTACT = "; earlier saves are intact"
-MANY = 1 << 8  # lookups at once from which a filter in memory pays, and from which pages of files are released
+MANY = 1 << 8  # from this many lookups at once, a filter in memory pays, and pages of files are released
 
 
 class Documents(NamedTuple):
@@ -253,7 +253,7 @@ class Segment:
             same: NDArray[np.bool_] = (hash_1[at] == exact[place, 1]) & self.live(removed, row[at])
             return same
 
-        at_once = is_found(place, first)  # nearly always; only otherwise are the other documents of a hash looked at
+        at_once = is_found(place, first)  # nearly always; otherwise look at the other documents with the hash
         later = np.flatnonzero(~at_once & (count > 1))
         others, at = np.repeat(place[later], count[later] - 1), ranges(first[later] + 1, count[later] - 1)
         found = is_found(others, at)

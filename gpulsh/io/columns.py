@@ -65,7 +65,7 @@ class Columns:
     id: str | None = None
     identity: str | None = None  # documents with equal values are copies, for --key
     unread: bool = False  # texts are not needed: each is given as an empty one
-    more: tuple[str, ...] = ()  # that a later stage reads
+    more: tuple[str, ...] = ()  # columns that a later stage reads
     added: frozenset[str] = frozenset()  # names of columns that will be written, which files must not have
     texts: tuple[Place, ...] = field(init=False, compare=False)
 

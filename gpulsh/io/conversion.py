@@ -37,7 +37,7 @@ from gpulsh.io.packing import Packing, packed_writer
 from gpulsh.io.rows import Bytes
 
 FormatName = Literal["parquet", "jsonl"]
-STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # what packs JSON lines
+STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # the compression of JSON lines, by codec
 FIRST = np.zeros(1, np.int64)
 PART_BYTES = 1 << 20  # of rows that become Python values together, and of a larger text
 VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character, and in JSON
@@ -93,7 +93,7 @@ def write_kept(
 def _kept(file: File, keep: Mask, how: Writing) -> Iterator[pa.RecordBatch]:
     kind, cuts = format_of(file), how.get("cuts")
     if cuts is not None and isinstance(kind, (PlainText, Warc)):
-        cuts = replace(cuts, columns=Columns("text"))  # whichever column other files have
+        cuts = replace(cuts, columns=Columns("text"))  # other files may have another text column
     batches = kind.kept(file, keep, **how)
     return batches if cuts is None else map(Cutter(file, keep, cuts), batches)
 

@@ -103,7 +103,7 @@ class Rejection(NamedTuple):
 
     row: int  # the first of the rows, or the row behind the stretch
     rows: int  # 0 for a stretch
-    unit: Literal["row", "line", "byte"]  # what `offset` counts: rows and bytes from 0, lines from 1
+    unit: Literal["row", "line", "byte"]  # the unit of `offset`: rows and bytes from 0, lines from 1
     offset: int
     reason: str
 

@@ -21,7 +21,7 @@ from gpulsh.io.rows import Bytes
 from gpulsh.params import shown
 
 MEMBER_BYTES = 4 << 20  # of content in each gzip member and bzip2 stream written
-MEMBER_STEP = 1 << 20  # of content that the library gets at once
+MEMBER_STEP = 1 << 20  # of content given to the library at once
 USUAL_GZIP, USUAL_BZIP2, USUAL_XZ, USUAL_ZSTD = 6, 9, 6, 3  # levels; a higher one of xz takes hundreds of megabytes
 LEVELS: dict[str, tuple[int, ...]] = {
     "none": (),

@@ -25,7 +25,7 @@ Copy = Callable[[NDArray[np.uint8], Numbers, Numbers], TextBatch]  # `Backend.ga
 
 # Bytes that a document costs besides its text: a billion empty documents must not be one batch.
 ROW_COST = 64
-FEWEST_ROWS = 1024  # that a batch may have, however small it is
+FEWEST_ROWS = 1024  # a batch may have this many rows, whatever its size
 
 
 class Rows(Protocol):
@@ -97,7 +97,7 @@ def byte_values(content: Bytes | pa.Buffer | None) -> NDArray[np.uint8]:
 
 def joined(pieces: Sequence[Bytes]) -> TextBatch:
     """A batch of separate texts, copied together. One text is not copied, for it may be large."""
-    offset = np.array([0, *accumulate(map(len, pieces))], np.int64)  # quickly, for small files may be many
+    offset = np.array([0, *accumulate(map(len, pieces))], np.int64)  # fast, because small files may be many
     return TextBatch(byte_values(pieces[0] if len(pieces) == 1 else b"".join(pieces)), offset)
 
 
@@ -168,7 +168,7 @@ class _PieceRows(Rows):
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
         texts = [text or b"" for text in self._texts]
-        if len(texts) <= FEWEST_ROWS and sum(map(len, texts)) <= max_bytes:  # quickly, for small files may be many
+        if len(texts) <= FEWEST_ROWS and sum(map(len, texts)) <= max_bytes:  # fast, because small files may be many
             return iter([joined(texts)])
         return super().slices(max_bytes)
 

@@ -12,7 +12,7 @@ from gpulsh.params import check_type
 from gpulsh.ragged import cuts, offsets, ranges
 from gpulsh.sketch.base import checked_pairs, estimates
 
-AT_ONCE = 1 << 20  # weights of rows of pairs that are looked up
+AT_ONCE = 1 << 20  # weights looked up at once
 
 
 def jaccard(

@@ -33,8 +33,8 @@ from gpulsh.theory import checked_number
 WINDOW_BYTES = 128  # of memory for each window, at most, while the index is made
 FLAGS = 16  # of the filter, for each window
 LEAST_BITS, MOST_BITS = 10, 34  # of a place in the filter
-HASHES_AT_ONCE = 1 << 18  # that stay in a processor's caches
-PLACES_AT_ONCE = 1 << 22  # of items, that the windows of some documents have
+HASHES_AT_ONCE = 1 << 18  # so many stay in a processor's caches
+PLACES_AT_ONCE = 1 << 22  # places of items looked up together
 
 
 @dataclass(frozen=True, kw_only=True)

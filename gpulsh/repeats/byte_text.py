@@ -79,7 +79,7 @@ def character_spans(spans: TokenSpans, start: Numbers, stop: Numbers) -> TokenSp
     heads = np.flatnonzero(apart)
     tails = np.append(heads[1:], len(apart)) - 1
     whole = np.flatnonzero(start < stop)
-    number = np.concatenate([heads, whole, tails])  # what has a gap behind it or before it: ends of runs, and spans
+    number = np.concatenate([heads, whole, tails])  # all that has a gap before or behind it: ends of runs, and spans
     begin = np.concatenate([start[heads], start[whole], stop[tails]])
     end = np.concatenate([start[heads], stop[whole], stop[tails]])
     order = np.argsort(number, kind="stable")

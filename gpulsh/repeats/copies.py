@@ -84,7 +84,7 @@ def pieces_of(batch: TextBatch, unit: Part) -> Iterator[tuple[int, TextBatch]]:
     while start < size:
         here = values[start : start + length]
         if start + length < size:
-            last = int(part_offsets(TextBatch(here, np.array([0, length])), unit)[0][-2])  # that part may go on
+            last = int(part_offsets(TextBatch(here, np.array([0, length])), unit)[0][-2])  # the last part may go on
             if last == 0:
                 length *= 2
                 continue

@@ -38,7 +38,7 @@ from gpulsh.ragged import ranges, sorted_distinct
 from gpulsh.secret import EvidenceKeys
 
 MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
-PIECE = 1 << 19  # windows that are sampled or hashed together, of a document of many more
+PIECE = 1 << 19  # of a longer document, so many windows are sampled or hashed together
 
 Spell = Callable[[TextBatch], TextBatch]  # `byte_text.spelled`
 

@@ -14,7 +14,7 @@ APART = 56 / 414  # share of the width for the bar of similarity 1
 UNDER_CURVE = 0.6  # of the height, for bars under the curve
 STEPS, MOST_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
 
-Picture = Mapping[str, Any]  # with places and sizes as shares of the width and height
+Picture = Mapping[str, Any]  # places and sizes are shares of the width and height
 
 
 def candidates_picture(counts: Mapping[str, Any], threshold: float, curve: SCurve | None) -> Picture:

@@ -35,7 +35,7 @@ from gpulsh.stats.stages import KNOWN, Funnel, Progress
 from gpulsh.store.columns import release_memory
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
-FEWEST_PARTITIONS = 64  # that run in parallel, unless they are very small: the last ones of many cores are short
+FEWEST_PARTITIONS = 64  # to run in parallel, unless they would be very small: so many cores end at about the same time
 
 
 @dataclass(frozen=True)

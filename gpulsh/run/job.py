@@ -42,7 +42,7 @@ from gpulsh.stats.stages import Progress, StageRow, with_progress
 from gpulsh.store.durable import FileFact
 
 ADMIT = "admit"  # the step that decides by an index, which may have added the documents
-JOIN = "join-index"  # the step behind which documents may have joined an index of passages
+JOIN = "join-index"  # after this step, documents may have joined an index of passages
 
 NOT_CUT = Cut(memory=0, partition=0, digests=0, group=0)
 
@@ -54,7 +54,7 @@ class Earlier:
     """Documents of earlier runs, which come first."""
 
     index: str  # the folder of the index that knows them
-    key: str | None  # the column that its keys are of; None if they are FILE:ROW
+    key: str | None  # the column of its keys; None: keys are FILE:ROW
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,7 +267,7 @@ class Place(Generic[AnyJob]):
     ops: Backend
     progress: Progress
     keys: EvidenceKeys
-    parallel: int = 1  # so many tasks, and the held texts, share the memory
+    parallel: int = 1  # so many tasks share the memory with the held texts
     held: HeldTexts | None = None  # texts that earlier tasks read
 
     def texts(self) -> FileTexts:

@@ -176,7 +176,7 @@ def deduplicate(
     order = None if priority is None else decision_order(priority, len(source))
     sightings = None
     if source_column is not None or date_column is not None:
-        from gpulsh.run.records.sightings import sightings_in_memory  # it loads what runs over files need
+        from gpulsh.run.records.sightings import sightings_in_memory  # loads modules that only runs over files need
 
         sightings = sightings_in_memory(texts, len(source), source_column, date_column)
     shown = open_progress(progress)
@@ -343,7 +343,7 @@ class DigestsByBand:
         self._pieces, self._ops = pieces, ops
         self.documents, self.bands = documents, bands
         if len(pieces) > 1 and not any(isinstance(piece, np.ndarray) for piece in pieces):
-            with suppress(DeviceMemoryError):  # one piece, column after column: each one costs calls to the device
+            with suppress(DeviceMemoryError):  # column by column, since each costs calls to the device
                 pieces[:] = [np.concatenate([piece.T for piece in pieces], axis=1).T]
         starts = offsets([len(piece) for piece in pieces])
         cuts = ops.asnumpy(np.searchsorted(left_out, ops.asarray(starts))).tolist()

@@ -50,7 +50,7 @@ class _Undisturbed:
             try:
                 self._stream.write(text)
                 self._stream.flush()
-            except (OSError, ValueError):  # closed by this process the latter
+            except (OSError, ValueError):  # ValueError: this process closed it
                 self._stream = None
         return len(text)
 
@@ -101,7 +101,7 @@ class _Lines(Progress):
     def __init__(self, stream: _Undisturbed) -> None:
         self._stream = stream
         self._tally = Tally("", None, "")
-        self._announced = False  # that kernels are compiled
+        self._announced = False  # whether the message about compiling was shown
 
     @contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[None]:

@@ -24,7 +24,7 @@ from gpulsh.sketch.base import SetSketch
 from gpulsh.text.sets import numbered_sets
 
 AT_ONCE = 256  # elements signed together
-MANY = 200  # elements; the trie of more is like this one
+MANY = 200  # elements; for more, the trie is nearly the same
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ class DocumentFrequencies:
     """
 
     def __init__(self) -> None:
-        self._known: list[tuple[Array, Array]] = []  # distinct values, ascending, and documents with each; once, if any
+        self._known: list[tuple[Array, Array]] = []  # distinct values, ascending, and how many documents have each
         self._new: list[Array] = []
         self._documents = 0
 

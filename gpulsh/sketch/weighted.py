@@ -153,7 +153,7 @@ def weighted_rows(vectors: object, ops: Backend) -> WeightedFingerprints:
 
 def _sparse(vectors: Any, ops: Backend) -> WeightedFingerprints:
     matrix = vectors.tocsr().copy()  # of SciPy or CuPy
-    matrix.sum_duplicates()  # which sorts the columns of a row, too
+    matrix.sum_duplicates()  # this also sorts the columns of a row
     check_real(matrix)
     weight = _weights(ops.asarray(matrix.data))
     kept = weight > 0
@@ -162,7 +162,7 @@ def _sparse(vectors: Any, ops: Backend) -> WeightedFingerprints:
 
 
 def _weights(array: Array) -> Array:
-    numbers = array.astype(np.float64) + 0.0  # which makes 0 of -0
+    numbers = array.astype(np.float64) + 0.0  # makes -0 into 0
     if not bool(((numbers >= 0) & (numbers < np.inf)).all()):
         raise ParameterError("vectors holds numbers below 0, infinite or NaN; give finite ones from 0 on")
     return numbers

@@ -48,7 +48,7 @@ OF_FILES = _table(
     ("write", "write kept rows and evidence", "documents", "bytes of text"),
 )
 
-# With some options: --key; --source-column or --date-column; an index and a --keep other than "first".
+# With some options: --key; --source-column or --date-column; an index with a --keep other than "first".
 OF_OPTIONS = _table(
     ("keys", "find documents with equal keys", "ranges"),
     ("sight", "read the sources and dates of documents", "partitions"),

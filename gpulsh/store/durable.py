@@ -50,7 +50,7 @@ class ChecksummedFile:
         """Write bytes, as a file does."""
         self._crc32 = crc32_of(data, self._crc32)
         self._size += memoryview(data).nbytes
-        with naming(self._path):  # here, for several files may be written side by side
+        with naming(self._path):  # here, because several files may be written in parallel
             return self._file.write(data)
 
     def tell(self) -> int:
@@ -168,7 +168,7 @@ def sync(path: Path, called: Path | None = None) -> None:
         os.close(handle)
 
 
-class naming:  # a class, for contexts of contextlib take longer, and small files may be many
+class naming:  # a class: contexts of contextlib take longer, and small files may be many
     """Add the file's name to errors inside, for the system does not name the file of a write or fsync."""
 
     def __init__(self, path: str | Path) -> None:

@@ -86,4 +86,4 @@ def _lowered(character: str) -> str:
     """A letter or digit as Java lower-cases it; a space for any other character."""
     if character > "\uffff" or not (character.isalpha() or character.isdecimal()):
         return " "
-    return "i" if character == "İ" else character.lower()  # the one letter that Python lower-cases to two
+    return "i" if character == "İ" else character.lower()  # the one letter whose lower case in Python is two

@@ -56,7 +56,7 @@ class Machine:
             except (MemoryError, RuntimeError) as error:
                 of_pool = isinstance(error, self.arrays.cuda.memory.OutOfMemoryError)
                 out_of_memory = of_pool or any(name in str(error) for name in NO_MEMORY)
-                if not out_of_memory or isinstance(error, GpulshError):  # which has its message already
+                if not out_of_memory or isinstance(error, GpulshError):  # our own errors have their messages already
                     raise
                 # Without its traceback: the frames hold the arrays of the attempt. From Python 3.12 on they form a
                 # cycle with this frame, which only a collection would end.

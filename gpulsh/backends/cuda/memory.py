@@ -28,7 +28,7 @@ SMALLEST = 1 << 20
 RESIDENT = 0.4  # of the memory free at the start may hold the digests of documents signed so far
 HELD = 0.25  # the same for their texts; texts in candidate pairs are copied before these are released
 
-LANES = 3  # a device: one fills, one copies, one computes
+LANES = 3  # per device: one fills, one copies, one computes
 TEXT_BYTES = 256 << 20  # of a batch or tile, at most: more hides no more latency
 RESIDENT_BATCHES = 4  # times larger are batches of texts on the device: the host starts fewer kernels
 MEMORY = 16 << 30  # default bytes of the host that a call may use: batches of 256 MiB

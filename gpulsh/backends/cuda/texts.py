@@ -22,7 +22,7 @@ from gpulsh.ragged import offsets, ranges
 from gpulsh.secret import SHINGLE, EvidenceKeys
 
 STRIP = 28  # bytes per thread of `tokens`, as in kernels/text.cuh
-TOKENS = 5  # a thread of `shingle` takes, as kernels/shingle.cu has it
+TOKENS = 5  # per thread of `shingle`, as in kernels/shingle.cu
 WORD_BYTES = 4  # of `gather`, as in the kernel
 
 

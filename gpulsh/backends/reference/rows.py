@@ -35,7 +35,7 @@ def winnow(fingerprints: Fingerprints, size: int) -> Numbers:
     for row, start in zip(rows_of(fingerprints), fingerprints.offset.tolist(), strict=False):
         values = row.tolist()
         for first in range(len(values) - size + 1):
-            window = values[first : first + size][::-1]  # the last of the least is then the first
+            window = values[first : first + size][::-1]  # so that `index` finds the last of equal minima
             found.add(start + first + size - 1 - window.index(min(window)))
     return np.array(sorted(found), np.int64)
 

@@ -26,7 +26,7 @@ HashFunction = Callable[[Any], int]
 GpuMode = Literal["disable", "detect", "always"]
 BACKENDS: dict[GpuMode, BackendName] = {"disable": "cpu", "detect": "auto", "always": "cuda"}
 KEPT = 8 << 20  # bytes, more than a group of sets takes
-FEW = 256  # tokens; so few are not worth a backend's call
+FEW = 256  # tokens; for fewer, calling a backend does not pay
 
 _DTYPES: dict[Scheme, type[np.unsignedinteger]] = {"affine32": np.uint32, "affine64": np.uint64, "legacy": np.uint64}
 _MASKS = {"affine32": 2**32 - 1, "affine64": 2**64 - 1, "legacy": 2**32 - 1}  # greatest value, of an empty set

@@ -122,7 +122,7 @@ class DatasketchWeightedMinHash:
             given: Any = vectors if hasattr(vectors, "tocsr") else dense_vectors(vectors, ops)
             if given.shape[1] != self.dim:
                 raise ParameterError(f"vectors has shape {tuple(given.shape)}; give numbers of shape [n, {self.dim}]")
-            rows = weighted_rows(given.astype(np.float32), ops)  # a weight that rounds to 0 has no logarithm
+            rows = weighted_rows(given.astype(np.float32), ops)  # a weight that rounds to 0 would have no logarithm
             logarithms = ops.asarray(np.log(on_host(rows.weight).astype(np.float32)))
             tables = Drawn(*map(ops.asarray, drawn(self.dim, self.num_perm, self.seed)))
             samples = np.zeros((len(rows), self.num_perm, 2), np.int64, like=logarithms) - 1

@@ -54,7 +54,7 @@ class BlockRows:
 def decoded(file: weakref.ref[BlockRows], number: int) -> Fingerprints:
     """The rows of a block. A few blocks stay in memory, without their file open."""
     rows = file()
-    assert rows is not None  # who asks holds it
+    assert rows is not None  # the caller holds it
     return rows.decode_block(number)
 
 

@@ -92,7 +92,7 @@ class TextsAgain:
             start, stop = bounds
             return texts_at(places.sources[int(places.source[start])], places.row[start:stop])
 
-        files = list(run_bounds(places.source))  # whose rows ascend
+        files = list(run_bounds(places.source))  # the rows of each file ascend
         with ThreadPoolExecutor(min(len(files), ops.sizes().readers)) as pool:
             texts: list[Bytes] = [text for found in pool.map(read, files) for text in found]
         return joined(texts)
@@ -180,7 +180,7 @@ def fingerprint_sets(
         def found(parts: int) -> list[Array]:
             return [ops.asnumpy(ops.shingle_part(one, shingling, part, parts, keys).values) for part in range(parts)]
 
-        values = np.concatenate(in_fitting_parts(found, 2)[0])  # of ranges, which ascend
+        values = np.concatenate(in_fitting_parts(found, 2)[0])  # the ranges ascend
         return Fingerprints(values, np.array([0, len(values)], np.int64))
 
     return end_to_end([sets for _, sets in in_fitting_halves(texts, whole, halves_of_batch, by_range)])

@@ -143,7 +143,7 @@ def as_texts(values: pa.Array) -> pa.StringArray:
     """Each value as JSON text, strings as they are."""
     try:
         found = values.to_pylist()
-    except (OverflowError, ValueError):  # a date that Python has none for, or a time zone that nobody knows
+    except (OverflowError, ValueError):  # a date beyond Python's range, or an unknown time zone
         found = [python_value(values, row) for row in range(len(values))]
     return json_texts(found)
 

@@ -205,7 +205,7 @@ def _from_views(views: NDArray[np.int32], buffers: Sequence[pa.Buffer | None]) -
     try:
         given = [None, pa.py_buffer(np.ascontiguousarray(views)), *buffers]
         found = pa.Array.from_buffers(pa.binary_view(), len(views), given).cast(pa.large_binary())
-    except (pa.ArrowNotImplementedError, ValueError):  # of a release of pyarrow that cannot cast views
+    except (pa.ArrowNotImplementedError, ValueError):  # some releases of pyarrow cannot cast views
         return None
     _, offsets, content = found.buffers()
     return TextBatch(byte_values(content), np.frombuffer(offsets, np.int64)[: len(views) + 1])

@@ -303,7 +303,7 @@ class FileTexts:
                 last = piece
             lengths = block.texts.lengths()
             held = self._held
-            if held is not None and array_of(block.texts) is not None:  # which the writer of kept rows can use as it is
+            if held is not None and array_of(block.texts) is not None:  # the writer of kept rows can use it as it is
                 held.add(piece, block.start, block.texts)
                 held = None
             elif held is not None and len(lengths) == 1 and lengths[0] < BLOCK_BYTES:

@@ -12,8 +12,8 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.file import File
 from gpulsh.params import check_type, shown
 
-TABS = ("tab", "\\t")  # what people type for it
-QUOTING = '"\r\n'  # part records, with the delimiter
+TABS = ("tab", "\\t")  # names that people type for a tab
+QUOTING = '"\r\n'  # these and the delimiter separate fields and records
 
 
 @dataclass(frozen=True, kw_only=True)

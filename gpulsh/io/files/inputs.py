@@ -91,7 +91,7 @@ def find_files(
         else:
             found = list(map(form.of, _found(given, form)))
         single = len(found) == 1 and found[0].name == given
-        in_folder = os.path.isdir(given)  # which is searched for regular files
+        in_folder = os.path.isdir(given)  # a folder is searched for regular files
         for file in found:
             if not in_folder:
                 refuse_irregular(file)

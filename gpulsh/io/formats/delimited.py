@@ -191,7 +191,7 @@ class Delimited(Streamed):
         for _ in range(number + 1):
             begin = end + 1
             matched = field.match(record, begin)
-            assert matched is not None  # which matches anything
+            assert matched is not None  # it matches anything
             end = matched.end()
         return record[:begin] + b'"' + self._encoded(text).replace(b'"', b'""') + b'"' + record[end:]
 

@@ -39,14 +39,14 @@ FORMATS: dict[str, Format] = {
         for ending, made in STREAMED.items()
     },
 }
-FOREIGN = {  # what people have whose text a library of its own would have to find
+FOREIGN = {  # formats whose text only a library of their own can find
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "Excel"),
     **dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite"),
     ".pdf": "PDF",
     **dict.fromkeys((".doc", ".docx", ".odt"), "a document of a word processor"),
     **dict.fromkeys((".html", ".htm"), "HTML"),
 }
-NO_TEXT = {  # of files that --as-text is no help for
+NO_TEXT = {  # files that --as-text cannot read
     *(".7z", ".bz2", ".gz", ".tar", ".xz", ".zip", ".zst", ".bin", ".exe", ".npy", ".npz", ".pt", ".pyc", ".so"),
     *(".gif", ".jpeg", ".jpg", ".png", ".webp", ".mp3", ".mp4", ".wav"),
 }

@@ -24,9 +24,9 @@ from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.rows import Bytes
 
 PARSE_COPIES = 2  # of the largest document: room for a line and its copies
-PARSED_BYTES = 8 << 20  # that a line's other fields may take besides the largest text
+PARSED_BYTES = 8 << 20  # room for the other fields of a line, besides the largest text
 BOM = b"\xef\xbb\xbf"
-# No group is possessive: Python's releases differ in what such a one matches. So each takes few steps at once.
+# No group is possessive: releases of Python differ in what such groups match. So each takes few steps at once.
 SHORT = re.compile(rb'(?:[^"]++|"[^"\\]{0,1024}+(?:\\.[^"\\]{0,64}+){0,64}"){0,1024}', re.DOTALL)
 STRING = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}){0,1024}')
 # Two escapes for the halves of one character are kept or dropped together.
@@ -310,7 +310,7 @@ class RecordReader:
         try:
             record = self._loads(content)
         except (ValueError, RecursionError):
-            # Python's parser also takes what others write: NaN, lone surrogates; invalid UTF-8 becomes U+FFFD.
+            # Python's parser also takes what some programs write: NaN, lone surrogates. Invalid UTF-8 becomes U+FFFD.
             try:
                 record = _loaded(content)
                 record = Lenient(record) if isinstance(record, dict) else record

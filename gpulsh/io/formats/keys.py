@@ -22,7 +22,7 @@ from gpulsh.io.limits import Limit, check_sizes
 from gpulsh.io.rows import Bytes, piece_rows
 
 INTEGER = re.compile(r"[+-]?[0-9]+")
-# ISO 8601 of a day, or of a time in it; `datetime.fromisoformat` takes more, as any character for the T.
+# ISO 8601 dates, with or without a time. `datetime.fromisoformat` takes more, such as any character for the T.
 DATE = re.compile(r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?([Zz]|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANTS = pa.timestamp("us", "UTC")

@@ -48,11 +48,11 @@ from gpulsh.io.packing import Packing
 from gpulsh.io.rows import piece_rows
 from gpulsh.memory_limit import check_room
 
-HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded
-MANY_GROUPS = 64  # of a file whose footer is kept
+HELD_BYTES = 64 << 20  # of a row group, held until all of it is decoded
+MANY_GROUPS = 64  # a file of more row groups has its footer cached
 MOST_FOOTERS = 8
 FOOTER_COST = 20  # bytes that Arrow allocates for a byte of footer; without them it ends the process
-SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # that are decoded for a few rows of each
+SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # decoded to sample a few rows of each
 # Runs of rows next to one another, and rows of one: few would miss what is in few parts of the file, short ones that
 # documents repeat their neighbours.
 SAMPLED_RUNS, LEAST_RUN = 32, 64
@@ -64,7 +64,7 @@ GROUP_ROWS = 1 << 18
 GROUP_BYTES = 64 << 20
 CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
 CODECS |= {"LZ4": "lz4", "LZ4_RAW": "lz4"}
-FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # that are decoded to see how large rows are, in a row group of more than the latter
+FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # if a row group has more than FEW_ROWS, FIRST_ROWS of them show how large rows are
 
 
 class Parquet(Format):

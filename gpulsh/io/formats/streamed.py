@@ -21,12 +21,12 @@ from gpulsh.io.limits import Limit, too_large
 from gpulsh.io.packing import Packing, Sink, packed_writer
 
 STEP = 1 << 20  # bytes of a file that are split into rows together
-UTF16 = (b"\xff\xfe", b"\xfe\xff")  # what such a file begins with, and none of UTF-8 does
+UTF16 = (b"\xff\xfe", b"\xfe\xff")  # such a file begins with one of these; no UTF-8 file does
 
 END = b"\n"
 LARGE_LINE = 1 << 20  # bytes of a line from which on gpulsh makes no copy of it
 SPACE = b" \t\n\r"  # of JSON
-Line = bytes | bytearray  # the latter where it is longer than a block
+Line = bytes | bytearray  # a bytearray if longer than a block
 
 
 class Beginning:

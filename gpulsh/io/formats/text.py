@@ -35,7 +35,7 @@ LOOKED_AT = 1 << 16  # bytes of a file's beginning
 STEP = 1 << 20  # bytes read at once
 COPIED = 1 << 16  # bytes copied at once: memory for more is taken from the system, and returned, for each file
 NEWLINE = 10
-MANY = 20  # lines there, without empty ones, that look like documents
+MANY = 20  # lines in it, empty ones aside, from which they look like documents
 MOST_LOOKED_AT = 8  # files
 LARGE = 1 << 20  # bytes of a file, from which on few are one document
 

@@ -28,7 +28,7 @@ LONGEST_LINE = 11
 HEAD_END = re.compile(END + b"|" + FIRST_LINE.pattern)  # the latter begins another record: the header is cut short
 NO_LINE_END = re.compile(rb"[^\r\n]")
 CONTINUED = re.compile(r"\r\n[ \t]+")
-LARGE = 8 << 20  # bytes of a record from which on it is never held: its bytes are read again where they are needed
+LARGE = 8 << 20  # a record of more bytes is never held; they are read again where needed
 SHOWN = 1 << 20  # of a large record, enough for the headers of HTTP
 
 Broken = Callable[[int, str], None]  # takes the byte and the error there

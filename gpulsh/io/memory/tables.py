@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from gpulsh.io.columns import Columns
 
-ROWS = 4096  # that are taken of a stream at once
+ROWS = 4096  # of a stream, read at once
 TABLES = {
     "pyarrow": ("Table", "RecordBatch"),
     "pandas": ("DataFrame",),

@@ -80,9 +80,9 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         return _RowTexts([string_rows(texts, readers)])
     if isinstance(texts, np.ndarray):
         return _RowTexts([string_rows(_numpy_strings(texts), readers)])
-    if home == "pandas" and hasattr(texts, "dtype"):  # which NA has not
+    if home == "pandas" and hasattr(texts, "dtype"):  # pandas.NA has none
         return _open_pandas(texts, readers, ops)
-    if home == "polars" and str(getattr(texts, "dtype", "")) == "Object":  # which Arrow sees as addresses
+    if home == "polars" and str(getattr(texts, "dtype", "")) == "Object":  # Arrow would take such values for addresses
         return _RowTexts([string_rows(list(texts), readers)])  # type: ignore[call-overload]
     if home == "datasets":
         of: Any = texts
@@ -104,7 +104,7 @@ def _numpy_strings(array: Values) -> Values:
     if array.dtype.kind not in "UTO":  # fixed-width strings, variable-width strings, objects
         hint = "bytes; decode them first" if array.dtype.kind == "S" else f"{array.dtype}"
         raise InputTypeError(f"texts is an array of {hint}; {ALLOWED}")
-    if np.ma.is_masked(array):  # a masked row is null, whatever lies below its mask
+    if np.ma.is_masked(array):  # a masked row is null, whatever its value
         array, masked = np.array(array, object), np.ma.getmaskarray(array)
         array[masked] = None
     return array

@@ -44,11 +44,11 @@ from gpulsh.run.job import FileJob, Layout, Stage, report_done
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
 
-WORKER_MEMORY = 4 << 30  # where nothing is given and the nodes have it
-WORKER_THREADS = 4  # the same
+WORKER_MEMORY = 4 << 30  # default, if the nodes have so much
+WORKER_THREADS = 4  # likewise
 BATCH = {"cuda": 64 << 20}  # bytes of text; the cut of the work does not depend on devices, so any cluster can resume
 OBJECT_STORE = 256 << 20  # of a cluster of our own: it holds the job and positions, and a container's /dev/shm is small
-ROOM = 16 << 20  # bytes of logs and addresses that a cluster of our own writes before the work begins, and some
+ROOM = 16 << 20  # bytes: a cluster of our own writes logs and addresses before the work begins; and some spare room
 ATTEMPTS = 4  # at a task whose workers end
 LONG = 64  # a tuple of more is sent once, and not with each task
 PATIENCE = 60.0  # seconds without any worker until a warning
@@ -219,7 +219,7 @@ class _Request:
 
     number: int
     step: str
-    parallel: int  # so many of its kind a worker does at once
+    parallel: int  # how many of its kind a worker does at once
     arguments: tuple[object, ...]
 
 
@@ -237,7 +237,7 @@ class _Member:
 
     actor: Any
     place: str = "a node"
-    load: int = 0  # of the tasks that it can do side by side
+    load: int = 0  # of the tasks that it can do in parallel
 
 
 class RayRunner:
@@ -252,12 +252,12 @@ class RayRunner:
 
     def __init__(self, brief: Brief, room: _Room, manifest: Manifest, progress: Progress) -> None:
         self._brief, self._room, self._manifest, self._progress = ray.put(brief), room, manifest, progress
-        self._parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does side by side
+        self._parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does in parallel
         devices = int(room.backend == "cuda")
         wanted = {"num_cpus": room.threads, "num_gpus": devices, "memory": room.memory}
         self._made = ray.remote(_Greeted).options(**wanted, max_concurrency=self._parallel)
         self._there: list[_Member] = []  # members that have begun
-        self._busy: dict[Any, tuple[_Member, _Request | None]] = {}  # by what their answer will be; None: it begins
+        self._busy: dict[Any, tuple[_Member, _Request | None]] = {}  # by the answer's reference; None: it starts
         self._ended: Counter[str] = Counter()  # workers, by the step that they were at
         self.resumed: set[str] = set()
         self.device: str | None = None
@@ -360,7 +360,7 @@ class RayRunner:
         there, wanted = len(self._members()), requests + len(self._pending())
         if wanted <= there:
             return
-        # At least one: where every node was lost, a cluster that grows by itself grows for a worker that is asked for.
+        # At least one: if every node was lost, an autoscaling cluster adds a node for a requested worker.
         for _ in range(max(min(wanted, self._room.workers()), 1) - there):
             member = _Member(self._made.remote())
             self._busy[member.actor.greet.remote()] = member, None
@@ -412,7 +412,7 @@ def _line(error: BaseException) -> str:
 REACH = 10.0  # seconds in which a connection is made
 ASKED = 30.0  # seconds in which a process begins and is answered by the cluster
 
-UNKNOWN = 3  # a Ray without this client, which says nothing of the cluster
+UNKNOWN = 3  # this Ray has no such client; it says nothing about the cluster
 CLIENT = f"""
 import sys
 try:

@@ -55,7 +55,7 @@ class OutputFolder:
         self._made: list[Path] = []  # folders gpulsh made, outermost first
         self._lock: WorkLock | None = None
         self._begun = False  # whether the work folder's content is this job's
-        self._old: list[str] = []  # what an earlier run left, to be replaced
+        self._old: list[str] = []  # results of an earlier run, to be replaced
         self._committing = False  # whether an earlier run was killed when results may have been in OUT already
 
     def __enter__(self) -> Self:

@@ -53,7 +53,7 @@ class RemoteFolder:
         self._made = work is None or not os.path.lexists(work)  # `local`
         self._given = work
         self._replaced: set[str] = set()  # results of earlier runs
-        self._report: Mapping[str, Any] = {}  # that is there
+        self._report: Mapping[str, Any] = {}  # the report that OUT has
 
     def __enter__(self) -> Self:
         there = self._there.names()

@@ -49,7 +49,7 @@ def refuse_running(work: Path) -> None:
     """OutputError if a run works in it, or it belongs to another user."""
     if os.geteuid() not in (0, os.lstat(work).st_uid):
         raise OutputError(f"{work}: belongs to another user; give another folder")
-    with suppress(FileNotFoundError):  # without a lock nobody does
+    with suppress(FileNotFoundError):  # without a lock file, nobody holds it
         WorkLock(work, os.O_RDWR).release()
 
 

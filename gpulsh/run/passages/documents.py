@@ -23,7 +23,7 @@ from gpulsh.run.records.tables import Row, Table
 from gpulsh.run.records.texts import chosen_pieces, chosen_texts, texts_of_piece
 from gpulsh.store.columns import MappedColumns
 
-PLACES_AT_ONCE = 1 << 19  # that are looked at together
+PLACES_AT_ONCE = 1 << 19  # looked up together
 
 Between = Callable[[int, int], Numbers]  # the wanted places from one to before another, ascending, each once
 

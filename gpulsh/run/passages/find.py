@@ -53,9 +53,9 @@ from gpulsh.run.records.ranges import bundles, rows_of_file, whole_range
 from gpulsh.run.records.tables import Table
 from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order
 
-RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 18  # that are held before equal ones become one
+RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 18  # held before equal ones are joined
 GIANT_BYTES = 4 << 20  # of a document whose windows are sampled piece by piece
-RUN_MET = 1 << 20  # places in earlier runs that are held before they are written
+RUN_MET = 1 << 20  # places in earlier runs, held before they are written
 
 
 class Windows(NamedTuple):

@@ -43,10 +43,10 @@ from gpulsh.run.stages.write import write_ids
 from gpulsh.store.columns import ColumnsFile
 from gpulsh.text.documents import TextReading
 
-RUN_FIRSTS = 1 << 20  # that are held before they are written: `locate` looks into each run of all partitions
+RUN_FIRSTS = 1 << 20  # held before they are written: `locate` looks into each run of all partitions
 LOOKAHEAD = 4096  # tokens: the bytes of a character, or the characters of a stretch that is normalized together
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
-CLASSIFIED = ("distinct", "before", "after")  # what is counted by class
+CLASSIFIED = ("distinct", "before", "after")  # the counts of each class
 
 
 def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Made:

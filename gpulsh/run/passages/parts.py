@@ -39,7 +39,7 @@ from gpulsh.run.records.ranges import bundles, whole_range
 from gpulsh.secret import EvidenceKeys
 from gpulsh.store.columns import range_order
 
-RUN_PARTS = 1 << 20  # that are held before equal ones become one
+RUN_PARTS = 1 << 20  # held before equal ones are joined
 
 
 class _Groups:

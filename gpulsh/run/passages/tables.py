@@ -108,7 +108,7 @@ class Passages(NamedTuple):
 
 # Each with the stage that writes it, then in a comment the stages that read it.
 SAMPLES = Table("sample", "samples", SampleRows)  # meet
-REST = Table("sample", "rest", SampleRows)  # who lets the run join an index; samples that SAMPLES lacks
+REST = Table("sample", "rest", SampleRows)  # read where the run joins an index; the samples that SAMPLES lacks
 MET_HERE = Table("sample", "met", PlaceRows)  # window; from the first place of the partition on
 PLACES = Table("sample", "places", TakenPlaces)  # window, mark, locate
 MET = Table("meet", "met", PlaceRows)  # window

@@ -23,8 +23,8 @@ from gpulsh.run.records.tables import PostingRows, Ranges, Row, Table
 from gpulsh.store.columns import MappedColumns, range_order, range_rows
 from gpulsh.store.durable import FileFact
 
-RUN_POSTINGS = 1 << 20  # that are held before they are put in order and written
-ROWS_AT_ONCE = 1 << 20  # that are read
+RUN_POSTINGS = 1 << 20  # held before they are sorted and written
+ROWS_AT_ONCE = 1 << 20  # read at once
 RELEASED = 16 << 20  # bytes of a mapped file that are in memory at once
 
 Hashes = NDArray[np.uint64]
@@ -149,7 +149,7 @@ def whole_range(
             runs.append((file, int(layout.partitions[number]), table.rows(run, range_rows(run[0], part, parts))))
             file.release()  # otherwise the pages read by the searches would add up
     found, count = table.empty(sum(len(run[0]) for _, _, run in runs)), 0
-    for file, start, run in runs:  # into their place: parts of a range and the range would take twice the memory
+    for file, start, run in runs:  # copied into place: holding the parts as well would take twice the memory
         chosen = np.flatnonzero(in_part(run[0], part, parts)) if parts > 1 else np.arange(len(run[0]))
         chosen = chosen[stable_order(run[-1][chosen])]
         rows = slice(count, count + len(chosen))

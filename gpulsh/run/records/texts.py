@@ -136,5 +136,5 @@ def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tupl
                 rows = slice(rows.start + low, rows.start + high)
             if rows.start < rows.stop:
                 found.append(table.row(*(column[rows].copy() for column in columns)))
-                file.release()  # what all tasks look at of it would add up
+                file.release()  # the pages that all tasks read would add up
     return table.joined(found)

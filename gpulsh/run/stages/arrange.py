@@ -86,7 +86,7 @@ def _copy(
             done = here.stop
         return chosen
 
-    # One partition feeds a device: few are gathered side by side, so each takes threads of its own.
+    # One partition feeds a device: few are gathered in parallel, so each takes threads of its own.
     tasks = place.parallel - (place.held is not None)
     threads = place.ops.sizes().readers // max(tasks, 1)
     with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:

@@ -122,7 +122,7 @@ def _hashed(
     return copies_of
 
 
-PAIRS_AT_ONCE = 1 << 20  # made and written; `collide` counts them in every band
+PAIRS_AT_ONCE = 1 << 20  # made and written together
 
 
 def collide(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
@@ -248,7 +248,7 @@ def _sets(run: tables.PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fi
     return rows[begins].astype(np.int64), Fingerprints(run.fingerprint[chosen], np.append(begins, len(rows)))
 
 
-POSTING_COST = 2  # digests that a posting of a prefix costs as much as
+POSTING_COST = 2  # the cost of a posting of a prefix, in digests
 
 
 def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:

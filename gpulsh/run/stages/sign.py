@@ -38,7 +38,7 @@ from gpulsh.stats.stages import Funnel, with_progress
 from gpulsh.store.columns import ColumnsFile, range_order
 from gpulsh.store.durable import FileFact
 
-RUN_DIGESTS = 1 << 22  # words that are held before they are put in order and written
+RUN_DIGESTS = 1 << 22  # words held before they are sorted and written
 NONE = np.empty(0, np.int64)
 OTHER_WORDS = 4  # of a row, besides its digests: an exact hash, its number, and the order
 

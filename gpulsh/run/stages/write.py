@@ -87,9 +87,9 @@ def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: 
 
 
 STAGE = "write"
-RUN_FILES, RUN_BYTES = 512, 8 << 20  # that one task writes: each step costs as much as some small files
-MANY_FILES = 256  # one run of so many at a time: threads would spend their time on handing Python's lock around
-BRIEF_BYTES = 1 << 20  # of text in files that are soon written again
+RUN_FILES, RUN_BYTES = 512, 8 << 20  # of one task: each step costs as much as some small files
+MANY_FILES = 256  # only one run of so many at a time: threads would spend their time waiting for Python's lock
+BRIEF_BYTES = 1 << 20  # of text; smaller results are soon written again
 
 _turn = Lock()
 
@@ -189,7 +189,7 @@ def _held(place: Workplace, number: int, part: Part) -> list[pa.Array] | None:
 ROWS_AT_ONCE, CLUSTERS_AT_ONCE = 1 << 16, 1 << 14
 REASONS = ("key", "exact", "near")
 KEY, EXACT, NEAR = range(3)
-SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
+SMALL_BYTES = 64 << 20  # of ids: fewer are held at once without looking at each
 
 
 def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: Ranges) -> Made:
