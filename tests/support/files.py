@@ -113,7 +113,7 @@ def record(
 
 def texts_of(path: str | Path, column: str = "text", **rules: Any) -> list[bytes]:
     """The texts of a column of a file, whose blocks follow one another."""
-    (file,) = find_files([str(path)], form=Form(lines=Path(path).suffix == ".txt"))
+    (file,) = find_files([str(path)], form=Form(lines=".txt" in Path(path).name))
     found: list[bytes] = []
     for block in format_of(file).read(file, Columns(column), rules=Rules(**rules)):
         assert block.start == len(found)
@@ -129,10 +129,17 @@ def write_kept(path: Path, keep: Any, name: str = "kept", **how: Any) -> Path:
 
 
 def documents(
-    path: Path, limit: Limit | None = None, *, skip: bool = False, readers: int = 1, max_bytes: int = 1 << 16
+    path: Path,
+    limit: Limit | None = None,
+    *,
+    skip: bool = False,
+    readers: int = 1,
+    max_bytes: int = 1 << 16,
+    lines: bool = False,
 ) -> list[bytes]:
     """The texts of a file."""
-    texts = FileTexts(find_files([str(path)]), Columns(text="text"), readers, skip, limit)
+    files = find_files([str(path)], form=Form(lines=lines))
+    texts = FileTexts(files, Columns(text="text"), readers, skip, limit)
     texts.check()
     return [
         bytes(batch.values[start:stop])

@@ -2,8 +2,10 @@
 
 import gzip
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +13,7 @@ import zstandard
 
 from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.io.file import File
+from gpulsh.io.formats import delimited, jsonl, streamed, text
 from gpulsh.io.limits import Limit, too_large
 from tests.support.files import documents, record, write_rows
 from tests.support.traced import at_most
@@ -20,8 +23,8 @@ MOST = LIMIT.document
 FITS, LARGER = "b" * (MOST - 1000), "c" * (MOST + 1)
 
 
-def read(path: Path, limit: Limit | None = LIMIT, skip: bool = False, readers: int = 1) -> list[str]:
-    return [text.decode() for text in documents(path, limit, skip=skip, readers=readers)]
+def read(path: Path, limit: Limit | None = LIMIT, **how: Any) -> list[str]:
+    return [text.decode() for text in documents(path, limit, **how)]
 
 
 def records(texts: list[str]) -> list[bytes]:
@@ -30,7 +33,11 @@ def records(texts: list[str]) -> list[bytes]:
 
 def write(path: Path, texts: list[str]) -> None:
     """Of records of archives a member each."""
-    if ".wet" in path.name:
+    if path.suffix == ".txt":
+        path.write_text("\n".join(texts))
+    elif path.suffix == ".json":  # with space behind each element
+        path.write_text("[" + " \n ,".join(json.dumps({"text": text}) for text in texts) + "]")
+    elif ".wet" in path.name:
         pack = gzip.compress if path.suffix == ".gz" else bytes
         path.write_bytes(b"".join(map(pack, records(texts))))
     else:
@@ -39,22 +46,37 @@ def write(path: Path, texts: list[str]) -> None:
 
 PLACES = {"parquet": "row 3", "arrow": "row 3", "jsonl": "line 4", "jsonl.gz": "line 4", "jsonl.zst": "line 4"}
 PLACES |= {"wet": r"byte \d+: the record", "wet.gz": r"byte \d+: the record"}
+PLACES |= {"txt": "line 4", "csv": "(the record from line 5 on|row 3)", "json": "element 4"}
 
 
 @pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize("ending", PLACES)
-def test_a_larger_document_stops_the_run(ending: str, skip: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [64, 4 << 20])
+def test_a_larger_document_stops_the_run(
+    ending: str, skip: bool, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is in several blocks of its file or in one."""
+    for module in (delimited, jsonl, streamed, text):
+        monkeypatch.setattr(module, "STEP", step)
+    monkeypatch.setattr(streamed, "LARGE_LINE", 2 * step)
     path = tmp_path / f"a.{ending}"
     texts = ["a", FITS, "", LARGER, "d"]
-    write(path, texts)
     told = rf"a\.{ending}: {PLACES[ending]}: has 10\d\d\d bytes; a memory budget of 40000"
-    with pytest.raises(InputError, match=told) as caught:
-        read(path, skip=skip)
-    assert not isinstance(caught.value, DamagedInputError)
-    assert read(path, None) == texts
+    how = {"skip": skip, "lines": ending == "txt"}
+    for given in (texts[:-1], texts):
+        write(path, given)
+        with pytest.raises(InputError, match=told) as caught:
+            read(path, **how)
+        assert not isinstance(caught.value, DamagedInputError)
+        assert read(path, None, **how) == given
     texts.remove(LARGER)
     write(path, texts)
-    assert read(path, skip=skip) == texts
+    assert read(path, **how) == texts
+    if ending in ("csv", "json"):  # the end of what is open is damage, whatever the budget
+        content = path.read_bytes()
+        path.write_bytes(content[: -4 if ending == "csv" else -1] + (b'"' + b"x" * 20_000) * (ending == "csv"))
+        with pytest.raises(DamagedInputError, match=r"does not end|within quotes"):
+            read(path, lines=False)
 
 
 def test_a_text_file(tmp_path: Path) -> None:
@@ -176,7 +198,7 @@ def test_a_window_that_no_decoder_has(frame: bytes, skip: bool, tmp_path: Path) 
     whole = b"\x28\xb5\x2f\xfd" + frame + (len(line) << 3 | 1).to_bytes(3, "little") + line
     (tmp_path / "a.jsonl.zst").write_bytes(whole)
     if skip:
-        assert read(tmp_path / "a.jsonl.zst", Limit(8 << 30), skip) == []
+        assert read(tmp_path / "a.jsonl.zst", Limit(8 << 30), skip=True) == []
         return
     with pytest.raises(DamagedInputError, match=r"a.jsonl.zst: .*too much memory"):
         read(tmp_path / "a.jsonl.zst", Limit(8 << 30))

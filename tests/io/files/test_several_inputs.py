@@ -8,6 +8,9 @@ import os
 import re
 import shlex
 import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.files.places import own_folders
+from tests.support.command import Command
 from tests.support.files import write_rows
 from tests.support.runs import evidence, interrupting
 from tests.test_manual import COMMANDS
@@ -48,42 +51,53 @@ def dropped(out: str = "out") -> list[tuple[str, str]]:
 # --- folders of their own ---
 
 
+@contextmanager
+def bucket() -> Iterator[Any]:
+    """A file system in memory, emptied again."""
+    memory = fsspec.filesystem("memory")
+    try:
+        yield memory
+    finally:
+        memory.rm("/", recursive=True)
+
+
 @pytest.fixture
 def sources(folder: Path) -> list[str]:
     for name in ("books", "wiki", "crawl"):
         put(f"{name}/part-0.parquet", WORDS)
         put(f"{name}/part-1.parquet", *[" ".join(f"{name}{number}" for number in range(12))] * 2)  # a repeat
+    for name in ("a/x.jsonl", "b/y.jsonl", "other.jsonl"):
+        put(name)
+    for name in ("a.zip", "b.zip"):
+        with zipfile.ZipFile(name, "w") as archive:
+            archive.writestr("p/x.jsonl", json.dumps({"text": f"{name} {WORDS}"}) + "\n")
     return ["books", "wiki", "crawl"]
 
 
-def test_folders_with_files_of_equal_names(sources: list[str]) -> None:
-    run(sources)
-    assert below("out/data") == {f"{name}/part-{number}.parquet" for name in sources for number in (0, 1)}
-    assert pq.read_table("out/data/crawl/part-0.parquet").num_rows == 1
-    assert pq.read_table("out/data/books/part-0.parquet").num_rows == 2
-    assert ("wiki/part-0.parquet", "books/part-0.parquet") in dropped()
-    run([f"{name}/*.parquet" for name in sources], "globs")
-    assert below("globs/data") == below("out/data")
+BOTH = "part-0.parquet part-1.parquet"
+ALL = " ".join(f"{name}/part-{number}.parquet" for name in ("books", "wiki", "crawl") for number in (0, 1))
 
 
-def test_one_folder_stays_as_it_is(sources: list[str]) -> None:
-    run("books")
-    assert below("out/data") == {"part-0.parquet", "part-1.parquet"}
-    put("other.jsonl")
-    run(["books", "other.jsonl"])
-    assert below("out/data") == {"part-0.parquet", "part-1.parquet", "other.jsonl"}
-
-
-def test_several_folders_of_other_names_have_folders_of_their_own(folder: Path) -> None:
-    put("a/x.jsonl")
-    put("b/y.jsonl")
-    run(["a", "b"])
-    assert below("out/data") == {"a/x.jsonl", "b/y.jsonl"}
-
-
-def test_duplicates_alone(sources: list[str]) -> None:
-    run(sources, write="duplicates")
-    assert ("crawl/part-0.parquet", "books/part-0.parquet") in dropped() and not Path("out/data").exists()
+@pytest.mark.parametrize(
+    ("inputs", "written"),
+    [
+        ("books", BOTH),
+        ("books other.jsonl", f"{BOTH} other.jsonl"),
+        ("books wiki crawl", ALL),
+        ("books/*.parquet wiki/*.parquet crawl/*.parquet", ALL),
+        ("a b", "a/x.jsonl b/y.jsonl"),  # though their files have other names
+        ("zip://**/*.jsonl::a.zip zip://**/*.jsonl::b.zip", "a.zip/p/x.jsonl b.zip/p/x.jsonl"),
+    ],
+)
+def test_where_kept_rows_lie(sources: list[str], inputs: str, written: str) -> None:
+    run(inputs.split())
+    assert below("out/data") == set(written.split())
+    if written == ALL:
+        assert pq.read_table("out/data/crawl/part-0.parquet").num_rows == 1
+        assert pq.read_table("out/data/books/part-0.parquet").num_rows == 2
+        assert ("crawl/part-0.parquet", "books/part-0.parquet") in dropped()
+    run(inputs.split(), "evidence", write="duplicates")
+    assert dropped("evidence") == dropped() and not Path("evidence/data").exists()
 
 
 @pytest.mark.parametrize(
@@ -104,9 +118,8 @@ def test_policies_by_source(sources: list[str], options: dict[str, Any], kept: d
 
 
 def test_urls(folder: Path) -> None:
-    memory = pytest.importorskip("fsspec").filesystem("memory")
     line = json.dumps({"text": WORDS}).encode() + b"\n"
-    try:
+    with bucket() as memory:
         for name in ("old/books", "new/books", "wiki"):
             memory.makedirs(f"/bucket/{name}", exist_ok=True)
             memory.pipe(f"/bucket/{name}/part.jsonl", line)
@@ -118,18 +131,6 @@ def test_urls(folder: Path) -> None:
         }
         run(["memory://bucket/old/books/part.jsonl", "memory://bucket/wiki/part.jsonl"])
         assert below("out/data") == {"books/part.jsonl", "wiki/part.jsonl"}
-    finally:
-        memory.rm("/bucket", recursive=True)
-
-
-def test_archives(folder: Path) -> None:
-    import zipfile
-
-    for name in ("a.zip", "b.zip"):
-        with zipfile.ZipFile(name, "w") as archive:
-            archive.writestr("p/x.jsonl", json.dumps({"text": f"{name} {WORDS}"}) + "\n")
-    run(["zip://**/*.jsonl::a.zip", "zip://**/*.jsonl::b.zip"])
-    assert below("out/data") == {"a.zip/p/x.jsonl", "b.zip/p/x.jsonl"}
 
 
 @pytest.mark.parametrize(
@@ -161,14 +162,11 @@ def test_files_with_places_that_nothing_tells_apart(folder: Path) -> None:
     put("b/x.jsonl")
     run(["a", "b"])
     assert below("out/data") == {"a/x.jsonl/y.jsonl", "b/x.jsonl"}
-    memory = pytest.importorskip("fsspec").filesystem("memory")
-    try:
+    with bucket() as memory:
         memory.pipe(f"{folder}/a/z.jsonl", b"{}\n")
         put("a/z.jsonl")
         with pytest.raises(InputError, match=r"would both become data/"):
             run(["a", f"memory:/{folder}/a"])
-    finally:
-        memory.rm("/", recursive=True)
 
 
 def test_the_same_files_given_otherwise_are_another_run(sources: list[str]) -> None:
@@ -201,11 +199,12 @@ def test_an_unquoted_glob_is_as_the_quoted_one(folder: Path, pattern: str) -> No
     expanded = sorted(glob.glob(pattern))
     quoted = run(pattern, "quoted")
     unquoted = run(expanded, "unquoted")
-    assert below("unquoted/data") == below("quoted/data")
     assert dropped("unquoted") == dropped("quoted")
     assert unquoted.report["files"] == quoted.report["files"]
-    for name in below("quoted/data"):
-        assert Path("unquoted/data", name).read_bytes() == Path("quoted/data", name).read_bytes()
+    kept = [
+        {name: Path(out, "data", name).read_bytes() for name in below(f"{out}/data")} for out in ("quoted", "unquoted")
+    ]
+    assert kept[0] == kept[1]
 
 
 def saved(folder: str, *splits: str) -> None:
@@ -264,8 +263,8 @@ def test_a_saved_data_set_with_splits(folder: Path, caches: bool, caplog: pytest
             run("saved/train/cache-*.arrow")
 
 
-def test_a_name_alone_does_not_make_it_computed(folder: Path) -> None:
-    """Early versions of `datasets` saved such files themselves, and tell of them."""
+def test_documents_may_have_such_names(folder: Path) -> None:
+    """Early versions of `datasets` saved the data themselves under a name of those of today's caches."""
     saved("saved")
     data = Path("saved/data-00000-of-00001.arrow")
     data.rename(f"saved/{CACHES[0]}")
@@ -277,15 +276,12 @@ def test_a_name_alone_does_not_make_it_computed(folder: Path) -> None:
         run("saved/*.arrow")
     Path("saved/dataset_info.json").unlink()
     assert run("saved").funnel["documents"] == 1
-
-
-def test_documents_may_have_such_names(folder: Path) -> None:
     for name in ("state.json", "dataset_info.json", "dataset_dict.json"):
         put(f"in/{name}")
     assert run("in").funnel["documents"] == 3
 
 
-def test_the_readmes_own_commands_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readmes_own_commands_run(folder: Path, command: Command) -> None:
     """Those with several folders, whose files have equal names as those of corpora have."""
     for name in ("books", "wiki", "old", "new"):
         put(f"{name}/part-0.parquet", WORDS)
@@ -293,7 +289,7 @@ def test_the_readmes_own_commands_run(folder: Path, capsys: pytest.CaptureFixtur
     assert len(lines) == 2
     for line in lines:
         _, *arguments = shlex.split(line)
-        assert main([*arguments, "--backend", "reference"]) == 0, capsys.readouterr().err
+        assert command("", *arguments, "--backend", "reference").status == 0
         inputs = [argument.rstrip("/") for argument in arguments[1 : arguments.index("-o")]]
         assert below("clean/data") == {f"{name}/part-0.parquet" for name in inputs}
         shutil.rmtree("clean")
@@ -318,45 +314,30 @@ NO_DOCUMENTS = "evidence: holds the results of `gpulsh dedup`; give the INPUT of
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("line", "told"),
     [
-        (["out/"], GIVE_DATA),
-        (["in", "out"], GIVE_DATA),
-        (["in", "--protect", "out"], GIVE_DATA),
-        (["evidence"], NO_DOCUMENTS),
-        (["."], "./evidence: holds the results of `gpulsh dedup`; move it out of ."),
-        (["o*"], "out: holds the results of `gpulsh dedup`; move it out of o*"),
+        ("dedup out/ -o again", GIVE_DATA),
+        ("dedup in out -o again", GIVE_DATA),
+        ("dedup in --protect out -o again", GIVE_DATA),
+        ("dedup evidence -o again", NO_DOCUMENTS),
+        ("dedup . -o again", "./evidence: holds the results of `gpulsh dedup`; move it out of ."),
+        ("dedup o* -o again", "out: holds the results of `gpulsh dedup`; move it out of o*"),
+        ("dedup memory://results -o again", GIVE_DATA.replace("out", "memory://results")),
+        ("sign out -o again.parquet", GIVE_DATA),
+        ("index build again out", GIVE_DATA),
     ],
 )
-def test_the_command_says_what_holds_documents(
-    earlier: None, given: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["dedup", *given, "-o", "again", "--backend", "reference"]) == 1
-    assert capsys.readouterr().err == f"gpulsh: error: {told}\n"
-    assert not Path("again").exists()
+def test_every_command_says_what_holds_documents(earlier: None, line: str, told: str, command: Command) -> None:
+    with bucket() as memory:
+        memory.put("out", "/results", recursive=True)
+        assert command(line) == (1, "", f"gpulsh: error: {told}\n")
+    assert not Path("again").exists() and not Path("again.parquet").exists()
 
 
-@pytest.mark.parametrize("command", [["sign", "-o", "s.parquet"], ["index", "build", "index"]])
-def test_so_does_every_command(earlier: None, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*command, "out"]) == 1
-    assert capsys.readouterr().err == f"gpulsh: error: {GIVE_DATA}\n"
-
-
-def test_texts_by_a_glob_that_finds_results_since(earlier: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_by_a_glob_that_finds_results_since(earlier: None, command: Command) -> None:
     gpulsh.deduplicate_files("i*", "i-clean", backend="reference")
-    assert main(["show", "i-clean"]) == 0
-    told = capsys.readouterr()
-    assert PAGE in told.out and told.err == ""
-
-
-def test_behind_a_url(earlier: None) -> None:
-    store = fsspec.filesystem("memory")
-    store.put("out", "/results", recursive=True)
-    try:
-        with pytest.raises(InputError, match=r"^memory://results: holds the results of"):
-            gpulsh.deduplicate_files("memory://results", "again", backend="reference")
-    finally:
-        store.rm("/results", recursive=True)
+    shown = command("show i-clean")
+    assert shown.status == 0 and PAGE in shown.out and shown.err == ""
 
 
 def test_files_of_these_names_that_gpulsh_did_not_write(earlier: None) -> None:

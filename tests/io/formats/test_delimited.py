@@ -1,7 +1,6 @@
 """CSV and TSV: records and values as Python's `csv` finds them, kept records byte for byte, bad ones named."""
 
 import csv
-import io
 import json
 import random
 from pathlib import Path
@@ -10,15 +9,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
+from gpulsh.errors import DamagedInputError, InputError, InputTypeError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
 from gpulsh.io.formats import delimited
 from gpulsh.io.formats.delimited import split_records
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.limits import Limit
-from tests.support.files import PACK, UNPACK, texts_of
+from tests.support.files import PACK, UNPACK, rejected
 from tests.support.runs import run
 
 DRAW = random.Random(4)
@@ -130,41 +128,10 @@ def test_bad_records_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"".join(content))
     result = run(tmp_path / "a.csv", tmp_path / "out", on_error="skip", id_column="id")
     assert (tmp_path / "out/data/a.csv").read_bytes() == b"".join([content[0], good[0], good[1], good[2]])
-    found = pq.read_table(tmp_path / "out/rejected.parquet").to_pylist()
-    assert [(row["row"], row["rows"], row["unit"], row["offset"]) for row in found] == [
-        (1, 1, "line", 3),
-        (3, 1, "line", 5),
-        (6, 0, "row", 6),
-    ]
+    found = rejected(tmp_path / "out")
+    places = [(row["row"], row["rows"], row["unit"], row["offset"]) for row in found]
+    assert places == [(1, 1, "line", 3), (3, 1, "line", 5), (6, 0, "row", 6)]
     assert "line 8 on ends within quotes" in found[2]["reason"] and result.funnel["dropped"] == 1
-
-
-def test_a_record_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "STEP", 64)
-    for end, size in ((b'"\n', 1003), (b'"\nmore\n', 1003)):
-        (tmp_path / "a.csv").write_bytes(b'a\none\n"' + b"x" * 1000 + end)
-        assert len(texts_of(tmp_path / "a.csv", "a", limit=Limit(4 * size))[1]) == 1000
-        with pytest.raises(LargeDocumentError, match=f"the record from line 3 on: has {size} bytes"):
-            texts_of(tmp_path / "a.csv", "a", limit=Limit(4 * size - 4))
-    (tmp_path / "a.csv").write_bytes(b'a\n"' + b"x" * 1000)
-    with pytest.raises(DamagedInputError, match="ends within quotes"):
-        texts_of(tmp_path / "a.csv", "a", limit=Limit(400))
-
-
-def test_results_are_those_of_json_lines_and_a_run_goes_on(tmp_path: Path) -> None:
-    draw = random.Random(1)
-    texts = [draw.choice([*PAGES, PAGES[0] + ' "more", and\nmore']) for _ in range(60)]
-    out = io.StringIO(newline="")
-    csv.writer(out).writerows([["n", "text"], *([row, text] for row, text in enumerate(texts))])
-    (tmp_path / "a.csv").write_text(out.getvalue(), newline="")
-    (tmp_path / "a.jsonl").write_text(
-        "".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in enumerate(texts))
-    )
-    found, wanted = (run(tmp_path / f"a.{kind}", tmp_path / kind, keep="n") for kind in ("csv", "jsonl"))
-    columns = ["row", "duplicate_of_row", "similarity", "cluster"]
-    tables = [pq.read_table(result.duplicates).select(columns) for result in (found, wanted)]
-    assert tables[0].equals(tables[1]) and len(tables[0]) > 50
-    assert run(tmp_path / "a.csv", tmp_path / "csv", keep="n", resume=True).report == found.report
 
 
 @pytest.mark.parametrize("name", ["a.csv.bz2", "a.csv.gz", "a.json.xz"])

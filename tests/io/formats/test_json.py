@@ -1,6 +1,5 @@
 """`.json`: an array of objects gives what the same objects give a line each; each kept one is copied byte for byte."""
 
-import gzip
 import json
 import random
 from pathlib import Path
@@ -17,12 +16,12 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats import json_record as record
-from gpulsh.io.formats import jsonl, streamed
+from gpulsh.io.formats import jsonl
 from gpulsh.io.formats.json_record import LargeObject, LongString
 from gpulsh.io.formats.streamed import split_elements
 from gpulsh.io.limits import CostError, Limit
-from tests.support.files import documents, texts_of
-from tests.support.runs import run
+from tests.support.files import documents, rejected
+from tests.support.runs import evidence, run
 from tests.support.traced import at_most
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(6)]
@@ -55,22 +54,13 @@ def test_elements_are_those_of_json(size: int) -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("packed", ["", ".gz"])
-def test_results_are_those_of_json_lines(packed: str, indent: int | None, tmp_path: Path) -> None:
-    draw = random.Random(1)
-    rows = [{"meta": {"text": draw.choice(PAGES)}, "n": row, "list": [row, "]"]} for row in range(30)]
-    pack = gzip.compress if packed else bytes
-    (tmp_path / f"a.json{packed}").write_bytes(pack(json.dumps(rows, indent=indent).encode()))
-    (tmp_path / f"b.json{packed}").write_bytes(pack("".join(json.dumps(row) + "\n" for row in rows).encode()))
-    how: dict[str, Any] = {"text_column": "meta.text", "keep": "n", "id_column": "n"}
-    found, wanted = (run(tmp_path / f"{name}.json{packed}", tmp_path / name, **how) for name in "ab")
-    columns = ["row", "id", "duplicate_of_row", "duplicate_of_id", "similarity", "cluster"]
-    tables = [pq.read_table(result.duplicates).select(columns) for result in (found, wanted)]
-    assert tables[0].equals(tables[1]) and len(tables[0]) == 24
-    kept, lines = ((tmp_path / f"{name}/data/{name}.json{packed}").read_bytes() for name in "ab")
-    unpack = gzip.decompress if packed else bytes
-    assert json.loads(unpack(kept)) == [json.loads(line) for line in unpack(lines).splitlines()]
-    assert unpack(lines).startswith(b"{") and unpack(kept).count(b"\n") == (8 if indent is None else 62)
+def test_kept_elements_are_copied(indent: int | None, tmp_path: Path) -> None:
+    rows = [{"meta": {"text": PAGES[row % 3]}, "n": row, "list": [row, "]"]} for row in range(30)]
+    (tmp_path / "a.json").write_text(json.dumps(rows, indent=indent))
+    run(tmp_path / "a.json", tmp_path / "out", text_column="meta.text", keep="n", id_column="n")
+    kept = (tmp_path / "out/data/a.json").read_text()
+    assert json.loads(kept) == rows[27:] and kept.count("\n") == (5 if indent is None else 32)
+    assert [row["id"] for row in evidence(tmp_path / "out")] == list(range(27))
 
 
 @pytest.mark.parametrize("content", ["[]", " [ ]\n", '[{"text": "a"}]', "\ufeff[\n]"])
@@ -103,25 +93,8 @@ def test_bad_elements_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(f'[{{"text": "{PAGES[0]}"}}, 3, {{"text": "{PAGES[1]}"}}, {{"text": "')
     run(tmp_path / "a.json", tmp_path / "out", on_error="skip")
     assert [row["text"] for row in json.loads((tmp_path / "out/data/a.json").read_text())] == PAGES[:2]
-    found = pq.read_table(tmp_path / "out/rejected.parquet").to_pylist()
-    assert [(row["row"], row["rows"], row["unit"], row["offset"]) for row in found] == [
-        (1, 1, "row", 1),
-        (3, 0, "row", 3),
-    ]
-
-
-def test_an_element_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "STEP", 64)
-    monkeypatch.setattr(streamed, "STEP", 64)
-    monkeypatch.setattr(streamed, "LARGE_LINE", 100)
-    path, text = tmp_path / "a.json", json.dumps({"text": "x" * 1000})
-    path.write_text(f'[{{"text": "a"}},\n  {text}  \n , {{"text": "b"}}]')
-    assert list(map(len, texts_of(path, limit=Limit(4 * (len(text) + 8))))) == [1, 1000, 1]
-    with pytest.raises(LargeDocumentError, match="element 2: has "):
-        texts_of(path, limit=Limit(4 * len(text) - 4))
-    path.write_text(f"[{text}")
-    with pytest.raises(DamagedInputError, match="does not end"):
-        texts_of(path, limit=Limit(4000))
+    found = [(row["row"], row["rows"], row["unit"], row["offset"]) for row in rejected(tmp_path / "out")]
+    assert found == [(1, 1, "row", 1), (3, 0, "row", 3)]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json"])

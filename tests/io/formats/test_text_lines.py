@@ -4,20 +4,18 @@ import gzip
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import gpulsh
 from gpulsh.cli import main
-from gpulsh.errors import DamagedInputError, GpulshError, InputError, LargeDocumentError, OutputError, ParameterError
+from gpulsh.errors import DamagedInputError, GpulshError, InputError, OutputError, ParameterError
 from gpulsh.io.file import File
 from gpulsh.io.formats import text as text_lines
 from gpulsh.io.formats.text import TextLines
-from gpulsh.io.limits import Limit
 from tests.support.files import PACK, UNPACK, texts_of
+from tests.support.runs import run
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(9)]
 
@@ -47,34 +45,6 @@ def test_rows_are_lines_however_they_are_read(step: int, tmp_path: Path, monkeyp
             TextLines().write_kept(File("a", "a", str(path)), np.ones(len(lines) + 1, bool), str(kept))
 
 
-@pytest.mark.parametrize(("step", "end"), [(5, b""), (64, b"\n"), (64, b"\nmore\n"), (1 << 20, b"\nmore\n")])
-def test_a_line_beyond_the_budget(step: int, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_lines, "STEP", step)
-    (tmp_path / "a.txt").write_bytes(b"one\n" + b"x" * 1000 + end)
-    assert len(texts_of(tmp_path / "a.txt", limit=Limit(4000))[1]) == 1000
-    (tmp_path / "a.txt").write_bytes(b"one\n" + b"x" * 1001 + end)
-    with pytest.raises(LargeDocumentError, match="line 2: has 1001 bytes"):
-        texts_of(tmp_path / "a.txt", limit=Limit(4000))
-
-
-@pytest.mark.parametrize("options", [{}, {"keep": "longest"}, {"write": "duplicates"}])
-def test_results_are_those_of_json_lines(options: dict[str, Any], tmp_path: Path) -> None:
-    rng = random.Random(1)
-    texts = [rng.choice([*PAGES, PAGES[0] + " more", "", "!"]) for _ in range(60)]
-    (tmp_path / "a.txt").write_text("\n".join(texts) + "\n")
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    found = gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "t", lines=True, backend="reference", **options)
-    wanted = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "j", backend="reference", **options)
-    assert {**found.funnel, "seconds": 0} == {**wanted.funnel, "seconds": 0} and found.funnel["dropped"] > 20
-    columns = ["row", "duplicate_of_row", "similarity", "cluster"]
-    tables = [pq.read_table(result.duplicates).select(columns) for result in (found, wanted)]
-    assert tables[0].equals(tables[1])
-    if "write" not in options:
-        kept = [json.loads(line)["text"] for line in (tmp_path / "j/data/a.jsonl").read_text().splitlines()]
-        assert (tmp_path / "t/data/a.txt").read_text() == "".join(text + "\n" for text in kept)
-    assert found.report["parameters"]["lines"] is True and "lines" not in wanted.report["parameters"]
-
-
 def test_the_command_and_the_index_take_lines_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.txt"
     path.write_text("\n".join([*PAGES, PAGES[2]]))
@@ -94,14 +64,14 @@ def test_compressed_text(ending: str, tmp_path: Path) -> None:
     pack, unpack = PACK[ending], UNPACK[ending]
     path = tmp_path / f"a.txt.{ending}"
     path.write_bytes(pack("\n".join([*PAGES, PAGES[2]]).encode()))
-    gpulsh.deduplicate_files(path, tmp_path / "lines", lines=True, backend="reference")
+    run(path, tmp_path / "lines", lines=True)
     assert unpack((tmp_path / "lines/data" / path.name).read_bytes()).decode() == "\n".join(PAGES) + "\n"
-    gpulsh.deduplicate_files(path, tmp_path / "whole", backend="reference")
+    run(path, tmp_path / "whole")
     assert (tmp_path / "whole/data" / path.name).read_bytes() == path.read_bytes()
     path.write_bytes(pack("\n".join(PAGES[:4]).encode()) + pack("\n".join(PAGES[3:]).encode())[:-9])
     with pytest.raises(DamagedInputError, match=r"a\.txt.*truncated"):
-        gpulsh.deduplicate_files(path, tmp_path / "bad", lines=True, backend="reference")
-    result = gpulsh.deduplicate_files(path, tmp_path / "skip", lines=True, on_error="skip", backend="reference")
+        run(path, tmp_path / "bad", lines=True)
+    result = run(path, tmp_path / "skip", lines=True, on_error="skip")
     # Of the line that goes on behind the damage nobody knows the end.
     assert unpack((tmp_path / "skip/data" / path.name).read_bytes()).decode() == "".join(f"{p}\n" for p in PAGES[:3])
     assert result.funnel["rejected"] == 1
@@ -131,29 +101,27 @@ def test_a_text_file_of_many_lines_is_told_of_once(tmp_path: Path, caplog: pytes
 def test_lines_without_a_text_file_and_another_job(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x"}) + "\n")
     with pytest.raises(ParameterError, match=r"there is no text file \(\.txt\)"):
-        gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", lines=True, backend="reference")
+        run(tmp_path / "a.jsonl", tmp_path / "out", lines=True)
     (tmp_path / "a.txt").write_text("\n".join(PAGES))
-    gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", lines=True, backend="reference")
+    run(tmp_path / "a.txt", tmp_path / "out", lines=True)
     with pytest.raises(OutputError):  # of another job
-        gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", resume=True, backend="reference")
+        run(tmp_path / "a.txt", tmp_path / "out", resume=True)
     with pytest.raises(GpulshError, match="is plain text and has no column 'id'"):
-        gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "o", lines=True, id_column="id", backend="reference")
+        run(tmp_path / "a.txt", tmp_path / "o", lines=True, id_column="id")
 
 
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-be"])
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl", "a.jsonl.gz", "a.json", "a.csv"])
-@pytest.mark.parametrize("lines", [False, True])
-def test_utf16_is_named_and_no_document(codec: str, name: str, lines: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["a.txt", "a.txt.gz", "lines.txt", "lines.txt.gz", "a.jsonl", "a.jsonl.gz", "a.json", "a.csv"]
+)
+def test_utf16_is_named_and_no_document(codec: str, name: str, folder: Path) -> None:
     """As UTF-8 it would be letters with zeros between them, a document that no other is like."""
-    if lines and ".txt" not in name:
-        return
     mark = "\ufeff" if codec == "utf-16-be" else ""
     content = (mark + json.dumps({"text": "some words here"}) + "\n").encode(codec)
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    (tmp_path / "b.txt").write_text("one")
+    (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    (folder / "b.txt").write_text("one")
+    lines = name.startswith("lines")
     with pytest.raises(DamagedInputError, match=f"{name}: is UTF-16; write it as UTF-8"):
-        gpulsh.deduplicate_files(tmp_path / name, tmp_path / "out", backend="reference", lines=lines)
-    inputs = [tmp_path / name, tmp_path / "b.txt"]
-    options: dict[str, Any] = {"backend": "reference", "lines": lines, "on_error": "skip"}
-    funnel = gpulsh.deduplicate_files(inputs, tmp_path / "out", **options).funnel
+        run(folder / name, lines=lines)
+    funnel = run([folder / name, folder / "b.txt"], lines=lines, on_error="skip").funnel
     assert funnel["documents"] == 1 and funnel["rejected"] > 0
