@@ -20,6 +20,7 @@ from gpulsh.forecast import formula, sample
 from gpulsh.forecast.formula import Corpus, estimate, recorded, stage_works
 from gpulsh.forecast.sample import START, Usage, grown, run
 from gpulsh.report.wording import duration, size
+from gpulsh.run import driver
 from gpulsh.run.index.jobs import build_index
 from gpulsh.stats.stages import ESTIMATED
 from tests.support.command import Command
@@ -38,23 +39,29 @@ def test_bytes_and_seconds_by_hand() -> None:
     rates |= {"verify": 10, "collect": 5, "write": 200_000}
     found = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8)
     stages = {stage.name: stage for stage in found.stages}
-    assert [stage.name for stage in found.stages] == list(ESTIMATED) == list(stage_works(CORPUS, 4))
-    assert stages["sign"].seconds == 2_000_000 / 100_000 / 2
-    assert stages["collide"].seconds == 1000 * 4 / 1000 / 2
-    assert stages["copies"].seconds == 1000 / 500 / 2
-    assert stages["connect"].seconds == 500 / 20 / 2
-    assert stages["route"].seconds == 3000 / 40 / 2
-    assert stages["gather"].seconds == 1_000_000 / 50_000 / 2
-    assert stages["verify"].seconds == (1_000_000 + 3000 * 200) / 10 / 2
-    assert stages["collect"].seconds == 500 / 5 / 2
-    assert stages["write"].seconds == 2_000_000 / 200_000 / 2
+    assert [*stages] == list(ESTIMATED) == list(stage_works(CORPUS, 4))
+    of_one_worker = {
+        "sign": 2_000_000 / 100_000,
+        "copies": 1000 / 500,
+        "collide": 1000 * 4 / 1000,
+        "connect": 500 / 20,
+        "route": 3000 / 40,
+        "gather": 1_000_000 / 50_000,
+        "verify": (1_000_000 + 3000 * 200) / 10,
+        "collect": 500 / 5,
+        "write": 2_000_000 / 200_000,
+    }
+    assert {name: stage.seconds for name, stage in stages.items()} == {n: s / 2 for n, s in of_one_worker.items()}
     assert found.seconds == sum(stage.seconds or 0 for stage in found.stages)
     assert (stages["sign"].disk_read, stages["sign"].disk_written) == (2_000_000, 1000 * (4 * (8 + 4) + (16 + 4) + 8))
     # Half of it is on the other machine: digests and hashes, each with the document's number.
-    assert stages["copies"].network == 1000 * (16 + 4) / 2
-    assert stages["collide"].network == 1000 * 4 * (8 + 4) / 2
-    assert stages["verify"].network == (1_000_000 + 3000 * 24) / 2
-    assert stages["collect"].network == 500 * 54 / 2
+    crosses = {
+        "copies": 1000 * (16 + 4),
+        "collide": 1000 * 4 * (8 + 4),
+        "verify": 1_000_000 + 3000 * 24,
+        "collect": 500 * 54,
+    }
+    assert {name: stages[name].network for name in crosses} == {name: bytes / 2 for name, bytes in crosses.items()}
     assert found.false_seconds[0.1] == found.false_candidates[0.1] * 200 / 10 / 2
     assert stages["write"].disk_written == found.output == 1_500_000
     # Beside the program: a machine's half of the text, digests of its half of the documents, text of those that met.
@@ -175,27 +182,6 @@ def test_start_deadline_and_shares_are_counted(command: Command, planned: Callab
         assert planned(line)["index"] > 0 and command(f"plan {line}").status == 0
 
 
-def test_nonsense_is_refused(command: Command) -> None:
-    for line, message in (
-        ("--docs nan", "documents is nan"),
-        ("--bytes inf", "bytes is inf"),
-        ("--bytes 1XB", "'1XB' is not a number of bytes, such as 5e14 or 500TB"),
-        ("--dropped 1.5", "dropped is 1.5"),
-        ("--gpus 0", "gpus is 0"),
-        ("--gpus 2 --threads 2", "not both"),
-        ("--threads 2 --nodes 3", "nodes is 3"),
-        ("--rate sign", "is not NAME=NUMBER"),
-        ("--rate sing=2", "no rate of sing"),
-        ("--rate sign=0", "rate of sign is 0"),
-        ("--hours 0", "hours is 0"),
-        *((f"--docs {number}", "documents is") for number in ("1e300", "inf", "-1")),
-        ("--docs 0", "--docs or --bytes is 0; give both, above 0"),
-        ("--rate sign=1e300", "give a number above 0"),
-    ):
-        refused = command(f"plan --docs 10 --bytes 10 {line}")
-        assert refused.status == 2 and message in refused.error and len(refused.err.splitlines()) == 1
-
-
 def test_the_rates_are_those_of_their_record() -> None:
     for kind in recorded().keys() - {"corpus"}:
         known = recorded()[kind]
@@ -211,26 +197,21 @@ def test_the_rates_are_those_of_their_record() -> None:
             assert rate == pytest.approx(record["rates"][name], rel=1e-3)
 
 
-def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path) -> None:
-    """The estimate counts what the stages write: the rows of signed documents, the kept text."""
+def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The estimate counts what the first stage writes: the rows of signed documents."""
     texts = [f"page {number} " + " ".join(f"w{number}x{place}" for place in range(20)) for number in range(400)]
     write_rows(tmp_path / "a.parquet", [*texts, *texts[:100]])
     seen: list[int] = []
 
     def copies(*given: Any) -> Any:
         seen.append(sum(path.stat().st_size for path in (tmp_path / "out/_work").glob("sign-*.arrow")))
-        return real(*given)
+        return after_sign(*given)
 
-    from gpulsh.run import driver as stage
-    from gpulsh.run.files import deduplicate_files
-
-    real = stage.copies
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "copies", copies)
-        funnel = deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference").funnel
+    after_sign = driver.copies
+    monkeypatch.setattr(driver, "copies", copies)
+    funnel = gpulsh.deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference").funnel
     known = {"met": 0.4, "pairs": 1, "dropped": 0.2, "bytes_per_shingle": 6}
-    corpus = Corpus(documents=funnel["documents"], bytes=funnel["bytes"], **known)
-    found = estimate(corpus, {}, workers=1, nodes=1, bands=21, rows=6)
+    found = estimate(Corpus(documents=500, bytes=funnel["bytes"], **known), {}, workers=1, nodes=1, bands=21, rows=6)
     assert seen[0] == pytest.approx(found.stages[0].disk_written, rel=0.15)
 
 
@@ -431,11 +412,25 @@ def test_a_dry_run_in_python_checks_and_refuses_as_the_run_would(here: Path) -> 
     assert state(here) == before
 
 
-def test_a_plan_refuses_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_plan_refuses_in_one_line(command: Command) -> None:
+    numbers = "--docs 10 --bytes 10"
     for line, status, message in (
+        *((f"{numbers} --docs {number}", 2, "documents is") for number in ("nan", "1e300", "inf", "-1")),
+        (f"{numbers} --bytes inf", 2, "bytes is inf"),
+        (f"{numbers} --bytes 1XB", 2, "'1XB' is not a number of bytes, such as 5e14 or 500TB"),
+        (f"{numbers} --docs 0", 2, "--docs or --bytes is 0; give both, above 0"),
+        (f"{numbers} --dropped 1.5", 2, "dropped is 1.5"),
+        (f"{numbers} --gpus 0", 2, "gpus is 0"),
+        (f"{numbers} --gpus 2 --threads 2", 2, "not both"),
+        (f"{numbers} --threads 2 --nodes 3", 2, "nodes is 3"),
+        (f"{numbers} --rate sign", 2, "is not NAME=NUMBER"),
+        (f"{numbers} --rate sing=2", 2, "no rate of sing"),
+        *((f"{numbers} --rate sign={rate}", 2, "give a number above 0") for rate in ("0", "1e300")),
+        (f"{numbers} --hours 0", 2, "hours is 0"),
+        (f"{numbers} --shingle word:3", 2, "--shingle is for a plan from files"),
         ("", 2, "give INPUT, or the amount of text by --docs and --bytes"),
         ("in --docs 5", 2, "--docs is for a plan from numbers; leave it out, or INPUT"),
-        ("--docs 5 --bytes 9 --shingle word:3", 2, "--shingle is for a plan from files"),
         ("nowhere", 1, "nowhere: no such file or folder"),
         ("in --text-column body", 1, "in/0.parquet: has no column 'body'"),
         ("in --threshold 2", 2, "threshold is 2"),
@@ -443,9 +438,8 @@ def test_a_plan_refuses_in_one_line(here: Path, capsys: pytest.CaptureFixture[st
         ("in --threads 0", 2, "threads is 0; give an integer from 1 to 1024"),
         ("-", 1, "-: can be read only once"),
     ):
-        assert main(["plan", *line.split()]) == status
-        error = capsys.readouterr().err
-        assert message in error and error.count("\n") == 1
+        refused = command(f"plan {line}")
+        assert (refused.status, refused.err.count("\n")) == (status, 1) and message in refused.error, line
 
 
 def test_an_error_of_a_sample_names_the_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
