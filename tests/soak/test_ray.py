@@ -75,22 +75,17 @@ def test_an_index_of_both_engines(joined: str, inputs: Path, tmp_path: Path, mon
     assert results(remote.output) == results(local.output) and local.report["passages"]["first_earlier"] > 50
     for part in ("passages", "windows", "frequent"):
         assert remote.report[part] == local.report[part]
-    last = [
-        gpulsh.passages_files(tmp_path / "last.jsonl", tmp_path / f"last-{path.name}", **given, index=path)
-        for path in (tmp_path / "here", tmp_path / "there")
-    ]
+    last = []
+    for path in (tmp_path / "here", tmp_path / "there"):
+        last.append(gpulsh.passages_files(tmp_path / "last.jsonl", tmp_path / f"last-{path.name}", **given, index=path))
     assert results(last[0].output) == results(last[1].output)
 
 
-@pytest.mark.parametrize(
-    "options", [{"unit": "line", "max_copies": 1}, {"passages": 3, "protect": "bench.jsonl"}], ids=str
-)
+@pytest.mark.parametrize("options", [{"unit": "line", "max_copies": 1}, {"passages": 3, "protect": "bench.jsonl"}])
+@pytest.mark.usefixtures("folder")
 def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, options: dict[str, Any]) -> None:
-    if "protect" in options:
-        options = {**options, "protect": tmp_path / options["protect"]}
-        options["protect"].write_text(
-            '{"key": "q1", "text": "all rights reserved and word 3"}\n{"key": "q2", "text": "page 200 all rights"}\n'
-        )
+    lines = {"q1": "all rights reserved and word 3", "q2": "page 200 all rights"}
+    Path("bench.jsonl").write_text("".join(json.dumps({"key": k, "text": text}) + "\n" for k, text in lines.items()))
     ray_cluster.passages_as_of_a_local_run(joined, inputs, tmp_path, **options)
 
 
@@ -140,18 +135,43 @@ def test_the_first_error_is_that_of_a_local_run(
     assert "On node" in caught.value.__notes__[0]  # for --verbose
 
 
-def test_relative_paths_and_sources(joined: str, inputs: Path, folder: Path, cuts: Callable[[int], None]) -> None:
-    cuts(1)
-    keep = "source:in/0.jsonl,in/3.parquet,in/[4-6].*"
+def as_local(inputs: Any, **options: Any) -> None:
+    """A run in the folder `ray` of the current one gives the bytes of a local run in `local`."""
     for out in ("local", "ray"):
-        gpulsh.deduplicate_files(
-            keep.removeprefix("source:").split(",")[::-1], out, protect="in/1.parquet", keep=keep, engine=out, **OPTIONS
-        )
+        gpulsh.deduplicate_files(inputs, out, engine=out, **OPTIONS, **options)
     assert results(Path("local")) == results(Path("ray"))
 
 
+@pytest.mark.usefixtures("joined", "inputs", "folder")
+def test_relative_paths_and_sources(cuts: Callable[[int], None]) -> None:
+    cuts(1)
+    sources = ["in/[4-6].*", "in/3.parquet", "in/0.jsonl"]
+    as_local(sources, protect="in/1.parquet", keep="source:" + ",".join(reversed(sources)))
+
+
+@pytest.mark.usefixtures("joined", "folder")
+def test_folders_with_files_of_equal_names(inputs: Path) -> None:
+    Path("other").mkdir()
+    for name in ("2.jsonl", "3.parquet"):
+        shutil.copy(inputs / name, Path("other", name))
+    as_local(["in", "other"], within=True)
+    assert {path.name for path in Path("ray/data").iterdir()} == {"in", "other"}
+
+
+@pytest.mark.usefixtures("joined", "folder")
+def test_streams_of_records_written_as_parquet(inputs: Path) -> None:
+    for number, (name, pack) in enumerate({"c.csv.bz2": bz2.compress, "d.json.xz": lzma.compress}.items()):
+        texts = pq.read_table(inputs / f"{2 * number + 1}.parquet").column("text").to_pylist()
+        rows = [{"text": text} for text in texts if text is not None]
+        listed = json.dumps(rows) if ".json" in name else "\n".join(["text", *(row["text"] for row in rows)])
+        (inputs / name).write_bytes(pack(listed.encode()))
+    as_local("in", format="parquet")
+    assert pq.read_table("ray/data/d.parquet").column_names == ["text"]
+
+
 @pytest.mark.parametrize("keep", ["first", "longest"])
-def test_runs_through_an_index(keep: str, joined: str, inputs: Path, folder: Path, cuts: Callable[[int], None]) -> None:
+@pytest.mark.usefixtures("joined", "folder")
+def test_runs_through_an_index(keep: str, inputs: Path, cuts: Callable[[int], None]) -> None:
     files = sorted(map(str, inputs.iterdir()))
     for cut, out in ((1 << 30, "local"), (1, "ray")):
         cuts(cut)
@@ -160,29 +180,6 @@ def test_runs_through_an_index(keep: str, joined: str, inputs: Path, folder: Pat
         found = gpulsh.deduplicate_files(files[3:], out, **asked)
         assert found.funnel["earlier"] > 20 and found.funnel["dropped"] > found.funnel["earlier"]
     assert results(Path("local")) == results(Path("ray")) and len(results(Path("ray"))) == 5
-
-
-def test_folders_with_files_of_equal_names(joined: str, inputs: Path, folder: Path) -> None:
-    for name in ("2.jsonl", "3.parquet"):
-        Path("other").mkdir(exist_ok=True)
-        shutil.copy(inputs / name, Path("other", name))
-    for out in ("local", "ray"):
-        gpulsh.deduplicate_files(["in", "other"], out, within=True, engine=out, **OPTIONS)
-    assert results(Path("local")) == results(Path("ray"))
-    assert {path.name for path in Path("ray/data").iterdir()} == {"in", "other"}
-
-
-def test_streams_of_records_written_as_parquet(joined: str, inputs: Path, tmp_path: Path) -> None:
-    for number, (name, pack) in enumerate({"c.csv.bz2": bz2.compress, "d.json.xz": lzma.compress}.items()):
-        texts = pq.read_table(inputs / f"{2 * number + 1}.parquet").column("text").to_pylist()
-        rows = [{"text": text} for text in texts if text is not None]
-        listed = json.dumps(rows) if ".json" in name else "\n".join(["text", *(row["text"] for row in rows)])
-        (inputs / name).write_bytes(pack(listed.encode()))
-    for out, address in (("local", None), ("ray", joined)):
-        asked = {**OPTIONS, "format": "parquet", "engine": out, "address": address}
-        gpulsh.deduplicate_files(inputs, tmp_path / out, **asked)
-    assert results(tmp_path / "ray") == results(tmp_path / "local")
-    assert pq.read_table(tmp_path / "ray/data/d.parquet").column_names == ["text"]
 
 
 def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
@@ -402,38 +399,6 @@ def test_an_interrupt_while_an_address_is_asked(inputs: Path, tmp_path: Path, an
             assert process.wait(30) == 130
             assert time.monotonic() - began < 5
     assert not (tmp_path / "out").exists()
-
-
-def test_what_a_worker_compiles_goes_back_with_one_of_its_answers() -> None:
-    beside = threading.Barrier(2)
-
-    def compiling(place: Any, kernels: int) -> Made:
-        beside.wait(60)
-        for _ in range(kernels):
-            COMPILING.begin()
-            time.sleep(0.05)
-            COMPILING.end()
-        beside.wait(60)
-        return Made()
-
-    def fails(place: Any) -> Made:
-        COMPILING.begin()
-        COMPILING.end()
-        raise BackendError("no")
-
-    made = worker.Worker()
-    place: list[Any] = [None, None, select_backend("reference"), None, None]
-    made._node, made._place = "192.0.2.7", Workplace(*place)
-    made._compiled = COMPILING.so_far()  # this process is no worker's own
-    with ThreadPoolExecutor(2) as pool:
-        answers = list(pool.map(lambda kernels: made.work(2, compiling, kernels), (2, 0)))
-    found = [answer.compiled for answer in answers if isinstance(answer, worker.Done)]
-    assert sum(compiled.kernels for compiled in found) == 2
-    assert 0.1 <= sum(compiled.seconds for compiled in found) < 5
-    assert isinstance(made.work(1, fails), BackendError)
-    beside = threading.Barrier(1)
-    later = made.work(1, compiling, 0)
-    assert isinstance(later, worker.Done) and later.compiled.kernels == 1  # that of the task that failed
 
 
 def test_the_example_of_ray_data(
