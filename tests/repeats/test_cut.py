@@ -152,22 +152,26 @@ def test_six_copies_stay() -> None:
     assert result["row"].to_pylist() == [6, 7, 8]
 
 
-def test_any_column_may_name_the_groups() -> None:
-    texts, hosts = ["a line", "a line", "a line"], ["x", "y", "x"]
-    for within in (hosts, pa.array(hosts), pa.chunked_array([hosts[:1], hosts[1:]]), pd.Series(hosts), [1, 2, 1]):
-        found = gpulsh.passages(texts, unit="line", max_copies=1, within=within, backend="cpu")
-        assert found["row"].to_pylist() == [2] and found["first_row"].to_pylist() == [0]
-    dictionary = pa.array(hosts).dictionary_encode()
-    assert gpulsh.passages(texts, unit="line", max_copies=1, within=dictionary, backend="cpu").num_rows == 1
+HOSTS = ["x", "y", "x"]
+CODES = pa.array([0, 1, 2, 0, 3, None])
 
 
-def test_a_dictionary_may_repeat_its_values() -> None:
-    codes = pa.array([0, 1, 2, 0, 3, None])
-    within = pa.DictionaryArray.from_arrays(codes, pa.array(["x", "x", None, ""]))
-    found = gpulsh.passages(["a line"] * 6, unit="line", max_copies=1, within=within, backend="cpu")
-    assert list(zip(found["row"].to_pylist(), found["first_row"].to_pylist(), strict=True)) == [
-        *((1, 0), (3, 0), (4, 2), (5, 2))
-    ]
+@pytest.mark.parametrize(
+    ("within", "firsts"),
+    [
+        *((column(HOSTS), [(2, 0)]) for column in (list, pa.array, pd.Series)),
+        *(([1, 2, 1], [(2, 0)]), (pa.chunked_array([HOSTS[:1], HOSTS[1:]]), [(2, 0)])),
+        (pa.array(HOSTS).dictionary_encode(), [(2, 0)]),
+        # A dictionary may repeat its values; null and empty groups are one.
+        (pa.DictionaryArray.from_arrays(CODES, pa.array(["x", "x", None, ""])), [(1, 0), (3, 0), (4, 2), (5, 2)]),
+        *((pa.array(["", "x", None], kind), [(2, 0)]) for kind in (pa.string(), pa.binary(), pa.string_view())),
+        (pa.array([b"", b"x", None]).dictionary_encode(), [(2, 0)]),
+    ],
+)
+def test_any_column_may_name_the_groups(within: Any, firsts: list[tuple[int, int]]) -> None:
+    texts = ["a line"] * len(within)
+    found = gpulsh.passages(texts, unit="line", max_copies=1, within=within, backend="cpu")
+    assert list(zip(found["row"].to_pylist(), found["first_row"].to_pylist(), strict=True)) == firsts
 
 
 @pytest.mark.parametrize(
@@ -187,15 +191,6 @@ def test_a_dictionary_may_repeat_its_values() -> None:
 def test_groups_that_are_refused(within: Any, told: str) -> None:
     with pytest.raises(ParameterError, match=told):
         gpulsh.passages(["a line"] * 4, unit="line", within=within, backend="cpu")
-
-
-def test_null_and_empty_groups_are_one() -> None:
-    texts = ["a line", "a line", "a line"]
-    for kind, empty in ((pa.string(), ""), (pa.binary(), b""), (pa.string_view(), "")):
-        groups = pa.array([empty, "x", None], kind)
-        for within in (groups, groups.dictionary_encode()):
-            found = gpulsh.passages(texts, unit="line", max_copies=1, within=within, backend="cpu")
-            assert found["row"].to_pylist() == [2] and found["first_row"].to_pylist() == [0]
 
 
 def test_normal_forms_of_lines() -> None:

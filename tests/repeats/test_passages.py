@@ -16,11 +16,10 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import Folding, Shingling
-from gpulsh.repeats import windows as module
-from gpulsh.repeats.windows import sample_windows, token_pieces
+from gpulsh.repeats.windows import sample_windows
 from tests.support import naive
 from tests.support.naive_passages import Marks, bsade, lee, left, lost, marked, nothing, pieces, set_marks, windows
-from tests.support.texts import KEYS, SECRETS, WORDS, known, licences, strings
+from tests.support.texts import SECRETS, WORDS, known, licences, strings
 
 KEEPS = ["first", "minimal", "none"]
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
@@ -244,25 +243,6 @@ def test_as_many_samples_in_each_range_of_hashes() -> None:
     values = sample_windows(select_backend("reference"), batch, Shingling().under(Folding()), 50).values
     counts = np.bincount((values >> np.uint64(61)).astype(np.int64), minlength=8)
     assert len(values) > 800 and counts.min() > 0.6 * counts.mean()
-
-
-@given(
-    st.one_of(strings, st.lists(st.sampled_from(["a", " ", "  ", "-", "é", "漢", "字\n"]), max_size=40).map("".join)),
-    st.sampled_from([Shingling(), Shingling(symbols=True), Shingling(unit="char")]),
-    st.integers(1, 4),
-    st.sampled_from(["reference", "cpu"]),
-)
-def test_tokens_of_a_long_document_part_by_part(text: str, reading: Shingling, size: int, backend: Any) -> None:
-    ops, reading = select_backend(backend), reading.under(Folding())
-    values = np.frombuffer(text.encode(), np.uint8)
-    batch = TextBatch(values, np.array([0, len(values)]))
-    whole = ops.tokens(batch, reading, KEYS).values
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PIECE", 3)
-        parts = list(token_pieces(ops, batch, reading, KEYS, len(whole), size))
-    assert [(start, part.values.tolist()) for start, part in parts] == [
-        (start, whole[start : start + 3 + size - 1].tolist()) for start in range(0, len(whole) - size + 1, 3)
-    ]
 
 
 GIVEN_FOR_UNIT = "is given and unit is"

@@ -79,31 +79,24 @@ def test_whole_lines(texts: list[str], size: int, keep: str) -> None:
     assert left_by(texts, tokens=size, whole_lines=True, keep=keep) == wanted
 
 
-def test_a_whole_line_goes_with_its_end() -> None:
-    texts = ["the licence of this text\n", "# the licence of this text\r\n\nown\n", "own (the licence of this text)"]
-    result = gpulsh.passages(texts, tokens=5, whole_lines=True, backend="cpu")
-    left = gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()
-    assert left == [texts[0], "\nown\n", ""]
-    spans = [(span["row"], span["start"], span["stop"], span["first_row"]) for span in result.to_pylist()]
-    assert spans == [(1, 0, 28, 0), (2, 0, 5, None), (2, 5, 30, 0)]
-
-
-def test_a_line_with_a_first_occurrence_stays() -> None:
-    texts = ["a b c", "a b c x y z", "x y z"]
-    assert left_by(texts, tokens=3, whole_lines=True) == [["a", "b", "c"], ["x", "y", "z"], []]
-
-
-def test_a_line_that_stays_keeps_its_end() -> None:
-    texts = ["a b c\nd e f", "u v w a b c\nz d e f\nlast", "u v w"]
-    found = gpulsh.passages(texts, tokens=3, whole_lines=True, backend="cpu")
-    assert gpulsh.cut(texts, found, min_left=0, backend="cpu").texts[1].as_py() == "u v w \nlast"
-
-
-def test_a_blank_line_between_marks_goes() -> None:
-    """Also if the gap between the marks ends a line."""
-    texts = ["a b x\n  \nc d", "a b", "c d"]
-    found = gpulsh.passages(texts, tokens=2, keep="none", bridge=2, whole_lines=True, backend="cpu")
-    assert gpulsh.cut(texts, found, min_left=0, backend="cpu").texts.to_pylist() == ["", "", ""]
+@pytest.mark.parametrize(
+    ("texts", "options", "left"),
+    [
+        # A whole line goes with its end, also where the gap between its marks holds a blank line.
+        (
+            ["the licence of this text\n", "# the licence of this text\r\n\nown\n", "own (the licence of this text)"],
+            {"tokens": 5},
+            ["the licence of this text\n", "\nown\n", ""],
+        ),
+        (["a b x\n  \nc d", "a b", "c d"], {"tokens": 2, "keep": "none", "bridge": 2}, ["", "", ""]),
+        # A line with a first occurrence stays, with its end.
+        (["a b c", "a b c x y z", "x y z"], {"tokens": 3}, ["a b c", " x y z", ""]),
+        (["a b c\nd e f", "u v w a b c\nz d e f\nlast", "u v w"], {"tokens": 3}, ["a b c\nd e f", "u v w \nlast", ""]),
+    ],
+)
+def test_ends_of_whole_lines(texts: list[str], options: dict[str, Any], left: list[str]) -> None:
+    result = gpulsh.passages(texts, whole_lines=True, backend="cpu", **options)
+    assert gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist() == left
 
 
 composed = st.lists(
@@ -112,18 +105,6 @@ composed = st.lists(
     ),
     max_size=12,
 ).map("".join)
-
-
-@given(st.one_of(composed, st.text(max_size=20).map(known)), st.sampled_from(["NFC", "NFKC"]))
-def test_stretches_normalize_by_themselves(text: str, form: Any) -> None:
-    document = text.encode()
-    after = _stretches(document, form)[1]
-    pieces = cut_up(text, form)
-    whole = unicodedata.normalize(form, text).encode()
-    normal = [unicodedata.normalize(form, piece).encode() for piece in pieces]
-    assert "".join(pieces) == text and b"".join(normal) == whole
-    assert after.tolist() == np.cumsum([0, *map(len, normal)]).tolist()
-    assert text == "" or len(pieces) > 0
 
 
 def normalize_by(patch: pytest.MonkeyPatch, size: int) -> None:
@@ -249,25 +230,22 @@ def found(pairs: list[tuple[int, int]], place: list[int], equal: list[int] | Non
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-@given(st.lists(hashes, max_size=120), st.integers(0, 1 << 40))
-def test_windows_are_equal_where_both_hashes_are(pairs: list[tuple[int, int]], start: int) -> None:
+# Any windows, those that stand for several, and stretches that repeat again and again.
+single = st.lists(hashes, max_size=120).map(lambda pairs: (pairs, None))
+several = st.lists(st.tuples(hashes, st.integers(1, 3) | st.just(1 << 40)), max_size=120).map(
+    lambda given: ([pair for pair, _ in given], [number for _, number in given])
+)
+stretch = st.tuples(st.integers(0, 39), st.integers(0, 39)).map(lambda cut: [(7 * n, n) for n in range(*cut)])
+again = st.lists(stretch, max_size=9).map(lambda parts: (sum(parts, [(7 * n, n) for n in range(40)]), None))
+
+
+@given(st.one_of(single, several, again), st.integers(0, 1 << 40))
+def test_windows_are_equal_where_both_hashes_are(
+    windows: tuple[list[tuple[int, int]], list[int] | None], start: int
+) -> None:
+    pairs, equal = windows
     place = [start + 2 * number for number in range(len(pairs))]
-    assert found(pairs, place) == dicts(pairs, place)
-
-
-@given(st.lists(st.tuples(hashes, st.integers(1, 3) | st.just(1 << 40)), max_size=120))
-def test_windows_that_stand_for_several(given: list[tuple[tuple[int, int], int]]) -> None:
-    pairs, equal, place = [pair for pair, _ in given], [number for _, number in given], list(range(len(given)))
     assert found(pairs, place, equal) == dicts(pairs, place, equal)
-
-
-@given(st.data())
-def test_stretches_that_repeat_again_and_again(data: st.DataObject) -> None:
-    source = [(7 * number, number) for number in range(40)]
-    cuts = data.draw(st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=9))
-    pairs = source + [window for start, stop in cuts for window in source[start:stop]]
-    place = list(range(len(pairs)))
-    assert found(pairs, place) == dicts(pairs, place)
 
 
 def test_more_windows_than_a_cell_can_name(monkeypatch: pytest.MonkeyPatch) -> None:
