@@ -4,7 +4,7 @@ import errno
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.forecast import formula, sample
 from gpulsh.forecast.formula import Corpus, estimate, recorded, stage_works
 from gpulsh.forecast.sample import START, Usage, grown, run
-from gpulsh.report.wording import duration, size
+from gpulsh.report.wording import duration
 from gpulsh.run import driver
 from gpulsh.run.index.jobs import build_index
 from gpulsh.stats.stages import ESTIMATED
@@ -335,7 +335,8 @@ def test_a_file_without_documents_or_text_has_none(here: Path) -> None:
         corpus = found["likely"]["corpus"]
         assert (corpus["documents"], corpus["bytes"], found["sample"]) == (documents, 0, documents)
         first = "1 document, 0 B" if documents else "0 documents, 0 B"
-        assert next(sample_lines(found)) == f"{first} of text in 1 file of 0 B"
+        head, *_ = sample_lines(found)
+        assert head == f"{first} of text in 1 file of 0 B"
 
 
 def test_a_slow_method_gets_a_smaller_sample() -> None:
@@ -364,21 +365,6 @@ def test_a_dry_run_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]
     result = gpulsh.deduplicate_files("few.parquet", "out", backend="reference", id_column="id")
     assert sorted(result.report["outputs"]) == sorted(name.removeprefix("out/") for name in found["outputs"])
     assert result.funnel["dropped"] == round(likely["corpus"]["dropped"] * 39) >= 9
-
-
-def test_a_plan_names_its_numbers() -> None:
-    likely = grown(planted(500), planted(LARGE), corpus(4 * LARGE), **MACHINE)
-    most = replace(likely, corpus=replace(likely.corpus, dropped=0.08), seconds={**likely.seconds, "verify": 9000.0})
-    plan = {"backend": "cpu", "threads": 2, "memory": 8 << 30, "parameters": {}, "shares": SHARES, "work": 5e6}
-    plan |= {"files": 1, "bytes": 9_000_000, "sample": LARGE, "measured": 3.0}
-    plan |= {name: {**asdict(of), "all": of.all} for name, of in (("likely", likely), ("most", most))}
-    lines = "\n".join(sample_lines(plan)).splitlines()
-    assert lines[1] == "gpulsh ran 10,000 of them (25.0 %) on this machine in 3.00 s: cpu, 2 threads"
-    assert f"{'all':<9}{duration(likely.all):>14}  at most {duration(most.all)}" in lines
-    assert f"memory   {size(int(likely.memory)):>14}  at most, with a budget of 8.6 GB" in lines
-    assert f"{'402.7 MB':>23}  of the budget page-locked" in lines and f"{'107.4 GB':>23}  on each device" in lines
-    assert f"{'dropped':<9}{'2.0 %':>14}  at most 8.0 %" in lines
-    assert any(line.startswith("OUT ") and line.endswith("removes 5.0 MB of it") for line in lines)
 
 
 def test_a_dry_run_in_python_checks_and_refuses_as_the_run_would(here: Path) -> None:

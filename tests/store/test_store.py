@@ -18,7 +18,7 @@ from gpulsh.errors import DamagedInputError, OutputError
 from gpulsh.store import durable
 from gpulsh.store.columns import Column, MappedColumns, columns_file, range_order, range_rows, write_columns
 from gpulsh.store.durable import FileFact, durable_file, fact_of
-from gpulsh.store.manifest import AT_ONCE, NAME, Manifest
+from gpulsh.store.manifest import NAME, Manifest
 
 
 def test_a_file_is_whole_or_absent(tmp_path: Path) -> None:
@@ -46,16 +46,6 @@ def test_two_may_write_one_file_at_once_and_the_last_to_end_stands(tmp_path: Pat
             second.write(b"second")
         assert path.read_bytes() == b"second"
     assert path.read_bytes() == b"first" and list(tmp_path.iterdir()) == [path]
-
-
-def test_a_private_file_is_for_its_owner_alone_whatever_the_mask(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        with durable.durable_file(tmp_path / "own", private=True) as file:
-            file.write(b"secret")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("kind", ["absent", "link", "folder", "pipe"])
@@ -162,19 +152,6 @@ def test_a_torn_line_is_as_if_it_were_not_there(tmp_path: Path) -> None:
     for length in range(whole.index(b"\n") + 1):
         (tmp_path / NAME).write_bytes(whole[:length])
         assert Manifest.open(tmp_path) is None
-
-
-def test_brief_steps_are_made_durable_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest, synced = Manifest.begin(tmp_path, {}, SECRET), list[int]()
-    monkeypatch.setattr("os.fsync", lambda handle: synced.append(os.fstat(handle).st_size))
-    for number in range(2 * AT_ONCE):
-        manifest.add(f"brief-{number}", {}, {}, brief=True)
-    assert len(synced) == 2
-    manifest.add("brief", {}, {}, brief=True)
-    manifest.add("long", {}, {})  # which is so, and whatever came before it
-    assert len(synced) == 3 and synced[-1] == (tmp_path / NAME).stat().st_size
-    found = Manifest.open(tmp_path)
-    assert found is not None and len(list(found.steps())) == 2 * AT_ONCE + 2
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "data/../../out", "a\0b"])
