@@ -5,8 +5,9 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,42 +18,29 @@ import pytest
 from gpulsh.backends.cuda import CudaBackend, device
 from gpulsh.backends.cuda.launcher import DeviceLauncher
 from gpulsh.errors import BackendError
-from tests.kernels.host_cupy import devices_unknown
+from tests.kernels.device_arrays import CUDARuntimeError
+from tests.kernels.host_cupy import CompileException, HostCupy, devices_unknown
 from tests.support.runs import python
 
 pytestmark = pytest.mark.kernels
 
 
-class CUDARuntimeError(RuntimeError):
-    pass
+def cupy_with(place: str, value: Any) -> HostCupy:
+    """A `cupy` that works but for one of its attributes."""
+    cupy = HostCupy()
+    *above, name = place.split(".")
+    setattr(reduce(getattr, above, cupy), name, value)
+    return cupy
 
 
-def cupy_with(count: int = 1, capability: tuple[int, int] = (9, 0), refuses: str = "") -> Any:
-    """A `cupy` that answers as one on such a machine."""
+def failing(error: Exception) -> Callable[..., Any]:
+    def call(*_: Any, **__: Any) -> Any:
+        raise error
 
-    def get_count() -> int:
-        if refuses == "count":
-            raise CUDARuntimeError("cudaErrorInsufficientDriver: CUDA driver version is\ninsufficient")
-        return count
+    return call
 
-    def zeros(*_: Any) -> Any:
-        if refuses == "memory":
-            raise MemoryError("out of memory")
-        return SimpleNamespace(get=lambda: np.zeros(1))
 
-    def arange(*_: Any, **__: Any) -> Any:
-        if refuses == "compiler":
-            raise RuntimeError("Failed to find CUDA headers.\nInstall them")
-        return SimpleNamespace(get=lambda: np.zeros(1))
-
-    properties = {"name": b"A device", "major": capability[0], "minor": capability[1], "totalGlobalMem": 8 * 2**30}
-    runtime = SimpleNamespace(
-        CUDARuntimeError=CUDARuntimeError,
-        getDeviceCount=get_count,
-        getDevice=lambda: 0,
-        getDeviceProperties=lambda _: properties,
-    )
-    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), zeros=zeros, arange=arange, uint8=np.uint8)
+OLD_DRIVER = failing(CUDARuntimeError("cudaErrorInsufficientDriver: CUDA driver version is\ninsufficient"))
 
 
 @pytest.fixture(autouse=True)
@@ -65,43 +53,46 @@ CUDA13 = 'pip install "gpulsh[cuda13]"'
 
 
 @pytest.mark.parametrize(
-    ("cupy", "reason"),
+    ("place", "value", "reason"),
     [
-        (cupy_with(count=0), "there is no CUDA device"),
-        (cupy_with(refuses="count"), "no CUDA device can be used (cudaErrorInsufficientDriver: CUDA driver version is"),
-        (cupy_with(capability=(6, 1)), "the CUDA device has compute capability 6.1; 7.0 or newer is needed"),
-        (cupy_with(refuses="memory"), "the CUDA device does not work (out of memory)"),
+        ("cuda.runtime.getDeviceCount", lambda: 0, "there is no CUDA device"),
         (
-            cupy_with(refuses="compiler"),
+            *("cuda.runtime.getDeviceCount", OLD_DRIVER),
+            "no CUDA device can be used (cudaErrorInsufficientDriver: CUDA driver version is",
+        ),
+        (
+            *("cuda.runtime.getDeviceProperties", lambda _: {"major": 6, "minor": 1}),
+            "the CUDA device has compute capability 6.1; 7.0 or newer is needed",
+        ),
+        ("zeros", failing(MemoryError("out of memory")), "the CUDA device does not work (out of memory)"),
+        (
+            *("arange", failing(RuntimeError("Failed to find CUDA headers.\nInstall them"))),
             f"cupy cannot compile a kernel (Failed to find CUDA headers. Install them); {CUDA13}",
         ),
-        (None, f"cupy cannot be imported (import of cupy halted; None in sys.modules); {CUDA13}, or"),
+        (None, None, f"cupy cannot be imported (import of cupy halted; None in sys.modules); {CUDA13}, or"),
     ],
 )
-def test_why_unavailable(monkeypatch: pytest.MonkeyPatch, cupy: Any, reason: str) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
+def test_why_unavailable(monkeypatch: pytest.MonkeyPatch, place: str | None, value: Any, reason: str) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None if place is None else cupy_with(place, value))  # type: ignore[arg-type]
     assert str(device.why_unavailable()).startswith(reason)
     with pytest.raises(BackendError, match=r"CUDA does not work here: .*; use backend='cpu', or 'auto'"):
         CudaBackend()
 
 
 def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", cupy_with(capability=(7, 0)))
+    monkeypatch.setitem(sys.modules, "cupy", HostCupy())
     assert device.why_unavailable() is None
-    assert device.devices() == ["A device, compute capability 7.0, 8 GiB"]
-    for missing in (None, cupy_with(refuses="count")):
-        monkeypatch.setitem(sys.modules, "cupy", missing)
+    assert device.devices() == ["Host fibres, compute capability 9.0, 1 GiB"]
+    for missing in (None, cupy_with("cuda.runtime.getDeviceCount", OLD_DRIVER)):
+        monkeypatch.setitem(sys.modules, "cupy", missing)  # type: ignore[arg-type]
         assert device.devices() == []
 
 
 FORKED = """
 import os, sys
-from types import SimpleNamespace
-import numpy as np
-from tests.kernels.test_device import cupy_with
-from tests.kernels.host_cupy import devices_unknown
+from tests.kernels.host_cupy import HostCupy, devices_unknown
 with devices_unknown():
-    sys.modules["cupy"] = cupy_with()
+    sys.modules["cupy"] = HostCupy()
     from gpulsh.backends.cuda import CudaBackend, device
     from gpulsh.backends.select import select_backend
     from gpulsh.errors import BackendError
@@ -131,13 +122,6 @@ def test_a_forked_child_of_a_process_with_cuda_says_so_and_works_on_the_cpu() ->
     assert said[2].startswith(f"CUDA does not work here: {reason}")
 
 
-def launcher_of(raw_module: Any) -> DeviceLauncher:
-    cupy = cupy_with()
-    cupy.RawModule = raw_module
-    cupy.cuda.compiler = SimpleNamespace(CompileException=ValueError)
-    return DeviceLauncher(cupy)
-
-
 def test_the_device_launcher_compiles_once_and_passes_everything_on() -> None:
     """Also when lanes need the kernel at once."""
     made, calls, lanes = [], [], 3
@@ -152,7 +136,7 @@ def test_the_device_launcher_compiles_once_and_passes_everything_on() -> None:
         together.wait(60)
         launch("minhash", "minhash", (3, 2), 128, np.int64(1))
 
-    launch = launcher_of(raw_module)
+    launch = DeviceLauncher(cupy_with("RawModule", raw_module))
     with ThreadPoolExecutor(lanes) as pool:
         list(pool.map(start, range(lanes)))
     assert calls == [("minhash", (3, 2, 1), (128, 1, 1), (np.int64(1),))] * lanes
@@ -160,11 +144,9 @@ def test_the_device_launcher_compiles_once_and_passes_everything_on() -> None:
 
 
 def test_a_kernel_that_does_not_compile_is_a_backend_error() -> None:
-    def raw_module(**_: Any) -> Any:
-        raise ValueError("no such architecture")
-
+    launch = DeviceLauncher(cupy_with("RawModule", failing(CompileException("no such architecture"))))
     with pytest.raises(BackendError, match=r"minhash does not compile here .no such architecture"):
-        launcher_of(raw_module)("minhash", "minhash", (1, 1), 32)
+        launch("minhash", "minhash", (1, 1), 32)
 
 
 # What CuPy does as it is imported, and when it has compiled something.
@@ -185,20 +167,15 @@ def test_cupy_is_imported_without_a_home(tmp_path: Path, home: str) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "tmp").chmod(0o1777)
     code = "from gpulsh.backends.cuda.device import import_cupy; print(import_cupy().folder)"
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "CUPY_CACHE_DIR"},
-        "HOME": str(tmp_path / "own") if home == "own" else home,
-        "TMPDIR": str(tmp_path / "tmp"),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
-    }
+    environment = {name: value for name, value in os.environ.items() if name != "CUPY_CACHE_DIR"}
+    environment["HOME"] = str(tmp_path / "own") if home == "own" else home
+    environment["TMPDIR"] = str(tmp_path / "tmp")
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    folder = Path(done.stdout.strip())
-    if home == "own":
-        assert folder == tmp_path / "own/.cupy/kernel_cache"
-    else:
-        assert folder == tmp_path / f"tmp/gpulsh-{os.geteuid()}/cupy"
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    found = Path(done.stdout.strip())
+    assert found == tmp_path / ("own/.cupy/kernel_cache" if home == "own" else f"tmp/gpulsh-{os.geteuid()}/cupy")
+    assert home == "own" or stat.S_IMODE(found.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("home", ["/proc/nowhere", "~"])

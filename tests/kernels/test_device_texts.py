@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable
 from enum import IntEnum
@@ -327,27 +326,21 @@ class Frame:
     def __init__(self, columns: Any) -> None:
         self.columns = columns
 
+    iloc = property(lambda self: self)
+
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    class iloc:
-        def __init__(self, frame: Frame) -> None:
-            self._frame = frame
-
-        def __getitem__(self, mask: DeviceArray) -> Frame:
-            assert isinstance(mask, DeviceArray) and mask.dtype == np.bool_
-            return Frame({name: column[mask] for name, column in self._frame.columns.items()})
-
-
-Frame.iloc = property(Frame.iloc)  # type: ignore[assignment, misc, arg-type]
+    def __getitem__(self, mask: DeviceArray) -> Frame:
+        assert isinstance(mask, DeviceArray) and mask.dtype == np.bool_
+        return Frame({name: column[mask] for name, column in self.columns.items()})
 
 
 @HOST_DEFAULT
 def test_results_as_cudf(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     result = gpulsh.deduplicate(["a b", "A, b!", "c"], backend="cpu")
     monkeypatch.setitem(sys.modules, "cudf", None)
-    told = r"cuDF cannot be imported .*; pip install .gpulsh\[cudf\]., or use to_arrow"
-    with pytest.raises(BackendError, match=told):
+    with pytest.raises(BackendError, match=r"cuDF cannot be imported .*gpulsh\[cudf\]., or use to_arrow"):
         result.to_cudf()
     synchronized = []
     stream = SimpleNamespace(synchronize=lambda: synchronized.append(True))
@@ -360,22 +353,8 @@ def test_results_as_cudf(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setitem(sys.modules, "cudf", SimpleNamespace(Series=series, DataFrame=Frame))
     frame = result.to_cudf()
-    assert {name: column.get().tolist() for name, column in frame.columns.items()} == {
-        "keep": [True, False, True],
-        "duplicate_of": [0, 0, 2],
-        "similarity": [1.0, 1.0, 1.0],
-        "cluster": [0, 0, 2],
-    }
+    found = {name: column.get().tolist() for name, column in frame.columns.items()}
+    assert (found["keep"], found["similarity"]) == ([True, False, True], [1.0] * 3)
+    assert found["duplicate_of"] == found["cluster"] == [0, 0, 2] and len(found) == 4
     assert result.filter(frame).columns["duplicate_of"].get().tolist() == [0, 2]
     assert synchronized
-
-
-@HOST_DEFAULT
-def test_the_arrow_structures_are_read_as_laid_out(cuda: CudaBackend) -> None:
-    array = pa.array(["before", *TEXTS])[1:]
-    read = device_column(array)
-    assert read.is_on_host and read.schema.format == b"u"
-    assert (read.array.array.length, read.array.array.offset, read.array.array.n_buffers) == (9, 1, 3)
-    assert read.array.array.null_count in (-1, 2)
-    assert [read.array.array.buffers[i] for i in range(3)] == [buffer.address for buffer in array.buffers()]
-    assert ctypes.sizeof(type(read.array)) == 80 + 8 + 8 + 8 + 24
