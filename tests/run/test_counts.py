@@ -237,57 +237,7 @@ def test_the_command_tells_of_protected_documents(tmp_path: Path, capsys: pytest
     assert re.search(r"^kept +1 ", shown, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("options", "kinds"), [({"within": True}, (1, 2)), ({"across": True, "verify": "none"}, (2, 1))], ids=str
-)
-def test_a_copy_counts_as_one_in_every_mode(options: dict[str, Any], kinds: tuple[int, int], tmp_path: Path) -> None:
-    page = " ".join(WORDS[:30])
-    write(tmp_path, "a.jsonl", [page, page])  # the second stays with --across
-    write(tmp_path, "b.jsonl", [page, page.upper()])
-    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
-    if options.get("within"):
-        write(tmp_path, "b.jsonl", [page, "something else"])
-        write(tmp_path, "c.jsonl", [page])
-        paths.append(tmp_path / "c.jsonl")
-    report = gpulsh.deduplicate_files(paths, tmp_path / "out", **options, **SKETCH).report
-    funnel = report["funnel"]
-    assert (funnel["exact_copies"], funnel["copies_of_kept"], funnel["copies_left"]) == (3, *kinds)
-    assert funnel["near_duplicates"] == funnel["copies_of_dropped"] == 0
-    assert report["evidence"]["similarity"]["one"] == funnel["dropped"]
-    told = funnel_table(report)
-    assert re.search(rf"^exact copies +3  = {kinds[0]} copies of kept", told, re.MULTILINE)
-    assert "near-duplicates" not in told
-
-
-# --- the sample of candidate pairs: drawn by the pairs alone, however the work is cut ---
-
-
-SHINGLING = gpulsh.Shingling(size=1)
-BANDING: dict[str, Any] = {"num_perm": 32, "bands": 16, "rows": 2}
-
-
-def test_that_of_all_pairs_is_that_of_the_samples_of_their_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample, "MOST", 50)
-    monkeypatch.setattr(sample, "AT_ONCE", 64)
-    rng = np.random.default_rng(1)
-    positions, pairs = np.sort(rng.choice(1 << 40, 300, replace=False)), rng.integers(0, 300, (1000, 2))
-    pairs = np.unique(pairs, axis=0)
-    similarity = rng.random(len(pairs))
-
-    def sampled(some: Any) -> Sample:
-        draw = Draw(positions)
-        draw.measured(similarity[some][draw.of(pairs[some], np.arange(300), select_backend("reference"))])
-        return draw.sample
-
-    whole, parts = sampled(np.arange(len(pairs))), NOTHING
-    for part in np.array_split(rng.permutation(len(pairs)), 7):
-        parts = sampled(part).and_of(parts)
-    i, j = positions[pairs].T.tolist()
-    naive = [splitmix64(splitmix64(a) + b) for a, b in zip(i, j, strict=True)]
-    least = sorted(range(len(pairs)), key=naive.__getitem__)[:50]
-    for found in (whole, parts):
-        assert found.hash.tolist() == [naive[place] for place in least]
-        assert found.similarity.tolist() == similarity[least].tolist()
+# --- the sample of candidate pairs (that no cut changes it, `test_partitioned` shows) ---
 
 
 @pytest.mark.parametrize(("group", "tile"), [(1 << 40, None), (1 << 40, 4000), (2000, None)])
@@ -304,10 +254,10 @@ def test_candidates_below_the_threshold_are_as_similar_as_brute_force_says(
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     cut = Cut(memory=1 << 30, partition=2000, digests=1 << 40, group=group)
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
-    given: dict[str, Any] = {"threshold": 0.8, "shingling": SHINGLING, "backend": "cpu", "threads": 1, **BANDING}
+    given: dict[str, Any] = {"shingling": "word:1", "num_perm": 32, "bands": 16, "rows": 2, "backend": "cpu"}
     report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **given).report
 
-    fingerprints = gpulsh.shingle(texts, shingling=SHINGLING, backend="cpu")
+    fingerprints = gpulsh.shingle(texts, shingling="word:1", backend="cpu")
     signatures = gpulsh.MinHash(num_perm=32)(fingerprints, backend="cpu")
     digests = gpulsh.Banding(bands=16, rows=2)(signatures, backend="cpu")
     pairs = gpulsh.candidate_pairs(digests, backend="cpu")
@@ -379,23 +329,3 @@ def test_a_stage_that_fails_does_not_end() -> None:
         with pytest.raises(ZeroDivisionError), shown.stage("sign", None, "B"):
             _ = 1 / 0
         assert len(out.getvalue().splitlines()) == count
-
-
-def test_a_stage_ends_with_what_was_told_of_it_alone() -> None:
-    out = io.StringIO()
-    shown = open_progress("json", out)
-    for _ in range(2):
-        with shown.stage("write", 7, "documents"):
-            shown.advance(4)
-            shown.count(size=10, dropped=1)
-            shown.advance(3)
-    for end in events(out.getvalue())[1::2]:
-        assert (end["documents"], end["bytes"], end["dropped"]) == (7, 10, 1)
-
-
-def test_rates_of_a_running_stage_are_of_what_is_done() -> None:
-    tally = Tally("sign", 1000, "B")
-    assert summary(tally) == ""  # of its total nothing is done yet
-    tally.done["bytes"] = 10
-    tally._watch._start -= 5
-    assert tally.amounts() == {"bytes": 10} and tally.rates()["bytes"] == pytest.approx(2, rel=0.1)
