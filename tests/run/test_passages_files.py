@@ -66,9 +66,8 @@ def cut_small(monkeypatch: pytest.MonkeyPatch, partition: int, digests: int) -> 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_small(monkeypatch, 8000, 1000)
-    monkeypatch.setattr(find, "RUN_SAMPLES", 100)
-    monkeypatch.setattr(find, "RUN_WINDOWS", 300)
-    monkeypatch.setattr(find, "RUN_MET", 50)
+    for name, size in (("RUN_SAMPLES", 100), ("RUN_WINDOWS", 300), ("RUN_MET", 50)):
+        monkeypatch.setattr(find, name, size)
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 700)
     monkeypatch.setattr(mark, "RUN_FIRSTS", 30)
 
@@ -100,106 +99,41 @@ def test_licences_in_many_pieces(tmp_path: Path, small: None, options: dict[str,
     assert by_position(table, files) == whole.to_pylist()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"tokens": 5, "bridge": 2},
-        {"tokens": 5, "keep": "minimal", "bridge": 5},
-        {"tokens": 3, "keep": "none"},
-        {"tokens": 1, "unit": "char"},
-        {"tokens": 6, "unit": "char"},
-        {"tokens": 50, "whole_lines": True},
-        {"bytes": 7},
-    ],
-    ids=str,
-)
-def test_large_texts_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
-    """Each document is a partition, and has more tokens than are sampled, hashed and marked together."""
-    licence = licences()[0][:700]
-    texts = [
-        "a " * 400,
-        "a b " * 150,
-        "x\ny a\n" * 9 + "a " * 90,
-        f"{licence} {licence[:300]} own\n{licence}",
-        "b a " * 70,
-    ]
-    files = each_alone(tmp_path, text=texts)
-    given = {"backend": "cpu", **options}
-    whole = gpulsh.passages_files(list(files), tmp_path / "whole", **given)
-    cut_small(monkeypatch, 1, 1000)
-    monkeypatch.setattr(find, "GIANT_BYTES", 0)
-    monkeypatch.setattr(windows, "PIECE", 11)
-    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 40)
-    pieces = gpulsh.passages_files(list(files), tmp_path / "pieces", **given)
-    assert pieces.passages.read_bytes() == whole.passages.read_bytes()
-    assert [pieces.report[name] for name in ("passages", "windows")] == [
-        whole.report[name] for name in ("passages", "windows")
-    ]
-    found = by_position(pq.read_table(pieces.passages), files)
-    assert len(found) > 3 and found == gpulsh.passages(texts, **given).select(SPANS).to_pylist()
+LONG_PIECES = [
+    *("a", "a a ", "a b ", "é", "é ", "語", "ﬁ", "\ufdfa", "😀", " .", "\n", "\na b\n"),
+    *("e\u0301 ", "\u0301", "a" * 40, "b a " * 20),
+]
+LONG_OPTIONS: list[dict[str, Any]] = [
+    {"tokens": 2},
+    {"tokens": 5, "bridge": 5},
+    {"tokens": 3, "unit": "char"},
+    {"bytes": 5},
+    {"tokens": 1, "symbols": True},
+    {"tokens": 2, "normalize": "NFC"},
+    {"tokens": 2, "unit": "char", "normalize": "NFKC"},
+    {"tokens": 2, "whole_lines": True},
+    {"tokens": 3, "unit": "char", "symbols": True, "whole_lines": True},
+    {"tokens": 2, "unit": "char", "normalize": "NFKC", "whole_lines": True},
+    {"tokens": 50, "whole_lines": True},
+]
 
 
-LONG_TEXTS = st.lists(
-    st.lists(
-        st.sampled_from(
-            [
-                "a",
-                "a a ",
-                "a b ",
-                "é",
-                "é ",
-                "語",
-                "ﬁ",
-                "\ufdfa",
-                "😀",
-                " .",
-                "\n",
-                "e\u0301 ",
-                "a" * 40,
-                "\u0301",
-                "b a " * 20,
-                "\na b\n",
-            ]
-        ),
-        min_size=10,
-        max_size=80,
-    ).map("".join),
-    min_size=1,
-    max_size=3,
-)
-
-
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=18, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    LONG_TEXTS,
-    st.sampled_from(
-        [
-            {"tokens": 2},
-            {"tokens": 3, "unit": "char"},
-            {"bytes": 5},
-            {"tokens": 1, "symbols": True},
-            {"tokens": 2, "normalize": "NFC"},
-            {"tokens": 2, "unit": "char", "normalize": "NFKC"},
-            {"tokens": 2, "whole_lines": True},
-            {"tokens": 3, "unit": "char", "symbols": True, "whole_lines": True},
-            {"tokens": 2, "unit": "char", "normalize": "NFKC", "whole_lines": True},
-        ]
-    ),
+    st.lists(st.lists(st.sampled_from(LONG_PIECES), min_size=10, max_size=80).map("".join), min_size=1, max_size=3),
+    st.sampled_from(LONG_OPTIONS),
     st.sampled_from(["first", "minimal", "none"]),
     st.sampled_from([0, 1]),
     st.sampled_from(["cpu", "reference"]),
 )
 def test_any_long_documents_piece_by_piece(
-    tmp_path_factory: pytest.TempPathFactory,
-    texts: list[str],
-    how: dict[str, Any],
-    keep: str,
-    bridge: int,
-    backend: str,
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], how: Any, keep: str, bridge: int, backend: str
 ) -> None:
-    options = {"backend": backend, **how, "keep": keep, "bridge": bridge}
+    """Each document is a partition, and has more tokens than are sampled, hashed and marked together."""
+    options = {"backend": backend, "keep": keep, "bridge": bridge, **how}
     folder = tmp_path_factory.mktemp("long")
     files = each_alone(folder, text=texts)
+    whole = gpulsh.passages_files(list(files), folder / "whole", **options)
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch, 1, 1000)
         patch.setattr(find, "GIANT_BYTES", 0)
@@ -211,20 +145,19 @@ def test_any_long_documents_piece_by_piece(
         result = gpulsh.passages_files(list(files), folder / "out", **options)
     wanted = gpulsh.passages(texts, **options).select(SPANS)
     assert by_position(pq.read_table(result.passages), files) == wanted.to_pylist()
+    assert result.passages.read_bytes() == whole.passages.read_bytes()
+    assert all(result.report[name] == whole.report[name] for name in ("passages", "windows"))
     assert result.report["passages"]["documents_marked"] == len(wanted["row"].unique())
 
 
-any_texts = st.lists(
-    st.one_of(
-        st.none(),
-        st.lists(st.sampled_from("abc"), max_size=30).map(" ".join),
-        st.lists(pieces, max_size=30).map("".join),
-        st.lists(st.sampled_from(["a a a a a a", "漢字漢字", "e\u0301 \u0301", "\0", "क्‍ष 👍🏽"]), max_size=6).map(
-            "\n".join
-        ),
-    ),
-    max_size=6,
+awkward = st.sampled_from(["a a a a a a", "漢字漢字", "e\u0301 \u0301", "\0", "क्‍ष 👍🏽"])
+any_text = st.one_of(
+    st.none(),
+    st.lists(st.sampled_from("abc"), max_size=30).map(" ".join),
+    st.lists(pieces, max_size=30).map("".join),
+    st.lists(awkward, max_size=6).map("\n".join),
 )
+any_texts = st.lists(any_text, max_size=6)
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -242,23 +175,15 @@ def test_awkward_texts(
 def test_every_format(tmp_path: Path) -> None:
     texts = ["one two three four five six", "and one two three four five", "ONE, two; three four five six seven"]
     folder = tmp_path / "in"
-    folder.mkdir()
-    table = pa.table({"text": texts, "name": ["x", "y", "z"]})
-    pq.write_table(table, folder / "a.parquet")
-    with pa.OSFile(str(folder / "b.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
-        out.write_table(table)
-    (folder / "c.csv").write_text("name,text\n" + "".join(f'q,"{text}"\n' for text in texts))
-    write_rows(folder / "d.jsonl", texts)
-    (folder / "e.json").write_text(json.dumps([{"text": text} for text in texts]))
+    for name in ("a.parquet", "b.arrow", "c.csv", "d.jsonl", "e.json"):
+        write_rows(folder / name, [{"name": "q", "text": text} for text in texts])
     (folder / "f.txt").write_text(texts[2])
     wet = b"".join(record(number, text.encode()) for number, text in enumerate(texts))
     (folder / "g.warc.wet.gz").write_bytes(gzip.compress(wet))
-    rows = found(folder, tmp_path / "out").to_pylist()
-    whole = [*texts * 5, texts[2], *texts]
     starts = dict(zip("abcdefg", (0, 3, 6, 9, 12, 15, 16), strict=True))
     files = {str(path): starts[path.name[0]] for path in folder.iterdir()}
-    assert len(files) == 7
-    assert by_position(pa.Table.from_pylist(rows), files) == expected(whole).to_pylist()
+    wanted = expected([*texts * 5, texts[2], *texts])
+    assert by_position(found(folder, tmp_path / "out"), files) == wanted.to_pylist() and len(files) == 7
 
 
 # --- lines and paragraphs: those that `gpulsh.passages` marks in the same documents ---
@@ -364,12 +289,12 @@ BAD = {1: '{"text": "no end', 4: '{"text": 7}'}
 CUT: dict[str, Any] = {"backend": "cpu", "threads": 1, "cut": True, "min_left": 0}
 
 
-@pytest.fixture(params=["plain", "gzip"])
+@pytest.fixture(params=[False, True], ids=["plain", "gzip"])
 def bad_records(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     rows = [BAD.get(number, json.dumps({"text": text})) for number, text in enumerate(WITH_BAD)]
-    packed = gzip.compress if request.param == "gzip" else bytes
-    path = tmp_path / ("a.jsonl.gz" if request.param == "gzip" else "a.jsonl")
-    path.write_bytes(packed("".join(f"{row}\n" for row in rows).encode()))
+    content = "".join(f"{row}\n" for row in rows).encode()
+    path = tmp_path / ("a.jsonl.gz" if request.param else "a.jsonl")
+    path.write_bytes(gzip.compress(content) if request.param else content)
     return path
 
 
