@@ -120,17 +120,6 @@ def test_a_broken_file_must_not_be_taken_for_a_whole_one(saved: Path, monkeypatc
     assert [kind for kind, _ in faults(saved, arguments)] == ["accepted"]
 
 
-def test_files_of_one_name_are_no_fault(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(saved)
-    names = ["in/c/a.txt", "in/a.txt", "in/z.txt"]
-    Path("in/c").mkdir()
-    for name in names:
-        Path(name).write_text(f"the words of {name}")
-    arguments = ["dedup", *names, "-o", "out", "--backend", "reference"]
-    assert main(arguments) == 0
-    assert list(faults(saved, arguments)) == []
-
-
 @pytest.mark.parametrize("format", FILES)
 def test_a_seed_gives_the_same_files(format: str, tmp_path: Path) -> None:
     made = []

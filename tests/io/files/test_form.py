@@ -74,17 +74,6 @@ def test_a_pattern_as_a_string_a_glob_and_packed_files(code: Path) -> None:
     assert run("code/a.py", "one", as_text="*.py").funnel["documents"] == 1
 
 
-def test_dry_runs_and_other_commands_take_patterns(code: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["dedup", "code/", "-o", "out", "--as-text", "src/*", "--dry-run", "--json"]) == 0
-    outputs = json.loads(capfd.readouterr().out)["outputs"]
-    assert "out/data/src/d.go" in outputs and not Path("out").exists()
-    assert main(["sign", "code/", "-o", "signed.parquet", "--as-text", "*.py"]) == 0
-    assert len(pq.read_table("signed.parquet")) == 3
-    options = ["--as-text", "*.py", "--shingle", "word:1", "--backend", "cpu"]
-    assert main(["index", "build", "known", "code/", *options]) == 0
-    assert main(["sample", "code/", "--as-text", "*.py"]) == 0
-
-
 @pytest.mark.parametrize(
     ("names", "told"),
     [

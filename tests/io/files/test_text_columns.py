@@ -81,24 +81,6 @@ def test_the_command_and_a_string_where_an_object_should_be(tmp_path: Path, caps
     assert main([*given, "--text-column", "meta.body", "--on-error", "skip"]) == 0
 
 
-def test_every_command_that_reads_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"title": f"t{n % 3}", "meta": {"body": " ".join(f"w{n % 3}x{k}" for k in range(9))}} for n in range(6)]
-    path = write_rows(tmp_path / "a.parquet", rows)
-    index, given = str(tmp_path / "index"), [str(path), "--text-column", "title,meta.body", "--backend", "cpu"]
-    for arguments, told in (
-        (["dedup", *given, "-o", str(tmp_path / "out")], "Results are in"),
-        (["index", "build", index, *given], "Kept 3 of 6 documents"),
-        (["index", "query", index, *given], '"similarity": 1.0'),
-        (["sign", *given, "-o", str(tmp_path / "signed.parquet")], "6 documents"),
-        (["sample", *given], "6 of 6 documents compared"),
-        (["curve", "--study", *given], "6 of 6 documents"),
-        (["show", str(tmp_path / "out")], "t2 w2x0 w2x1"),
-    ):
-        assert main(arguments) == 0, capsys.readouterr().err
-        shown = capsys.readouterr()
-        assert told in shown.out + shown.err, arguments
-
-
 @pytest.mark.parametrize(("kind", "large"), [("jsonl", False), ("jsonl", True), ("parquet", False), ("arrows", False)])
 def test_ids_and_keys_are_in_objects(kind: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "LARGE_LINE", 10 if large else 1 << 20)

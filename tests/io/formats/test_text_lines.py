@@ -45,20 +45,6 @@ def test_rows_are_lines_however_they_are_read(step: int, tmp_path: Path, monkeyp
             TextLines().write_kept(File("a", "a", str(path)), np.ones(len(lines) + 1, bool), str(kept))
 
 
-def test_the_command_and_the_index_take_lines_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("\n".join([*PAGES, PAGES[2]]))
-    for command in (
-        ["dedup", str(path), "-o", str(tmp_path / "out")],
-        ["index", "build", str(tmp_path / "i"), str(path)],
-    ):
-        assert main([*command, "--lines", "--backend", "reference"]) == 0
-    assert (tmp_path / "out/data/a.txt").read_text() == "\n".join(PAGES) + "\n"
-    assert "Kept 9 of 10 documents and dropped 1" in capsys.readouterr().out
-    assert main(["index", "query", str(tmp_path / "i"), str(path), "--lines", "--backend", "reference"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 10
-
-
 @pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
 def test_compressed_text(ending: str, tmp_path: Path) -> None:
     pack, unpack = PACK[ending], UNPACK[ending]
