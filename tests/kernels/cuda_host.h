@@ -347,37 +347,19 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
     return result;
 }
 
-template <class T>
-inline T atomicAdd(T* address, T value) {
-    host::interleave();
-    const T before = *address;
-    *address = before + value;
-    return before;
-}
-
-template <class T>
-inline T atomicOr(T* address, T value) {
-    host::interleave();
-    const T before = *address;
-    *address = before | value;
-    return before;
-}
-
-template <class T>
-inline T atomicXor(T* address, T value) {
-    host::interleave();
-    const T before = *address;
-    *address = before ^ value;
-    return before;
-}
-
-template <class T>
-inline T atomicMin(T* address, T value) {
-    host::interleave();
-    const T before = *address;
-    if (value < before) *address = value;
-    return before;
-}
+// One after the other, each reads and writes in a moment; another thread may come before it.
+#define ATOMIC(NAME, AFTER)                \
+    template <class T>                     \
+    inline T NAME(T* address, T value) {   \
+        host::interleave();                \
+        const T before = *address;         \
+        *address = AFTER;                  \
+        return before;                     \
+    }
+ATOMIC(atomicAdd, before + value)
+ATOMIC(atomicOr, before | value)
+ATOMIC(atomicXor, before ^ value)
+ATOMIC(atomicMin, value < before ? value : before)
 
 template <class T>
 inline T atomicCAS(T* address, T expected, T value) {
