@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpulsh
-from gpulsh.arrays import Fingerprints, Signatures
+from gpulsh.arrays import Fingerprints
 from gpulsh.backends.hashing import mixed
 from gpulsh.errors import ParameterError
 from gpulsh.params import MinHashFamily
@@ -222,109 +222,47 @@ def test_a_document_of_one_shingle_takes_no_probes() -> None:
 # --- worked examples of the literature, each with its source
 
 
-def fingerprints(*sets: set[str] | set[int]) -> Fingerprints:
-    """Of the sets' elements, which stand for fingerprints."""
-    known = {element: number for number, element in enumerate(sorted(set().union(*sets), key=str))}
-    rows = [sorted(known[element] for element in one) for one in sets]
-    return Fingerprints(
-        np.array([x for row in rows for x in row], np.uint64), np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    )
+def test_signatures_of_given_row_orders() -> None:
+    """Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.3: the rows A to G, and a trace by rows."""
+    sets, orders = (("ABFG"), ("CDE"), ("AFG"), ("BCDE")), ("ACGFBED", "DBACFGE", "CDGFABE")
+    places = np.array([[order.index(row) + 1 for order in orders] for row in "ABCDEFG"])
+    numbers = [["ABCDEFG".index(row) for row in one] for one in sets]
+    signatures = gpulsh.minima(numbers, places, backend="cpu")
+    assert signatures.values.T.tolist() == [[1, 2, 1, 2], [2, 1, 3, 1], [3, 1, 3, 1]]
+    pairs = np.array(list(combinations(range(4), 2)))
+    assert gpulsh.jaccard(signatures, pairs, backend="cpu") == pytest.approx([0, 2 / 3, 0, 0, 1, 0])
+    rows = gpulsh.fingerprint(numbers, backend="cpu")
+    assert gpulsh.jaccard(rows, pairs, backend="cpu").tolist() == [0, 3 / 4, 1 / 7, 0, 3 / 4, 0]
+
+    # h(x) = x + 1 mod 5 and g(x) = 2 x + 3 mod 5, row after row: each step of the trace.
+    infinity, x = 2**32 - 1, np.arange(5)
+    functions = np.stack([(x + 1) % 5, (2 * x + 3) % 5], axis=1)
+    trace = []
+    for read in range(1, 6):
+        some = [[row for row in one if row < read] for one in ((0, 2, 3), (1, 2, 4))]
+        trace.append(gpulsh.minima(some, functions, backend="cpu").values.tolist())
+    last = [[1, 2], [2, 0]]
+    assert trace == [[[1, 3], [infinity, infinity]], [[1, 3], [2, 0]], last, last, [[1, 2], [0, 0]]]
 
 
-def similarities(*sets: set[str] | set[int]) -> list[float]:
-    pairs = np.array(list(combinations(range(len(sets)), 2)))
-    return list(gpulsh.jaccard(fingerprints(*sets), pairs, backend="cpu"))
+def test_the_relative_error_of_a_family_on_a_set() -> None:
+    """Broder, Charikar, Frieze, Mitzenmacher 2000, section 1."""
+    rows = gpulsh.fingerprint([range(300), range(5), [], [7]], backend="cpu")
+    found = gpulsh.MinHash(num_perm=20_000).epsilon(rows, backend="cpu")
+    assert 0 < found[0] < epsilon_of_chance(300, 20_000) and found[2:].tolist() == [0, 0]
 
 
-class TestSets:
-    """Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4."""
+def test_masks_keep_the_binary_trie_of_a_set() -> None:
+    """Each of 0, 1, 2, 9 and 200 is the minimum as often as its branchings say, 200 of half of all masks, not a fifth.
 
-    def test_rows_of_a_band_meet_where_all_agree(self) -> None:
-        rows = np.array([(1, 3, 6, 0), (2, 3, 1, 0), (1, 3, 6, 0), (2, 1, 3, 1)], np.uint32)
-        digests = gpulsh.Banding(bands=1, rows=4)(Signatures(rows), backend="cpu")
-        assert gpulsh.candidate_pairs(digests, backend="cpu").tolist() == [[0, 2]]
-
-    def test_furniture(self) -> None:
-        assert similarities({"chair", "desk", "rug", "keyboard", "mouse"}, {"chair", "rug", "keyboard"}) == [0.6]
-
-
-class TestRowsAToG:
-    """Leskovec, Rajaraman, Ullman, section 3.3; their slides print 3/5 for the pair (1, 3), which has 3/4."""
-
-    SETS = ({*"ABFG"}, {*"CDE"}, {*"AFG"}, {*"BCDE"})
-    SIGNATURES = ((1, 2, 1, 2), (2, 1, 3, 1), (3, 1, 3, 1))
-
-    def test_signatures_of_given_row_orders(self) -> None:
-        orders = ("ACGFBED", "DBACFGE", "CDGFABE")
-        places = np.array([[order.index(row) + 1 for order in orders] for row in "ABCDEFG"])
-        found = gpulsh.minima([["ABCDEFG".index(row) for row in one] for one in self.SETS], places, backend="cpu")
-        assert found.values.T.tolist() == [list(wanted) for wanted in self.SIGNATURES]
-
-    def test_true_and_estimated_similarity(self) -> None:
-        assert similarities(*self.SETS) == [0, 3 / 4, 1 / 7, 0, 3 / 4, 0]
-        signatures = Signatures(np.array(self.SIGNATURES, np.uint32).T.copy())
-        pairs = np.array(list(combinations(range(4), 2)))
-        found = gpulsh.jaccard(signatures, pairs, backend="cpu")
-        assert found == pytest.approx([0, 2 / 3, 0, 0, 1, 0])
-        assert similarities({*"ABFG"}, {*"AEFG"}) == [3 / 5]
-
-    def test_minima_while_rows_are_read(self) -> None:
-        """h(x) = x + 1 mod 5 and g(x) = 2 x + 3 mod 5, row after row: each step of the trace."""
-        infinity, x = 2**32 - 1, np.arange(5)
-        functions = np.stack([(x + 1) % 5, (2 * x + 3) % 5], axis=1)
-        trace = []
-        for read in range(1, 6):
-            sets = [[row for row in one if row < read] for one in ({0, 2, 3}, {1, 2, 4})]
-            trace.append(gpulsh.minima(sets, functions, backend="cpu").values.tolist())
-        assert trace == [
-            [[1, 3], [infinity, infinity]],
-            [[1, 3], [2, 0]],
-            [[1, 2], [2, 0]],
-            [[1, 2], [2, 0]],
-            [[1, 2], [0, 0]],
-        ]
-
-    @pytest.mark.parametrize(
-        ("sets", "functions", "said"),
-        [
-            ([[5]], [[1], [2]], "elements from 5 to 5; functions are given of 2, from 0 on"),
-            ([[-1]], [[1], [2]], "elements from -1 to -1"),
-            ([["a"]], [[1], [2]], "give the numbers of elements"),
-            ([[0]], [1, 2], "shape .2,.; give integers of shape"),
-            ([[0]], [[1], [2, 3]], "functions is not an array"),
-            ([[0]], [[2**32 - 1]], "give values from 0 to 4294967294"),
-        ],
-    )
-    def test_what_is_refused_of_given_functions(self, sets: Any, functions: Any, said: str) -> None:
-        with pytest.raises(gpulsh.GpulshError, match=said):
-            gpulsh.minima(sets, functions, backend="cpu")
-
-
-class TestEpsilon:
-    """Broder, Charikar, Frieze, Mitzenmacher 2000, section 1: the relative error of a family on a set."""
-
-    def test_random_numbers(self) -> None:
-        rows = gpulsh.fingerprint([range(300), range(5), [], [7]], backend="cpu")
-        found = gpulsh.MinHash(num_perm=20_000).epsilon(rows, backend="cpu")
-        assert 0 < found[0] < epsilon_of_chance(300, 20_000) and found[2:].tolist() == [0, 0]
-
-    def test_masks(self) -> None:
-        """Of 0, 1, 2, 9 and 200 the last is the minimum of half of all masks, in place of a fifth."""
-        rows = Fingerprints(np.array([0, 1, 2, 9, 200], np.uint64) << np.uint64(32), np.array([0, 5]))
-        found = gpulsh.MinHash(num_perm=20_000, family="xor").epsilon(rows, backend="cpu")
-        assert found[0] == pytest.approx(5 / 2 - 1, abs=0.1)
-
-
-class TestXor:
-    """Masks keep the binary trie of a set: Broder, Charikar, Frieze, Mitzenmacher 2000 ask for more of a family."""
-
-    def test_each_element_is_the_minimum_as_often_as_branchings_say(self) -> None:
-        values = np.array([0, 1, 2, 9, 200], np.uint64)
-        rows = Fingerprints(np.concatenate([values << np.uint64(32), values << np.uint64(32)]), np.array([0, 5, 10]))
-        signature = gpulsh.MinHash(num_perm=20_000, family="xor")(rows, backend="cpu")[0]
-        top = Fingerprints(np.array([1 << 63], np.uint64), np.array([0, 1]))
-        masks = gpulsh.MinHash(num_perm=20_000, family="xor")(top, backend="cpu")[0] ^ np.uint32(1 << 31)
-        winner = signature ^ masks
-        for value, branchings in ((0, 4), (1, 4), (2, 3), (9, 2), (200, 1)):
-            share = float((winner == value).mean())
-            assert share == pytest.approx(2.0**-branchings, abs=4 * np.sqrt(0.25 / 20_000))
+    Broder, Charikar, Frieze, Mitzenmacher 2000 ask for more of a family.
+    """
+    values = np.array([0, 1, 2, 9, 200], np.uint64) << np.uint64(32)
+    sketch, rows = gpulsh.MinHash(num_perm=20_000, family="xor"), Fingerprints(np.tile(values, 2), np.array([0, 5, 10]))
+    assert sketch.epsilon(rows, backend="cpu")[0] == pytest.approx(5 / 2 - 1, abs=0.1)
+    top = Fingerprints(np.array([1 << 63], np.uint64), np.array([0, 1]))
+    masks = sketch(top, backend="cpu")[0] ^ np.uint32(1 << 31)
+    winner = sketch(rows, backend="cpu")[0] ^ masks
+    for value, branchings in ((0, 4), (1, 4), (2, 3), (9, 2), (200, 1)):
+        share = float((winner == value).mean())
+        assert share == pytest.approx(2.0**-branchings, abs=4 * np.sqrt(0.25 / 20_000))

@@ -214,21 +214,6 @@ def test_each_part_has_a_record_of_its_own(
     assert parity.main(["--parts=all"]) == 2
 
 
-def test_all_parts_fit_the_time_or_one_has_all(cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float]) -> None:
-    assert parity.main([f"--output={tmp_path}"]) == 0
-    assert list(given_parts) == ["exercise", "device", "stress", "memcheck", "racecheck", "synccheck"]
-    assert given_parts["exercise"] <= 60
-    # Those before took nothing, so that the last may take the whole.
-    assert list(given_parts.values()) == sorted(given_parts.values()) and 500 < given_parts["synccheck"] <= 540
-    assert 60 < given_parts["device"] <= 260
-    given_parts.clear()
-    assert parity.main([f"--output={tmp_path}", "--parts=stress", "--seconds=100"]) == 0
-    assert 95 < given_parts["stress"] <= 100
-    given_parts.clear()
-    assert parity.main([f"--output={tmp_path}", "--quick"]) == 0
-    assert list(given_parts) == ["exercise", "device", "memcheck"]
-
-
 TESTS_THAT_END_BADLY = """
 import time, pytest
 pytestmark = pytest.mark.kernels
