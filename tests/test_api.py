@@ -56,17 +56,16 @@ def test_every_step(backend: Any) -> None:
 
 
 def test_every_callable_takes_backend_and_threads() -> None:
-    called = [gpulsh.shingle, MinHash.__call__, MinHash.from_texts, Banding.__call__, gpulsh.candidate_pairs]
-    called += [gpulsh.jaccard, gpulsh.containment, gpulsh.cosine, gpulsh.hamming, gpulsh.deduplicate]
-    called += [gpulsh.SimHash.__call__, gpulsh.SimHash.from_texts, gpulsh.Hyperplanes.__call__]
-    called += [gpulsh.BitSampling.__call__, gpulsh.Supershingles.__call__, gpulsh.SimHash.estimate]
-    called += [gpulsh.SimHash.estimate_angle, gpulsh.HammingTables.pairs, gpulsh.HammingTables.pieces]
-    called += [gpulsh.HammingTables.build, gpulsh.HammingTables.query]
-    for function in called:
-        parameters = inspect.signature(function).parameters
-        assert parameters["backend"].default == "auto", function
-        assert parameters["backend"].kind is inspect.Parameter.KEYWORD_ONLY, function
-        assert parameters["threads"].default is None, function
+    public = [getattr(gpulsh, name) for name in gpulsh.__all__]
+    named = [(kind, name) for kind in public if inspect.isclass(kind) for name in ("__call__", *dir(kind))]
+    methods = [getattr(kind, name, None) for kind, name in named if name == "__call__" or name[0] != "_"]
+    taking = [inspect.signature(call).parameters for call in [*public, *methods] if inspect.isfunction(call)]
+    taking = [parameters for parameters in taking if "backend" in parameters]
+    assert len(taking) > 40
+    for parameters in taking:
+        assert parameters["backend"].default == "auto", parameters
+        assert parameters["backend"].kind is inspect.Parameter.KEYWORD_ONLY, parameters
+        assert parameters["threads"].default is None, parameters
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
