@@ -68,24 +68,22 @@ def test_a_footer_that_takes_too_much_memory_is_named(tmp_path: Path) -> None:
     assert re.search(r"^gpulsh: error: .*a\.parquet: needs more memory than the \d+ MiB", ran.stderr, re.M)
 
 
-def test_a_stage_that_takes_too_much_memory_ends_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+@pytest.mark.parametrize(
+    ("job", "patched", "named"),
+    [
+        ("dedup", "gpulsh.run.stages.sign.sign_batches", "sign"),
+        ("dedup", "gpulsh.run.file_run.write_report", ".*/out"),
+        ("passages", "gpulsh.run.file_run.write_report", ".*/out"),
+    ],
+)
+def test_what_takes_too_much_memory_ends_in_one_line(
+    job: str, patched: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     (tmp_path / "a.txt").write_text("some words")
-    monkeypatch.setattr("gpulsh.run.stages.sign.sign_batches", lambda *_: bytearray(2 << 30))
-    last = command(f"dedup {tmp_path}/a.txt -o {tmp_path}/out --memory 512MiB --backend reference").error
-    assert last.startswith("sign: needs more memory than the") and last.endswith("a larger --memory")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("job", ["dedup", "passages"])
-def test_a_report_that_takes_too_much_memory_ends_in_one_line(
-    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
-    (tmp_path / "a.txt").write_text("some words")
-    monkeypatch.setattr("gpulsh.run.file_run.write_report", lambda *_: bytearray(2 << 30))
+    monkeypatch.setattr(patched, lambda *_: bytearray(2 << 30))
     last = command(f"{job} {tmp_path}/a.txt -o {tmp_path}/out --memory 512MiB --backend reference").error
-    assert re.fullmatch(r".*/out: needs more memory than the \d+ MiB that this .*; give a larger --memory", last)
+    assert re.fullmatch(rf"{named}: needs more memory than the \d+ MiB that this .*; give a larger --memory", last)
+    assert not (tmp_path / "out").exists() or named != "sign"
 
 
 def test_the_command_leaves_the_budget_to_the_run() -> None:
