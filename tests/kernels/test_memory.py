@@ -15,10 +15,11 @@ import gpulsh
 from gpulsh import Decision
 from gpulsh.arrays import Buckets, Fingerprints, TextBatch
 from gpulsh.backends.cuda import CudaBackend, buckets
-from gpulsh.backends.cuda.buckets import collisions
+from gpulsh.backends.cuda.buckets import collisions, may_repeat
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.cuda.machine import KEPT, Machine
 from gpulsh.backends.cuda.memory import HELD, MOST_PINNED, RESIDENT, SMALLEST, text_sizes
+from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import BackendError, DeviceMemoryError
@@ -357,6 +358,18 @@ def test_a_machine_holds_few_secrets(host: Machine) -> None:
     for number in range(3 * KEPT):
         host.keys(evidence_keys(bytes([number]) * 32))
     assert host.keys.cache_info().currsize == KEPT
+
+
+def test_few_digests_that_do_not_repeat_are_sorted(host: Machine) -> None:
+    digests = np.random.default_rng(2).integers(0, 2**64, 8000, np.uint64)
+    digests[-2:], digests[4000] = digests[:2], NO_DIGEST
+    ids = DeviceArray(np.arange(len(digests), dtype=np.int64))
+    for lowest, expected in ((0, 8000), (2**63, 4000)):
+        taken, whose = may_repeat(host, DeviceArray(digests), ids, lowest, NO_DIGEST - 1, expected)
+        np.testing.assert_array_equal(taken.get(), digests[whose.get()])
+        assert {i for i in (0, 1, 7998, 7999) if digests[i] >= lowest} <= set(whose.get().tolist())
+        assert 4000 not in whose.get() and taken.get().min() >= lowest
+        assert 0 < len(taken) < 0.14 * expected  # 1 - exp(-1 / 8) and some deviations
 
 
 def test_memory_of_collisions(host: Machine) -> None:
