@@ -7,7 +7,7 @@ import pytest
 
 import gpulsh
 from tests.crash import test_index_crash as index_crash
-from tests.crash.test_index_crash import changes
+from tests.crash.test_index_crash import changes, crawls
 from tests.crash.test_resume import CHANGES, OPTIONS, Ended, ends_at, results, small, whole
 from tests.support.mortal import Mortals
 
@@ -39,11 +39,11 @@ def test_killed_at_random_instants_every_command_leaves_before_or_after(
     killed = rounds = 0
     for number in range(KILLS):
         name = index_crash.CHANGES[number % len(index_crash.CHANGES)]
-        before, after, whole = known[name]
+        before, wanted, whole = known[name]
         path = changes[name].begun(tmp_path / str(number))
-        with index_crash.Reader(path, before, after) as reader:
+        with index_crash.Reader(path / "known", before, wanted[0]) as reader:
             death = changes[name].run(mortals, path, after=chance.uniform(0, whole.seconds))
         assert death.killed or death.status == 0, death.told
-        index_crash.finish(changes[name], mortals, path, before, after)
+        index_crash.finish(changes[name], mortals, path, before, wanted)
         killed, rounds = killed + death.killed, rounds + reader.rounds
     assert killed > KILLS // 2 and rounds >= KILLS
