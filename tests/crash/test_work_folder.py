@@ -160,18 +160,6 @@ def test_a_link_as_output_that_leads_nowhere(here: Path) -> None:
     refused("out: is a link to nowhere, which is not there")
 
 
-def test_a_refused_resume_keeps_the_unfinished_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unfinished(monkeypatch)
-    monkeypatch.undo()
-    monkeypatch.chdir(here)
-    before = tree("out")
-    with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7"):
-        run(resume=True, threshold=0.7)
-    assert tree("out").keys() == before.keys()
-    run(resume=True)
-    assert Path("out/data/a.jsonl").exists()
-
-
 def test_a_report_of_the_users_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside what a killed run left, which has a report that lists one."""
     unfinished(monkeypatch)
