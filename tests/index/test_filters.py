@@ -39,16 +39,11 @@ def test_all_that_are_there_pass(held: list[int], asked: list[int]) -> None:
         assert len(places) == 0
 
 
-def test_few_others_pass() -> None:
-    chance = np.random.default_rng(3)
-    held, asked = (np.sort(chance.integers(0, 2**64, 100_000, np.uint64)) for _ in range(2))
-    assert 20 < len(passing(filter_of([held]), asked)) < 500
-
-
 def test_what_passes_a_filter_of_several_by_chance_does_not_pass_theirs() -> None:
     chance = np.random.default_rng(6)
     parts = [np.sort(chance.integers(0, 2**64, 50_000, np.uint64)) for _ in range(4)]
     asked = np.sort(chance.integers(0, 2**64, 400_000, np.uint64))
+    assert 20 < len(passing(filter_of(parts[:1]), asked)) < 2000
     passed = asked[passing(filter_of(parts, together=True), asked, together=True)]
     assert 5 < len(passed) < 60
     assert sum(len(passing(filter_of([part]), passed)) for part in parts) < 5
