@@ -90,17 +90,6 @@ def test_spans_are_in_the_original_text() -> None:
         assert text.encode()[row["start"] : row["stop"]].decode() == inside
 
 
-def test_common_windows_do_not_count() -> None:
-    shared = "answer the following question with one letter only please "
-    items = [shared + f"what is {word} times {word} exactly" for word in ("three", "four", "five")]
-    clean, dirty = shared + "no more of it", "here what is four times four exactly there"
-    options: dict[str, Any] = {"tokens": 4, "backend": "cpu"}
-    loose = gpulsh.contamination([clean, dirty], items, coverage=0.5, **options)
-    assert loose.select(["row", "item"]).to_pylist() == [{"row": 0, "item": item} for item in range(3)]
-    strict = gpulsh.contamination([clean, dirty], items, coverage=0.5, ignore_common=2, **options)
-    assert strict.select(["row", "item"]).to_pylist() == [{"row": 1, "item": 1}]
-
-
 @pytest.fixture(scope="module")
 def real() -> tuple[list[str], list[str], list[str]]:
     """300 items of real text with windows that no other text has, texts without them, and a text of many words."""

@@ -79,13 +79,6 @@ def test_lengths_around_that_of_a_window(keep: str, size: int) -> None:
     assert {span["row"] for span in spans} == {"first": {3, 4, 5}, "minimal": {3, 4, 5}, "none": {1, 3, 4, 5}}[keep]
 
 
-@every_backend
-@every_keep
-def test_periodic_texts(backend: Any, keep: str) -> None:
-    for size in (1, 2, 3, 5):
-        check(spelled(["a" * 20, "ab" * 9, "ba" * 9, "a" * 4, "abc" * 7, "b" * size]), size, keep, backend=backend)
-
-
 def words_left(texts: list[str], **options: Any) -> list[str]:
     result = gpulsh.passages(texts, backend="cpu", **options)
     return gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()

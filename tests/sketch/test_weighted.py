@@ -79,26 +79,6 @@ def test_very_different_weights_are_compared() -> None:
     assert (abs(found - exact) < [NORMAL * sketch.standard_deviation(float(value)) for value in exact]).all()
 
 
-def test_labelled_shingles_are_the_integer_case() -> None:
-    """Sets in which each occurrence is an element of its own, by plain MinHash, estimate what counts do."""
-    texts = ["a a a b b c d e f", "a b b b c c d e g", "a a b c d d d e f"] * 2
-    rows = gpulsh.weigh(texts, shingling=Shingling(size=1), **CPU)
-    counts = np.repeat(np.arange(len(rows.values)), rows.weight.astype(np.int64))
-    number = np.arange(len(counts)) - np.searchsorted(counts, counts)
-    labelled = gpulsh.Fingerprints(
-        (rows.values[counts] ^ number.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15),
-        np.searchsorted(counts, rows.offset).astype(np.int64),
-    )
-    pairs = np.array([[0, 1], [1, 2], [0, 2], [0, 3]])
-    exact = gpulsh.jaccard(rows, pairs, **CPU)
-    np.testing.assert_array_equal(gpulsh.jaccard(labelled, pairs, **CPU), exact)
-    means = []
-    for sketch in (gpulsh.WeightedMinHash(num_perm=20_000), gpulsh.MinHash(num_perm=20_000, family="affine61")):
-        given_rows = rows if isinstance(sketch, gpulsh.WeightedMinHash) else labelled
-        means.append(sketch.estimate(sketch(given_rows, **CPU), pairs, **CPU))  # type: ignore[arg-type]
-    assert (abs(means[0] - exact) < 0.013).all() and (abs(means[1] - exact) < 0.013).all()
-
-
 weight = st.integers(1, 40).map(lambda x: x / 8)
 sets = st.dictionaries(st.integers(0, 12), weight, min_size=1, max_size=8)
 
