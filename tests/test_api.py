@@ -9,7 +9,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy import sparse
 
 import gpulsh
 from gpulsh import BandDigests, Banding, Fingerprints, Folding, MinHash, ParameterError, SCurve, Shingling, Signatures
@@ -248,68 +247,11 @@ def test_cuda_that_does_not_work_is_an_error_with_its_reason() -> None:
 # --- results
 
 
-@pytest.fixture(scope="module")
-def result() -> gpulsh.Decision:
-    return gpulsh.deduplicate(TEXTS, backend="cpu")
-
-
-def test_filter(result: gpulsh.Decision) -> None:
-    kept = [0, 2, 3, 4]
-    rows = list(range(5))
-    assert result.filter(pa.table({"row": rows})).column("row").to_pylist() == kept
-    assert result.filter(pa.array(rows)).to_pylist() == kept
-    assert result.filter(pa.chunked_array([rows[:2], rows[2:]])).to_pylist() == kept
-    assert result.filter(pa.record_batch({"row": pa.array(rows)})).column("row").to_pylist() == kept
-    frame = pd.DataFrame({"row": rows}, index=list("edcba"))
-    assert result.filter(frame)["row"].tolist() == kept and result.filter(frame).index.tolist() == list("ecba")
-    assert result.filter(frame["row"]).tolist() == kept
-    assert result.filter(pl.DataFrame({"row": rows}))["row"].to_list() == kept
-    assert result.filter(pl.Series(rows)).to_list() == kept
-    assert result.filter(np.array(rows)).tolist() == kept
-    assert result.filter(np.eye(5)).shape == (4, 5)
-    assert result.filter(rows) == result.filter(tuple(rows)) == kept
-
-
-@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])
-def test_filter_of_views(result: gpulsh.Decision, kind: pa.DataType) -> None:
-    views = pa.array(list("abcde"), pa.string()).cast(kind)
-    wanted = pa.array(list("acde"), pa.string()).cast(kind)
-    assert result.filter(views).equals(wanted)
-    assert result.filter(pa.chunked_array([views[:2], views[2:]])).equals(pa.chunked_array([wanted]))
-    assert result.filter(pa.table({"row": views})).equals(pa.table({"row": wanted}))
-    assert result.filter(pa.record_batch({"row": views})).equals(pa.record_batch({"row": wanted}))
-    dropped = result.duplicates(ids=views).select(["id", "duplicate_of_id"]).to_pylist()
-    assert dropped == [{"id": views[1].as_py(), "duplicate_of_id": views[0].as_py()}]
-    assert result.mark(pa.table({"row": views}), ids=views)["duplicate_of_id"].to_pylist()[1] == views[0].as_py()
-
-
-def test_objects_of_polars_are_taken_by_value(result: gpulsh.Decision) -> None:
+def test_objects_of_polars_are_taken_by_value() -> None:
     """Their Arrow array holds addresses."""
-    ids = pl.Series([f"id {row}" for row in range(5)], dtype=pl.Object)
-    assert result.duplicates(ids=ids)["duplicate_of_id"].to_pylist() == ["id 0"]
-    mixed = pl.Series(["a", 1, None, 2, "b"], dtype=pl.Object)
-    with pytest.raises(ParameterError, match=r"ids is .*, not a column of one kind of value"):
-        result.duplicates(ids=mixed)
     key = pl.Series([f"{'k' * 9}{row // 2}" for row in range(4)], dtype=pl.Object)
     texts = ["one two three", "four five six", "seven eight nine", "ten eleven twelve"]
     assert gpulsh.deduplicate(texts, key=key, backend="cpu").keep.tolist() == [True, False] * 2
-
-
-@pytest.mark.parametrize(
-    "table",
-    [sparse.eye_array(5), [1], pa.table({"a": [1]}), pd.DataFrame(), np.zeros(6), 5, None, "abcde", {1, 2, 3, 4, 5}],
-)
-def test_filter_of_something_else(result: gpulsh.Decision, table: Any) -> None:
-    with pytest.raises(ParameterError, match="table"):
-        result.filter(table)
-
-
-def test_to_arrow(result: gpulsh.Decision) -> None:
-    table = result.to_arrow()
-    types = {"keep": pa.bool_(), "duplicate_of": pa.int64(), "similarity": pa.float32(), "cluster": pa.int64()}
-    assert table.schema == pa.schema(types)
-    columns = [[True, False, True, True, True], [0, 0, 2, 3, 4], [1.0] * 5, [0, 0, 2, 3, 4]]
-    assert list(table.to_pydict().values()) == columns
 
 
 def test_funnel() -> None:

@@ -11,8 +11,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -240,59 +238,6 @@ def test_dates_of_every_kind(dates: Any) -> None:
     months = np.array(["2024-02", "NaT", "2024-04"], "datetime64[M]")
     found = gpulsh.deduplicate(["a b"] * 3, backend="reference", date_column=months).counts()
     assert found["last_seen"].to_pylist() == [datetime(2024, 4, 1, tzinfo=UTC)]
-
-
-# --- marks
-
-
-TEXTS = ["one two", "One, two!", None, "three", "one two", "three"]
-TABLE = pa.table({"text": TEXTS, "id": list("abcdef")})
-
-
-@pytest.mark.parametrize("kind", ["table", "batch", "pandas", "polars"])
-def test_marks_then_a_filter_are_what_filter_gives(kind: str) -> None:
-    table: Any = {
-        "table": TABLE,
-        "batch": TABLE.to_batches()[0],
-        "pandas": TABLE.to_pandas().set_index(pd.Index([7, 7, 1, 0, 7, 2])),
-        "polars": pl.from_arrow(TABLE),
-    }[kind]
-    result = gpulsh.deduplicate(table, text_column="text", source_column="id", backend="reference")
-    marked = result.mark(table, ids=TABLE["id"])
-    names = list(marked.schema.names) if kind in ("table", "batch") else list(marked.columns)
-    added = ["kept", "duplicate_of_row", "duplicate_of_id", "similarity", "cluster", *result.counts().column_names[1:]]
-    assert names == ["text", "id", *added]
-    plain = result.filter(table)
-    if kind == "pandas":
-        pd.testing.assert_frame_equal(marked[marked["kept"]][["text", "id"]], plain)
-        marked = pa.Table.from_pandas(marked, preserve_index=False)
-    elif kind == "polars":
-        assert marked.filter(pl.col("kept"))[["text", "id"]].equals(plain)
-        marked = marked.to_arrow()
-    else:
-        bare = marked.filter(marked["kept"]).select(["text", "id"])
-        assert bare.equals(plain if kind == "table" else pa.Table.from_batches([plain]))
-    assert marked["duplicate_of_id"].to_pylist() == [None, "a", None, None, "a", "d"]
-    assert marked["duplicate_of_row"].to_pylist() == [None, 0, None, None, 0, 3]
-    assert marked["similarity"].to_pylist() == [None, 1, None, None, 1, 1]
-    assert marked["copies"].to_pylist() == [2, None, 0, 1, None, None]
-    assert marked["component"].to_pylist() == [3, 3, 1, 2, 3, 2]
-    assert marked["source_names"].to_pylist() == [["a", "b", "e"], None, ["c"], ["d", "f"], None, None]
-
-
-@pytest.mark.parametrize(
-    ("table", "told"),
-    [
-        (pa.table({"kept": TEXTS}), "table has a column 'kept', which would be added; rename it"),
-        (pd.DataFrame({"near": TEXTS}), "table has a column 'near', which would be added; rename it"),
-        (TABLE.slice(1), "table has 5 rows and the decision 6"),
-        (TEXTS, "table is of type list; give a Table of pyarrow"),
-        (5, "table is of type int"),
-    ],
-)
-def test_tables_that_cannot_be_marked(table: Any, told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
-        gpulsh.deduplicate(TEXTS, backend="reference").mark(table)
 
 
 # --- weights
