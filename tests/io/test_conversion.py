@@ -24,10 +24,8 @@ from gpulsh.io.file import File
 from gpulsh.io.formats.json_text import members
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.limits import Limit
-from gpulsh.run.stages import write
-from tests.crash.test_resume import results
 from tests.support.files import UNPACK, read_rows, record, write_rows
-from tests.support.runs import evidence
+from tests.support.runs import evidence, interrupting
 from tests.support.runs import run as run_plain
 
 COPY = "one two three four five six"
@@ -98,7 +96,11 @@ def lines(path: Path) -> list[bytes]:
 
 
 def test_to_parquet(inputs: Path, tmp_path: Path) -> None:
-    data = run(inputs, tmp_path / "out", format="parquet")
+    with interrupting("gpulsh.run.file_run.write_report"):
+        run(inputs, tmp_path / "out", format="parquet")
+    with pytest.raises(OutputError, match="format was 'parquet' and is absent now"):
+        run(inputs, tmp_path / "out", resume=True)
+    data = run(inputs, tmp_path / "out", format="parquet", resume=True)
     names = sorted(path.name for path in data.iterdir())
     assert names == [f"{name}.parquet" for name in "abcdefh"]  # of the text that is dropped there is none
     found = {name[0]: pq.read_table(data / name) for name in names}
@@ -155,27 +157,6 @@ def test_bad_records_are_left_out(tmp_path: Path) -> None:
     data = run([tmp_path / "a.jsonl", tmp_path / "b.csv"], tmp_path / "out", format="parquet", on_error="skip")
     assert pq.read_table(data / "a.parquet").column("text").to_pylist() == [COPY, "seven eight"]
     assert pq.read_table(data / "b.parquet").column("n").to_pylist() == ["1", "3"]
-
-
-@pytest.mark.parametrize("name", ["parquet", "jsonl"])
-def test_a_run_that_goes_on_gives_the_same(inputs: Path, tmp_path: Path, name: str) -> None:
-    run(inputs, tmp_path / "whole", format=name)
-    done: list[str] = []
-
-    def write_kept(name: Any, columns: Any, file: File, *rest: Any, **how: Any) -> None:
-        if len(done) == 3:
-            raise KeyboardInterrupt
-        done.append(file.name)
-        real(name, columns, file, *rest, **how)
-
-    real = write.write_kept
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(write, "write_kept", write_kept)
-        run(inputs, tmp_path / "out", format=name, threads=1)
-    with pytest.raises(OutputError, match=f"format was '{name}' and is absent now"):
-        run(inputs, tmp_path / "out", resume=True)
-    run(inputs, tmp_path / "out", format=name, resume=True)
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
 
 
 def test_a_value_too_large_for_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

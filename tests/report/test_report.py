@@ -108,21 +108,6 @@ def test_examples_are_rows_of_the_evidence_with_their_texts() -> None:
             assert shown.strip("…") in text
 
 
-def test_texts_that_were_gathered_are_not_looked_for_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_for: list[int] = []
-
-    def read_texts(files: Any, columns: Any, places: set[tuple[int, int]], threads: int) -> dict[Any, str]:
-        looked_for.extend(row for _, row in sorted(places))
-        return {}
-
-    monkeypatch.setattr("gpulsh.report.evidence.read_texts", read_texts)
-    report = report_of(write("near.parquet", [page(1), page(2), page(1, 2), page(2, 1)]))
-    shown = [text for example in report["evidence"]["examples"] for text in example["texts"]]
-    assert len(shown) == 4 and all("word59x" in text or "other" in text for text in shown) and not looked_for
-    report_of(write("exact.parquet", [page(1), page(1)]), overwrite=True, memory=HOLDS_NOTHING)
-    assert looked_for == [0, 1]  # nobody had to read exact copies again
-
-
 def test_the_page_shows_candidates_below_the_threshold() -> None:
     report = report_of(corpus())
     report["funnel"]["candidates"] = 12

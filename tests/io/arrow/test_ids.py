@@ -36,28 +36,29 @@ def of_kind(kind: pa.DataType, count: int = 1) -> pa.Array:
     return pa.array([FAR + row for row in range(count)], pa.int64()).view(kind)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_python_has_no_value_for_is_its_number(kind: pa.DataType) -> None:
-    assert as_texts(of_kind(kind)).to_pylist() == [str(FAR)]
-    (nested,) = as_texts(pa.array([[None]], pa.list_(kind)).take([0])).to_pylist()
-    assert nested == "[null]"
-    lists = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), of_kind(kind))
-    assert isinstance(as_texts(lists).to_pylist()[0], str)
-
-
-def test_what_it_has_stays_as_it_was() -> None:
-    values = pa.array([0, FAR, None], pa.int64()).view(pa.timestamp("s"))
-    assert as_texts(values).to_pylist() == ['"1970-01-01 00:00:00"', str(FAR), None]
-
-
-@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us", "Nowhere/Zone"), pa.duration("s")])
+@pytest.mark.parametrize("kind", KINDS[:-1])  # such a time of day is damage in a file
 @pytest.mark.parametrize("other", [None, "strings"])
-def test_such_ids_in_files(kind: pa.DataType, other: str | None, tmp_path: Path) -> None:
+def test_what_python_has_no_value_for_is_its_number(kind: pa.DataType, other: str | None, tmp_path: Path) -> None:
+    """And stays of its type where Parquet has that."""
     inputs = [write_rows(tmp_path / "a.arrow", pa.table({"text": [TEXT, TEXT], "id": of_kind(kind, 2)}))]
     if other:
         inputs.append(write_rows(tmp_path / "b.parquet", [{"text": "others", "id": "a"}]))
     run(inputs, tmp_path / "out", id_column="id")
-    assert pq.read_metadata(tmp_path / "out/duplicates.parquet").num_rows == 1
+    ids = pq.read_table(tmp_path / "out/duplicates.parquet")["id"].chunk(0)
+    if pa.types.is_string(ids.type):
+        assert ids.to_pylist() == [str(FAR + 1)]
+    else:
+        assert ids.cast(kind).equals(of_kind(kind, 2)[1:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_it_has_stays_as_it_was(kind: pa.DataType) -> None:
+    values = pa.array([FAR, None], pa.int64()).view(kind)
+    assert as_texts(values).to_pylist() == [str(FAR), None]
+    first, second = as_texts(pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), values)).to_pylist()
+    assert isinstance(first, str) and second == "[null]"
+    if kind == pa.timestamp("s"):
+        assert as_texts(pa.array([0], kind)).to_pylist() == ['"1970-01-01 00:00:00"']
 
 
 def tables(kind: pa.DataType, first: int) -> pa.Table:

@@ -16,7 +16,6 @@ from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, ParameterError
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.files.form import Form
-from gpulsh.io.formats import text as text_lines
 from tests.support.files import write_rows
 from tests.support.runs import run
 
@@ -101,11 +100,11 @@ def test_a_folder_of_others_says_what_it_holds(names: list[str], told: str, tmp_
 
 @pytest.mark.parametrize(
     ("sign", "given", "told"),
-    [(";", ";", "semicolons"), ("\t", "tab", "tabs"), ("\t", "\\t", "tabs"), ("|", "|", "bars")],
+    [(";", ";", "semicolons"), ("\t", "tab", "tabs"), ("\t", "\\t", "tabs"), ("|", "|", "bars"), (",", ",", "commas")],
 )
 def test_delimiters(sign: str, given: str, told: str, tmp_path: Path) -> None:
-    name = "a.csv.gz" if sign == ";" else "a.csv"
-    lines = [f"id{sign}text{sign}n", f'1{sign}"a{sign}b"{sign}2', f"2{sign}a b{sign}3", f"3{sign}c, d{sign}1", ""]
+    name = {";": "a.csv.gz", ",": "a.tsv"}.get(sign, "a.csv")
+    lines = [f"id{sign}text{sign}n", f'1{sign}"a{sign}b"{sign}2', f"2{sign}a b{sign}3", f'3{sign}"c, d"{sign}1', ""]
     content = "\r\n".join(lines).encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     with pytest.raises(InputError, match=rf"has {told} between its columns; give delimiter="):
@@ -120,16 +119,14 @@ def test_delimiters(sign: str, given: str, told: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "parquet/data").to_pylist() == kept
 
 
-def test_a_tsv_of_commas_says_so(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("id,text\n1,x\n")
-    with pytest.raises(InputError, match=r"a.tsv: has commas between its columns; give delimiter=','"):
-        run(tmp_path / "a.tsv", tmp_path / "out")
-    assert run(tmp_path / "a.tsv", tmp_path / "out", delimiter=",").funnel["documents"] == 1
-
-
 @pytest.mark.parametrize(
     ("name", "encoding"),
-    [("a.csv", "latin-1"), ("a.tsv.gz", "mac_roman"), ("a.txt", "cp1252"), ("a.txt.xz", "latin-1")],
+    [
+        ("a.csv", "latin-1"),
+        ("a.tsv.gz", "mac_roman"),
+        ("a.txt", "cp1252"),
+        ("a.txt.xz", "latin-1"),
+    ],
 )
 def test_encodings(encoding: str, name: str, tmp_path: Path) -> None:
     """The same decisions and columns as of UTF-8, and kept bytes as they are."""
@@ -275,23 +272,6 @@ def test_an_empty_csv_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert run([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "out").funnel["documents"] == 1
     told = [message for message in caplog.messages if "is empty" in message]
     assert told == [f"{tmp_path}/a.csv: is empty: it has no header and no documents"]
-
-
-# --- large texts that are one document
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_a_large_text_of_few_lines_is_told_of(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(text_lines, "LARGE", 2000)
-    content = b"\n".join(b"x%d " % i * 50 for i in range(19)) if name == "a.txt" else b"one line\n" * 30
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    for lines, wanted in ((False, 1), (True, 0)):
-        caplog.clear()
-        run(tmp_path / name, tmp_path / f"{lines}", lines=lines)
-        told = [message for message in caplog.messages if "with lines=True each line is one" in message]
-        assert len(told) == wanted
 
 
 def test_python_has_the_same_names() -> None:

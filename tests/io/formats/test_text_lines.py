@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.cli import main
-from gpulsh.errors import DamagedInputError, GpulshError, InputError, OutputError, ParameterError
+from gpulsh.errors import DamagedInputError, GpulshError, InputError, OutputError
 from gpulsh.io.file import File
 from gpulsh.io.formats import text as text_lines
 from gpulsh.io.formats.text import TextLines
@@ -64,38 +63,6 @@ def test_compressed_text(ending: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "skip/rejected.parquet")["rows"].to_pylist() == [0]
 
 
-def test_a_text_file_of_many_lines_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for name in ("a", "b", "c"):
-        (tmp_path / f"{name}.txt").write_text("".join(f"{name} is in line {line}\n" for line in range(200)))
-    (tmp_path / "short").mkdir()
-    (tmp_path / "short/d.txt").write_text("a letter\n\nof few lines\n")
-
-    def told(*arguments: str) -> list[str]:
-        caplog.clear()
-        assert main(["dedup", *arguments, "--backend", "reference", "--overwrite"]) == 0
-        return [message for message in caplog.messages if "lines=True" in message]
-
-    out = str(tmp_path / "out")
-    paths = [str(tmp_path / f"{name}.txt") for name in "abc"]
-    (line,) = told(*paths, "-o", out)
-    assert line.startswith(f"{tmp_path}/a.txt: is one document")
-    assert line.endswith("with lines=True each line is one")
-    assert told(*paths, "--lines", "-o", out) == []
-    assert told(str(tmp_path / "short"), "-o", out) == []
-
-
-def test_lines_without_a_text_file_and_another_job(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x"}) + "\n")
-    with pytest.raises(ParameterError, match=r"there is no text file \(\.txt\)"):
-        run(tmp_path / "a.jsonl", tmp_path / "out", lines=True)
-    (tmp_path / "a.txt").write_text("\n".join(PAGES))
-    run(tmp_path / "a.txt", tmp_path / "out", lines=True)
-    with pytest.raises(OutputError):  # of another job
-        run(tmp_path / "a.txt", tmp_path / "out", resume=True)
-    with pytest.raises(GpulshError, match="is plain text and has no column 'id'"):
-        run(tmp_path / "a.txt", tmp_path / "o", lines=True, id_column="id")
-
-
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-be"])
 @pytest.mark.parametrize(
     "name", ["a.txt", "a.txt.gz", "lines.txt", "lines.txt.gz", "a.jsonl", "a.jsonl.gz", "a.json", "a.csv"]
@@ -111,3 +78,40 @@ def test_utf16_is_named_and_no_document(codec: str, name: str, folder: Path) -> 
         run(folder / name, lines=lines)
     funnel = run([folder / name, folder / "b.txt"], lines=lines, on_error="skip").funnel
     assert funnel["documents"] == 1 and funnel["rejected"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "large"),
+    [
+        ("a.txt", b"".join(b"it is in line %d\n" % line for line in range(200)), 1 << 20),
+        ("a.txt", b"\n".join(b"x%d " % line * 50 for line in range(19)), 2000),
+        ("a.txt.gz", b"one line\n" * 30, 2000),
+        ("a.txt", b"a letter\n\nof few lines\n", 2000),
+    ],
+)
+def test_a_text_of_many_lines_is_told_of_once(
+    name: str,
+    content: bytes,
+    large: int,
+    folder: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And a large one of few."""
+    monkeypatch.setattr(text_lines, "LARGE", large)
+    for path in ("b.txt", name):
+        Path(path).write_bytes(gzip.compress(content) if path.endswith("gz") else content)
+    for lines, wanted in ((False, 0 if b"letter" in content else 1), (True, 0)):
+        caplog.clear()
+        run([name, "b.txt"], overwrite=True, lines=lines)
+        told = [message for message in caplog.messages if message.endswith("with lines=True each line is one")]
+        assert len(told) == wanted and all(message.startswith(f"{name}: is one document") for message in told)
+
+
+def test_another_job_and_an_id(folder: Path) -> None:
+    Path("a.txt").write_text("\n".join(PAGES))
+    run("a.txt", lines=True)
+    with pytest.raises(OutputError, match="belongs to another run"):
+        run("a.txt", resume=True)
+    with pytest.raises(GpulshError, match="is plain text and has no column 'id'"):
+        run("a.txt", "o", lines=True, id_column="id")
