@@ -12,7 +12,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,14 +21,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Self
+from typing import Any
+
+from tests.support import server
 
 POLL = 0.004  # seconds
 MOST_MEMORY = 1600 << 20  # beyond which it is killed
 MOST_FILE = 3 << 30  # of one file that it writes
 PAGE = resource.getpagesize()
 TICKS = os.sysconf("SC_CLK_TCK")
-READY = "ready\n"
 SHOWN = 200_000  # bytes of its output
 
 
@@ -44,36 +44,18 @@ class Ended:
     broke: list[str] = field(default_factory=list)  # what it did and must not
 
 
-class Server:
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.server"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
-        assert self._process.stdout is not None and self._process.stdout.readline() == READY
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+class Server(server.Server):
+    module = "tests.fuzz.server"
 
     def run(self, folder: Path, arguments: list[str], *, writes: list[str], limit: float, target: str) -> Ended:
         """`target(arguments)` in `folder`, for at most `limit` seconds of a processor, and as long without one."""
-        asked = {"folder": str(folder), "arguments": arguments, "writes": writes, "limit": limit, "target": target}
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        return Ended(**json.loads(self._process.stdout.readline()))
+        asked = {"arguments": arguments, "writes": writes, "limit": limit, "target": target}
+        return Ended(**self.ask(folder=str(folder), **asked))
 
 
 def _serve() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _prepare()
-    print(READY, end="", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for line in sys.stdin:
             print(json.dumps(_run(json.loads(line), Path(folder))), flush=True)

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import os
 import re
 import sys
 from collections import Counter
@@ -156,19 +155,6 @@ def test_a_page_of_little(texts: list[str | None]) -> None:
     shown = Html(html()).text
     assert f"{funnel['kept']} of {len(texts)} documents kept" in shown
     assert ("Nothing was dropped." in shown) == (funnel["dropped"] == 0)
-
-
-def test_files_whose_names_read_alike() -> None:
-    paths = [os.fsdecode(name) for name in (b"\xfe.txt", b"\xff.txt", b"b.txt")]
-    for path in paths:
-        Path(path).write_text("the same words in all of the files, whatever their names")
-    report = run(paths).report
-    assert report["evidence"]["dropped"] == [0, 1, 1]  # two that would read alike have their bytes spelled out
-    names = [r"\xfe.txt", r"\xff.txt", "b.txt"]
-    dropped = [(row["file"], row["duplicate_of_file"]) for row in evidence("out")]
-    assert dropped == [(name, names[0]) for name in names[1:]]
-    assert [entry["file"] for entry in report["files"]] == names
-    assert "1 of 3 documents kept" in Html(html()).text
 
 
 def test_bad_records_and_protected_documents_are_not_kept_rows() -> None:

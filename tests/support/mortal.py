@@ -13,18 +13,18 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from unittest import mock
 
 from gpulsh.store import durable
+from tests.support.server import Server
 
 SWITCHES = ("fsync", "replace", "rename", "unlink", "rmdir")  # calls of `os` that change the state of a disk
 CALLS = (*SWITCHES, "open", "write")  # those that may be refused
@@ -58,7 +58,9 @@ class Disk:
     def patched(self) -> contextlib.ExitStack:
         """While entered, everything goes through here."""
         stack = contextlib.ExitStack()
-        stack.enter_context(mock.patch.multiple(os, **{name: getattr(self, f"_{name}_") for name in SWITCHES}))
+        special = {"fsync": self._fsync_, "replace": self._replace_}
+        calls = {name: special.get(name) or partial(self._call, name) for name in SWITCHES}
+        stack.enter_context(mock.patch.multiple(os, **calls))
         stack.enter_context(mock.patch.object(builtins, "open", self._open_))
         stack.enter_context(mock.patch.object(durable, "sync_file_system", self._syncfs_))
         return stack
@@ -90,6 +92,10 @@ class Disk:
             elif path.is_file() and (durable := self._appended.get(path.stat().st_ino)) is not None:
                 os.truncate(path, (durable + path.stat().st_size) // 2)
 
+    def _call(self, name: str, *paths: Any, **named: Any) -> None:
+        self.called(name, paths[-1])
+        self._real[name](*paths, **named)
+
     def _fsync_(self, handle: int) -> None:
         path = os.readlink(f"/proc/self/fd/{handle}")
         self.called("fsync", path)
@@ -113,18 +119,6 @@ class Disk:
             os.link(target, before)
         self._real["replace"](source, target)
         self._renames.append((os.fspath(source), os.fspath(target), before))
-
-    def _rename_(self, source: Any, target: Any) -> None:
-        self.called("rename", target)
-        self._real["rename"](source, target)
-
-    def _unlink_(self, path: Any, **named: Any) -> None:
-        self.called("unlink", path)
-        self._real["unlink"](path, **named)
-
-    def _rmdir_(self, path: Any, **named: Any) -> None:
-        self.called("rmdir", path)
-        self._real["rmdir"](path, **named)
 
     def _open_(self, path: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
         ours = isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._folder)
@@ -163,23 +157,10 @@ class Death:
         return self.status == -signal.SIGKILL
 
 
-class Mortals:
+class Mortals(Server):
     """The server, seen from a test."""
 
-    def __enter__(self) -> Self:
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.mortal"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.communicate()
+    module = "tests.support.mortal"
 
     def run(
         self,
@@ -196,11 +177,8 @@ class Mortals:
         It is killed at its call number `at`, or that is refused with `error`, or it is killed `after` so many seconds.
         From `spill` bytes on segments in memory are written.
         """
-        assert self._server.stdin is not None and self._server.stdout is not None
-        asked = {"folder": str(folder), "arguments": arguments, "at": at, "error": error, "after": after}
-        self._server.stdin.write(json.dumps({**asked, "spill": spill}) + "\n")
-        self._server.stdin.flush()
-        return Death(**json.loads(self._server.stdout.readline()))
+        how = {"at": at, "error": error, "after": after, "spill": spill}
+        return Death(**self.ask(folder=str(folder), arguments=arguments, **how))
 
 
 def _serve() -> None:

@@ -165,8 +165,9 @@ def test_names_that_would_be_told_as_one_are_spelled(here: Path) -> None:
     for number, name in enumerate(names):
         text = {"text": "the same words in all of these files", "id": number}
         Path(os.fsdecode(b"in/" + name + b".jsonl")).write_text(json.dumps(text) + "\n" + "no record\n" * number)
-    run("in", on_error="skip")
+    report = run("in", on_error="skip").report
     spelled = ["in/\u00e9.jsonl", r"in/\xe9.jsonl", r"in/\xfe.jsonl", r"in/\xff.jsonl"]
+    assert [entry["file"] for entry in report["files"]] == spelled and report["evidence"]["dropped"] == [0, 1, 1, 1]
     places = [(row["file"], row["duplicate_of_file"]) for row in evidence("out")]
     assert places == [(name, spelled[0]) for name in spelled[1:]]
     rejected = [row["file"] for row in read_rows("out/rejected.parquet")]
