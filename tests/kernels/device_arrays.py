@@ -115,25 +115,16 @@ def _copy(there: int, here: int, size: int, kind: int, stream: int) -> None:
     ctypes.memmove(there, here, size)
 
 
-class _Places:
-    """On which device memory lies that no DeviceArray holds; on the first where nobody said."""
-
-    def __init__(self) -> None:
-        self._of: list[tuple[int, int, int]] = []
-
-    def put(self, memory: np.ndarray, device: int) -> None:
-        """What is made of `memory` lies on `device` until `clear`."""
-        low, high = np.lib.array_utils.byte_bounds(memory)
-        self._of.append((low, high, device))
-
-    def clear(self) -> None:
-        self._of.clear()
-
-    def of(self, pointer: int) -> int:
-        return next((device for low, high, device in self._of if low <= pointer < high), 0)
+PLACES: list[tuple[int, int, int]] = []  # of device memory that no DeviceArray holds; the first device where none says
 
 
-PLACES = _Places()
+def put(memory: np.ndarray, device: int) -> None:
+    """What is made of `memory` lies on `device` until PLACES is cleared."""
+    PLACES.append((*np.lib.array_utils.byte_bounds(memory), device))
+
+
+def _place_of(pointer: int) -> int:
+    return next((device for low, high, device in PLACES if low <= pointer < high), 0)
 
 
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -260,7 +251,7 @@ class DeviceModule:
                 getDevice=current_device,
                 getDeviceCount=lambda: devices,
                 memGetInfo=lambda: (min(MEMORY.limit - MEMORY.held, 1 << 34), 1 << 34),
-                pointerGetAttributes=lambda pointer: SimpleNamespace(type=0, device=PLACES.of(pointer)),
+                pointerGetAttributes=lambda pointer: SimpleNamespace(type=0, device=_place_of(pointer)),
                 memoryTypeHost=1,
                 memcpyAsync=_copy,
                 CUDARuntimeError=CUDARuntimeError,
@@ -277,7 +268,7 @@ class DeviceModule:
             return array if array.number == current_device() else _copied(array)
         if hasattr(array, "__cuda_array_interface__"):
             made = DeviceArray(np.asarray(_Interface(array)))
-            made.number = PLACES.of(array.__cuda_array_interface__["data"][0])
+            made.number = _place_of(array.__cuda_array_interface__["data"][0])
             return self.asarray(made)
         made = DeviceArray(np.array(array))
         _count(False, made.host)

@@ -125,36 +125,26 @@ def build(source: str) -> Path:
     return built([*command, text], ".so", make)
 
 
-class Guarded:
-    """Memory between two pages that cannot be touched, kept for reuse by size."""
-
-    def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._libc.mmap.restype = ctypes.c_void_p
-        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-        self._libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        self._free: dict[int, list[int]] = defaultdict(list)
-
-    def take(self, pages: int) -> int:
-        """The address of the first of `pages` usable pages."""
-        if self._free[pages]:
-            return self._free[pages].pop()
-        page, size = mmap.PAGESIZE, (pages + 2) * mmap.PAGESIZE
-        start = self._libc.mmap(None, size, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-        assert start not in (None, ctypes.c_void_p(-1).value)
-        assert self._libc.mprotect(start + page, pages * page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
-        return int(start) + page
-
-    def give(self, pages: int, start: int) -> None:
-        self._free[pages].append(start)
-
-
 ALIGNMENT = 16  # of the widest access
 CANARY = 0xC5
 CANARIES = bytes([CANARY]) * ALIGNMENT
+PAGE = mmap.PAGESIZE
 
-_guarded = Guarded()
+_libc = ctypes.CDLL(None)
+_mapped: list[mmap.mmap] = []
+_free: dict[int, list[int]] = defaultdict(list)  # addresses of memory to be used again, by its pages
 _one_at_a_time = Lock()  # the fibres and the guarded memory are the process's
+
+
+def guarded(pages: int) -> int:
+    """The address of `pages` pages between two that cannot be touched."""
+    if not _free[pages]:
+        _mapped.append(mmap.mmap(-1, (pages + 2) * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        start = ctypes.addressof(ctypes.c_char.from_buffer(_mapped[-1]))
+        for guard in (start, start + (pages + 1) * PAGE):
+            assert _libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(PAGE), 0) == 0
+        return start + PAGE
+    return _free[pages].pop()
 
 
 # Operations of all 32 lanes, but for the definition of one that all files share.
@@ -202,70 +192,53 @@ class HostLauncher:
         function = getattr(library, f"run_{kernel}")
         function.restype = ctypes.c_char_p
         self.launches[kernel] += 1
-        given = [_Given.of(*one) for one in zip(parameters, arguments, strict=True)]
+        given = list(zip(parameters, arguments, strict=True))
         with _one_at_a_time:
             library.begin_at(self.first_block)
             results = {order: self._run(function, blocks, threads, given, order) for order in ORDERS}
         for index, first in results[next(iter(ORDERS))].items():
-            if (kernel, given[index].name) not in VARIES:
+            if (kernel, parameters[index].name) not in VARIES:
                 for order, others in results.items():
-                    assert first == others[index], f"{kernel}: {given[index].name} differs with {order} threads"
+                    assert first == others[index], f"{kernel}: {parameters[index].name} differs with {order} threads"
             host = arguments[index].host
             host[...] = np.frombuffer(first, host.dtype).reshape(host.shape)
 
     def _run(
-        self, function: Any, blocks: tuple[int, int], threads: int, given: list[_Given], order: str
+        self, function: Any, blocks: tuple[int, int], threads: int, given: list[tuple[Parameter, Any]], order: str
     ) -> dict[int, bytes]:
         """One run; the arrays it may have written, by argument."""
         slots = (ctypes.c_uint64 * len(given))()
         taken, written = [], []
-        for index, one in enumerate(given):
-            if one.in_place:
-                slots[index] = one.value
+        for index, (parameter, value) in enumerate(given):
+            if not parameter.pointer:
+                slots[index] = int(value)
                 continue
-            start = _guarded.take(one.pages)
-            taken.append((one.pages, start))
-            spare = one.pages * mmap.PAGESIZE - one.nbytes
+            nbytes, slots[index] = value.host.nbytes, value.host.ctypes.data
+            if parameter.constant and nbytes >= IN_PLACE:
+                continue
+            pages = max(-(-nbytes // PAGE), 1)
+            start, spare = guarded(pages), pages * PAGE - nbytes
+            taken.append((pages, start))
             if order != "descending":  # the end meets the forbidden page; otherwise the beginning does
                 # What is written is allocated by the backend, hence aligned; what is read may begin anywhere.
-                start += spare if one.constant else spare // ALIGNMENT * ALIGNMENT
+                start += spare if parameter.constant else spare // ALIGNMENT * ALIGNMENT
                 spare %= ALIGNMENT
-            ctypes.memmove(start, one.value, one.nbytes)
+            ctypes.memmove(start, slots[index], nbytes)
             slots[index] = start
-            if not one.constant:
+            if not parameter.constant:
                 behind = min(spare, ALIGNMENT - 1)
-                written.append((index, start, behind))
-                ctypes.memset(start + one.nbytes, CANARY, behind)
+                written.append((index, start, nbytes, behind))
+                ctypes.memset(start + nbytes, CANARY, behind)
         first = ctypes.addressof(slots)
         pointers = (ctypes.c_void_p * len(given))(*range(first, first + 8 * len(given), 8))
         seed = zlib.crc32(repr((blocks, threads, order)).encode())
         failure = function(pointers, *blocks, threads, ORDERS[order], ctypes.c_uint64(seed))
         results = {}
-        for index, start, behind in written:
-            results[index] = ctypes.string_at(start, given[index].nbytes)
-            found = ctypes.string_at(start + given[index].nbytes, behind)
-            assert found == CANARIES[:behind], f"{function.__name__} wrote behind {given[index].name}"
+        for index, start, nbytes, behind in written:
+            results[index] = ctypes.string_at(start, nbytes)
+            found = ctypes.string_at(start + nbytes, behind)
+            assert found == CANARIES[:behind], f"{function.__name__} wrote behind {given[index][0].name}"
         for pages, start in taken:
-            _guarded.give(pages, start)
+            _free[pages].append(start)
         assert failure is None, f"{function.__name__} with {order} threads: {failure.decode()}"
         return results
-
-
-class _Given(NamedTuple):
-    """An argument: a number that takes no more than 64 bits, or the address of an array that is copied or not."""
-
-    name: str
-    value: int
-    in_place: bool
-    constant: bool = True
-    nbytes: int = 0
-    pages: int = 0
-
-    @classmethod
-    def of(cls, parameter: Parameter, value: Any) -> _Given:
-        if not parameter.pointer:
-            return cls(parameter.name, int(value), True)
-        host = value.host
-        nbytes, constant = host.nbytes, parameter.constant
-        pages = max(-(-nbytes // mmap.PAGESIZE), 1)
-        return cls(parameter.name, host.ctypes.data, constant and nbytes >= IN_PLACE, constant, nbytes, pages)

@@ -34,7 +34,7 @@ from tests.kernels.cuts import (
     on_host,
     texts,
 )
-from tests.kernels.device_arrays import PLACES, DeviceArray, DeviceModule
+from tests.kernels.device_arrays import PLACES, DeviceArray, DeviceModule, put
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_device_texts import DeviceBytes, copies_of_text, documents
 
@@ -332,7 +332,7 @@ def on_first(library: str, array: np.ndarray, device: int = 0) -> Any:
     if library == "CuPy":
         made.number = device
     else:
-        PLACES.put(array, device)
+        put(array, device)
     return made
 
 
@@ -367,7 +367,7 @@ def test_an_arrow_column_of_another_device(
     whole = pa.array([None, "before" * 100, *(text for text in texts(40)), "after"], pa.string())
     for array in (whole, whole[2:], whole[20:23], whole[5:5], whole.cast(pa.large_string())[11:]):
         for buffer in array.buffers():
-            PLACES.put(np.frombuffer(buffer, np.uint8), 0)
+            put(np.frombuffer(buffer, np.uint8), 0)
         with monkeypatch.context() as patch:
             copied = copies_of_text(patch)
             opened = open_texts(DeviceBytes(second, array), second)
