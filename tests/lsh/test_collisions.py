@@ -1,7 +1,8 @@
 """Buckets of several bands; pairs as packed numbers, and the orders that they are brought into."""
 
-from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,24 +26,14 @@ from tests.support.texts import batch_of, documents_of
 OPS = select_backend("reference")
 
 
-@dataclass
-class Columns:
+def columns(table: NDArray[np.uint64]) -> Any:
     """`lsh.collisions.Digests` of a table [n, bands]."""
 
-    table: NDArray[np.uint64]
-    ascending = True
+    def band(band: int, part: int, parts: int) -> tuple[Array, Array]:
+        ids = np.flatnonzero(in_part(table[:, band], part, parts))
+        return table[ids, band], ids
 
-    @property
-    def documents(self) -> int:
-        return len(self.table)
-
-    @property
-    def bands(self) -> int:
-        return self.table.shape[1]
-
-    def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
-        ids = np.flatnonzero(in_part(self.table[:, band], part, parts))
-        return self.table[ids, band], ids
+    return SimpleNamespace(documents=len(table), bands=table.shape[1], ascending=True, band=band)
 
 
 @pytest.mark.parametrize("few", [0, 1 << 16])
@@ -51,12 +42,12 @@ def test_bands_are_bucketed_in_order_one_by_one_or_abreast(few: int, monkeypatch
     table = random.integers(0, 2**63, (900, 21), np.uint64)
     table[random.random(table.shape) < 0.4] = 5 << 40  # a large bucket in each band
     table[600:] = table[300:600]
-    wanted, crowd = bucketed(Columns(table), OPS, lambda done: None)
+    wanted, crowd = bucketed(columns(table), OPS, lambda done: None)
     assert {int(band) for band in crowd.band} == set(range(21))
     monkeypatch.setattr(collisions, "FEW_DOCUMENTS", few)
     told: list[int] = []
     ops = select_backend("cpu", threads=3)
-    small, again = bucketed(Columns(table), ops, told.append)
+    small, again = bucketed(columns(table), ops, told.append)
     np.testing.assert_array_equal(small.ids, wanted.ids)
     np.testing.assert_array_equal(small.offset, wanted.offset)
     for column, same in zip(again, crowd, strict=True):
@@ -86,7 +77,7 @@ def test_a_device_buckets_all_bands_together(memory: int) -> None:
             return OPS.collisions(digests, ids)
 
     told: list[int] = []
-    small, large = bucketed(Columns(table), Device(), told.append)
+    small, large = bucketed(columns(table), Device(), told.append)
     found = [small.ids[start:stop].tolist() for start, stop in pairwise(small.offset.tolist())]
     for band, first in dict.fromkeys(zip(large.band.tolist(), large.bucket.tolist(), strict=True)):
         found.append(large.document[(large.band == band) & (large.bucket == first)].tolist())
@@ -103,19 +94,18 @@ def expected_buckets(table: NDArray[np.uint64]) -> list[list[int]]:
     return [members for members in found.values() if len(members) > 1]
 
 
-@given(st.lists(st.integers(0, 2**16 + 1), max_size=30))
-@settings(max_examples=18)
-def test_the_order_of_small_and_large_numbers(numbers: list[int]) -> None:
+@given(
+    st.lists(st.integers(0, 2**16 + 1), max_size=30),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30),
+    st.sampled_from([1, 2**33]),
+)
+@settings(max_examples=30)
+def test_orders(numbers: list[int], pairs: list[tuple[int, int]], scale: int) -> None:
+    """Of small and large numbers, and by columns."""
     expected = sorted(range(len(numbers)), key=numbers.__getitem__)
     assert order_of(np.array(numbers, np.int64), max(numbers, default=0) + 1).tolist() == expected
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30), st.sampled_from([1, 2**33]))
-@settings(max_examples=18)
-def test_the_order_of_columns(pairs: list[tuple[int, int]], scale: int) -> None:
-    expected = sorted(range(len(pairs)), key=pairs.__getitem__)
     i, j = np.array(pairs, np.int64).T * scale
-    assert order_by(i, j).tolist() == expected
+    assert order_by(i, j).tolist() == sorted(range(len(pairs)), key=pairs.__getitem__)
 
 
 # --- rows of unequal length
@@ -123,18 +113,14 @@ def test_the_order_of_columns(pairs: list[tuple[int, int]], scale: int) -> None:
 lists = st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=5), max_size=8)
 
 
-@given(lists, st.integers(0, 3), st.data())
-def test_chosen_rows(given: list[list[int]], before: int, data: st.DataObject) -> None:
-    which = data.draw(st.lists(st.integers(0, len(given) - 1)) if given else st.just([]))
-    found = ragged.chosen_rows(table(given, before), np.array(which, np.int64))
-    assert lists_of(found) == [given[row] for row in which]
-    assert found.offset[0] == 0
-
-
-@given(st.lists(lists, min_size=1, max_size=4), st.integers(0, 3))
-def test_several_end_to_end(parts: list[list[list[int]]], before: int) -> None:
-    found = lists_of(ragged.end_to_end([table(part, before) for part in parts]))
-    assert found == [row for part in parts for row in part]
+@given(st.lists(lists, min_size=1, max_size=4), st.integers(0, 3), st.data())
+def test_rows_chosen_and_joined(parts: list[list[list[int]]], before: int, data: st.DataObject) -> None:
+    rows = [row for part in parts for row in part]
+    joined = ragged.end_to_end([table(part, before) for part in parts])
+    assert lists_of(joined) == rows
+    which = data.draw(st.lists(st.integers(0, len(rows) - 1)) if rows else st.just([]))
+    found = ragged.chosen_rows(table(rows, before), np.array(which, np.int64))
+    assert lists_of(found) == [rows[row] for row in which] and found.offset[0] == 0
 
 
 @given(st.lists(st.lists(st.binary(max_size=5), max_size=4), min_size=1, max_size=4), st.integers(0, 3), st.data())
