@@ -84,6 +84,7 @@ def _workspace(size: int) -> Iterator[None]:
 
 class Transfer(NamedTuple):
     to_host: bool
+    dtype: Any
     items: int
     nbytes: int
 
@@ -104,14 +105,14 @@ def counted_transfers() -> Iterator[list[Transfer]]:
 
 def _count(to_host: bool, host: np.ndarray) -> None:
     if _transfers is not None:
-        _transfers.append(Transfer(to_host, host.size, host.nbytes))
+        _transfers.append(Transfer(to_host, host.dtype, host.size, host.nbytes))
 
 
 def _copy(there: int, here: int, size: int, kind: int, stream: int) -> None:
     """`size` bytes from the host to the device."""
     assert kind == 1
     if _transfers is not None:
-        _transfers.append(Transfer(False, size, size))
+        _transfers.append(Transfer(False, np.dtype(np.uint8), size, size))
     ctypes.memmove(there, here, size)
 
 

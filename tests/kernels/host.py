@@ -154,7 +154,7 @@ WHOLE_WARPS = re.compile(
 
 
 class HostLauncher:
-    """A `Launcher` on the host. `launches` counts what was run, by kernel.
+    """A `Launcher` on the host. `launches` counts what was run, by kernel; `devices` are those that ran something.
 
     Blocks count from `first_block`, so that a part of a grid may be run that is too large for the host.
     """
@@ -164,6 +164,7 @@ class HostLauncher:
         self._files: dict[str, tuple[Any, dict[str, list[Parameter]]]] = {}
         self._whole: dict[str, bool] = {}
         self.launches: dict[str, int] = defaultdict(int)
+        self.devices: set[int] = set()
         self.first_block = 0
 
     def load(self, file: str) -> tuple[Any, dict[str, list[Parameter]]]:
@@ -192,6 +193,7 @@ class HostLauncher:
         function = getattr(library, f"run_{kernel}")
         function.restype = ctypes.c_char_p
         self.launches[kernel] += 1
+        self.devices.add(current_device())
         given = list(zip(parameters, arguments, strict=True))
         with _one_at_a_time:
             library.begin_at(self.first_block)

@@ -3,7 +3,6 @@
 import gc
 import logging
 import random
-from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -36,7 +35,6 @@ from tests.kernels.device_arrays import (
     DeviceModule,
     Transfer,
     counted_transfers,
-    current_device,
     scarce_memory,
 )
 from tests.kernels.host import HostLauncher
@@ -66,32 +64,20 @@ def decision(ops: Any, documents: Any) -> Decision:
 # --- several devices
 
 
-class CountingLauncher(HostLauncher):
-    """Counts the launches of each device."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.by_device: Counter[int] = Counter()
-
-    def __call__(self, *given: Any) -> None:
-        self.by_device[current_device()] += 1
-        super().__call__(*given)
-
-
 SmallBatches = sized(batch=700)
 
 
 @pytest.mark.parametrize("devices", [None, [1, 0], [1]])
 def test_bits_are_those_of_one_device(devices: list[int] | None) -> None:
-    documents, launcher = texts(60), CountingLauncher()
+    documents, launcher = texts(60), HostLauncher()
     ops = SmallBatches(DeviceModule(devices=2), launcher, devices=devices)
     assert_decisions(decision(ops, documents), decision(ReferenceBackend(), documents))
-    assert set(launcher.by_device) == set(devices or [0, 1])
+    assert launcher.devices == set(devices or [0, 1])
 
 
 @pytest.mark.parametrize(("devices", "nulls"), [([0, 1], True), ([1], False)])
 def test_text_of_one_device_is_shared(devices: list[int], nulls: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    launcher = CountingLauncher()
+    launcher = HostLauncher()
     ops = SmallBatches(DeviceModule(devices=2), launcher, devices=devices)
     documents = texts(60)
     rows = [(text or "hidden").encode() for text in documents]
@@ -102,7 +88,7 @@ def test_text_of_one_device_is_shared(devices: list[int], nulls: bool, monkeypat
     found = decision(ops, DeviceTexts(text, null if nulls else None, ops))
     wanted = decision(ReferenceBackend(), documents if nulls else [text or "hidden" for text in documents])
     assert_decisions(found, wanted)
-    assert set(launcher.by_device) == set(devices)
+    assert launcher.devices == set(devices)
     assert max(copied, default=0) < len(text.values) // 2, "a batch dragged its column along"
 
 
