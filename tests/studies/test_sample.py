@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.backends.select import select_backend
-from gpulsh.cli import main
 from gpulsh.errors import ParameterError
 from gpulsh.method import Method
 from gpulsh.stats.hints import hints
@@ -22,6 +21,7 @@ from gpulsh.studies.sample import Kind, Resemblance, one_changed
 from gpulsh.studies.study import draw_sample, draw_similar
 from gpulsh.text.documents import shingle
 from tests.studies.test_studies import NAIVE, SHINGLING, TEXTS
+from tests.support.command import Command
 from tests.support.files import write_rows
 
 OPTIONS: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu"}
@@ -113,15 +113,12 @@ def test_the_usual_threshold_is_recommended_unless_another_parts_the_text_better
     assert low.why == "0 documents have their nearest match within 0.05 of it, and 40 within 0.05 of 0.8"
 
 
-def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, command: Command) -> None:
     path = write_rows(tmp_path / "a.jsonl", TEXTS)
-    options = ["--threshold", "0.5", "--shingle", "word:2", "--backend", "cpu", "--examples", "1"]
-    arguments = ["sample", path, *options]
-    assert main(arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
+    line = f"sample {path} --threshold 0.5 --shingle word:2 --backend cpu --examples 1"
+    lines = command(line).out.splitlines()
     assert lines[-1] == "recommended: --shingle word:2 --threshold 0.5"
     assert lines[-2].startswith("Threshold 0.5: ")
-    assert lines[-2].endswith("; no other threshold has less than half as many.")
     found = gpulsh.sample(TEXTS, thresholds=[0.5], examples=1, **OPTIONS)
     of = f"{found.sample} of {len(TEXTS)} documents by {SHINGLING}"
     assert repr(found) == f"Resemblance({of}, recommended threshold 0.5)"
@@ -130,47 +127,45 @@ def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: 
     for pair in row.examples:
         assert pair.texts[0] not in repr(row)
         head = next(place for place, line in enumerate(lines) if line.startswith(f"  {pair.similarity:.4f}"))
-        assert lines[head].endswith(f"{path}:{pair.positions[0]}")
-        assert lines[head + 2].endswith(f"{path}:{pair.positions[1]}")
+        assert [lines[head + at].endswith(f"{path}:{pair.positions[at // 2]}") for at in (0, 2)] == [True, True]
         assert "{+" in lines[head + 1] and "[-" in lines[head + 3]
-    assert main([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found.facts()))
-    assert main([*arguments, "--normalize", "NFKC"]) == 0
-    assert capsys.readouterr().out.endswith("recommended: --shingle word:2 --normalize NFKC --threshold 0.5\n")
-    assert main([*arguments[:2], "--threshold", "0"]) == 2
-    assert "threshold is 0.0; give a number above 0" in capsys.readouterr().err
+    assert json.loads(command(f"{line} --json").out) == json.loads(json.dumps(found.facts()))
+    last = command(f"{line} --normalize NFKC").out.splitlines()[-1]
+    assert last == "recommended: --shingle word:2 --normalize NFKC --threshold 0.5"
+    with pytest.raises(ParameterError, match=r"threshold is 0\.0; give a number above 0"):
+        gpulsh.sample(TEXTS, thresholds=[0.0])
     with pytest.raises(ParameterError, match="thresholds is ''; give a list"):
         gpulsh.sample(TEXTS, thresholds="")  # type: ignore[arg-type]
 
 
-def test_hints_of_parameters_that_miss_pairs_at_the_threshold() -> None:
-    some, bits = Funnel(documents=9, shingles=900), gpulsh.SimHash()
-    for method, begin, end in (
+BITS, SOME = gpulsh.SimHash(), Funnel(documents=9, shingles=900)
+
+
+@pytest.mark.parametrize(
+    ("method", "begin", "end"),
+    [
         (
             Method.chosen(bands=10, rows=12),
             "10 bands of 12 rows find only 50.9 % of the pairs of similarity 0.8; without bands and rows",
             "gpulsh uses 21 bands of 6 rows",
         ),
         (Method.chosen(0.2, num_perm=4, bands=1), "1 band of 4 rows", "give a larger --num-perm"),
-        (
-            Method.chosen(sketch=bits, distance=3),
-            "a distance of 3 of 64 bits (--sketch) finds only 11.6 % of the pairs of similarity 0.8",
-            "without a distance, gpulsh uses 12",
-        ),
-        (
-            Method.chosen(also=bits, distance=3),
-            "a distance of 3 of 64 bits (--and) finds only 0.9 % of the pairs of similarity 0.8",
-            "without a distance, gpulsh uses 18",
-        ),
-    ):
-        (hint,) = hints(method, some)
-        assert hint.startswith(begin) and hint.endswith(end)
-    assert len(list(hints(Method.chosen(sketch=bits, also=bits, distance=3), some))) == 2
-    usual = [Method.chosen(), Method.chosen(0.95, also=bits, distance=16)]
-    usual += [Method.chosen(also=bits, distance=3, measure="containment")]
+        (Method.chosen(sketch=BITS, distance=3), "a distance of 3 of 64 bits (--sketch) finds only 11.6 %", "uses 12"),
+        (Method.chosen(also=BITS, distance=3), "a distance of 3 of 64 bits (--and) finds only 0.9 %", "uses 18"),
+    ],
+)
+def test_a_hint_of_parameters_that_miss_pairs_at_the_threshold(method: Method, begin: str, end: str) -> None:
+    (hint,) = hints(method, SOME)
+    assert hint.startswith(begin) and hint.endswith(end)
+
+
+def test_usual_parameters_give_no_hint() -> None:
+    usual = [Method.chosen(), Method.chosen(0.95, also=BITS, distance=16)]
+    usual += [Method.chosen(also=BITS, distance=3, measure="containment")]
     for threshold in (0.3, 0.8, 0.95, 1.0):
-        usual += [Method.chosen(threshold, sketch=one, also=one) for one in (bits, gpulsh.SimHash(bits=384))]
-    assert not any(list(hints(method, some)) for method in usual)
+        usual += [Method.chosen(threshold, sketch=one, also=one) for one in (BITS, gpulsh.SimHash(bits=384))]
+    assert not any(list(hints(method, SOME)) for method in usual)
+    assert len(list(hints(Method.chosen(sketch=BITS, also=BITS, distance=3), SOME))) == 2
 
 
 def test_a_hint_of_documents_shorter_than_a_shingle(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.cli import main
 from gpulsh.cli.studies import curve as curve_command
 from gpulsh.cli.terminal import aligned
 from gpulsh.errors import InputError, ParameterError
@@ -23,6 +22,7 @@ from gpulsh.studies import study as brute_force
 from gpulsh.studies import study as drawing
 from gpulsh.studies.compare import KINDS, METHODS, SIMHASH, read_pairs
 from gpulsh.theory import SCurve, default_banding
+from tests.support.command import Command
 from tests.support.files import write_rows
 
 SHINGLING = gpulsh.Shingling(size=2)
@@ -232,66 +232,54 @@ def corpus(tmp_path: Path) -> str:
     return write_rows(tmp_path / "a.jsonl", TEXTS)
 
 
-def test_wrong_options_give_one_line_and_status_2(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_give_one_line_and_status_2(corpus: str, command: Command) -> None:
     for line, message in (
-        ("compare CORPUS --methods minhush:128", "there is no method 'minhush:128'; give names out of affine32,"),
-        ("compare CORPUS --methods b-bit:x", "there is no method 'b-bit:x'; give b-bit or b-bit:1"),
-        ("compare CORPUS --methods md5:3", "there is no method 'md5:3'; give md5"),
-        ("compare CORPUS --methods simhash:64:3:1", "has no bits"),
-        ("compare CORPUS --verify maybe", "verify is 'maybe'"),
-        ("compare CORPUS --threshold 2", "threshold is 2.0"),
-        ("curve --study CORPUS --recall 2", "the probability of threshold and recall is 2.0"),
-        ("curve --study CORPUS --plot a.txt", "give a file that ends with .png or .svg"),
+        (f"compare {corpus} --methods minhush:128", "there is no method 'minhush:128'; give names out of affine32,"),
+        (f"compare {corpus} --methods b-bit:x", "there is no method 'b-bit:x'; give b-bit or b-bit:1"),
+        (f"compare {corpus} --methods md5:3", "there is no method 'md5:3'; give md5"),
+        (f"compare {corpus} --methods simhash:64:3:1", "has no bits"),
+        (f"compare {corpus} --verify maybe", "verify is 'maybe'"),
+        (f"curve --study {corpus} --recall 2", "the probability of threshold and recall is 2.0"),
+        (f"curve --study {corpus} --plot a.txt", "give a file that ends with .png or .svg"),
         ("curve --bands 4 --rows 2 --recall 0.9", "--recall needs --study INPUT"),
-        ("curve --study CORPUS --sample 1", "sample is 1"),
     ):
-        assert main([corpus if word == "CORPUS" else word for word in line.split()]) == 2
-        output, error = capsys.readouterr()
-        assert message in error and error.count("\n") == 1 and not output
+        refused = command(line)
+        assert (refused.status, refused.out, refused.err.count("\n")) == (2, "", 1) and message in refused.error
 
 
-def test_the_commands_show_what_the_functions_find(
-    corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_curve_shows_what_study_finds(
+    corpus: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    common = ["--threshold", str(THRESHOLD), "--shingle", "word:2", "--backend", "cpu"]
-    options: dict[str, Any] = {"threshold": THRESHOLD, "shingling": SHINGLING, "backend": "cpu"}
-    curve = ["curve", "--study", corpus, *common, "--recall", "0.95"]
-    studied = gpulsh.study(TEXTS, recall=0.95, **options)
-    assert main([*curve, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(studied.facts()))
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
-    picture = tmp_path / "study.svg"
-    assert main([*curve, "--plot", str(picture)]) == 0
-    lines, best = capsys.readouterr().out.splitlines(), studied.recommended
+    studied = gpulsh.study(TEXTS, recall=0.95, threshold=THRESHOLD, shingling=SHINGLING, backend="cpu")
+    line = f"curve --threshold {THRESHOLD} --shingle word:2 --backend cpu --recall 0.95 --study"
+    assert json.loads(command(f"{line} {corpus} --json").out) == json.loads(json.dumps(studied.facts()))
+    lines, best = command(f"{line} {corpus} --plot {tmp_path}/study.svg").out.splitlines(), studied.recommended
     assert lines[-1] == f"recommended: --num-perm {best.bands * best.rows} --bands {best.bands} --rows {best.rows}"
     assert [line.split()[:2] for line in lines if line.endswith("  recommended")] == [[str(best.bands), str(best.rows)]]
-    assert max(map(len, lines)) <= 80
-    drawn = picture.read_text()
+    drawn = (tmp_path / "study.svg").read_text()
     assert f"<!-- {best.bands} bands of {best.rows} rows, recommended -->" in drawn and len(studied.bandings) > 3
     for banding in studied.bandings:
         assert banding == best or f"<!-- {banding.bands} x {banding.rows} -->" in drawn
-    with monkeypatch.context() as patched:
-        patched.setattr("gpulsh.studies.curve.find_spec", lambda name: None)
-        with pytest.raises(ParameterError, match=r'not installed: pip install "gpulsh\[report\]"'):
-            studied.plot("study.svg")
+    monkeypatch.setattr("gpulsh.studies.curve.find_spec", lambda name: None)
+    with pytest.raises(ParameterError, match=r'not installed: pip install "gpulsh\[report\]"'):
+        studied.plot("study.svg")
     assert [option.default for option in curve_command.params if option.name == "sample"] == [drawing.DEFAULT]
 
-    pairs = tmp_path / "pairs.parquet"
+
+def test_compare_shows_what_the_function_finds(corpus: str, tmp_path: Path, command: Command) -> None:
     i, j = np.array([*TRUE, (0, 59)]).T
-    pq.write_table(pa.table({"i": i, "j": j, "jaccard": [1.0] * len(TRUE) + [0.1]}), pairs)
-    methods = ["--methods", "fast:64,md5", "--verify", "none"]
+    pairs = pa.table({"i": i, "j": j, "jaccard": [1.0] * len(TRUE) + [0.1]})
+    pq.write_table(pairs, tmp_path / "pairs.parquet")
+    options: dict[str, Any] = {"threshold": THRESHOLD, "shingling": SHINGLING, "backend": "cpu"}
     compared = gpulsh.compare(TEXTS, ["fast:64", "md5"], verify=["none"], **options)
-    assert main(["compare", corpus, *common, *methods, "--truth", str(pairs), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    line = (
+        f"compare --threshold {THRESHOLD} --shingle word:2 --backend cpu --methods fast:64,md5 --verify none {corpus}"
+    )
+    found = json.loads(command(f"{line} --truth {tmp_path}/pairs.parquet --json").out)
     assert found["similar"] == len(TRUE)
-    assert [(row["method"], row["true"]) for row in found["methods"]] == [
-        (row.method, row.true) for row in compared.methods
-    ]
-    assert main(["compare", corpus, *common, *methods]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    table = [line.split() for line in lines]
-    assert max(map(len, lines)) <= 80 and table[-1][:4] == ["md5", "none", str(COPIES), str(COPIES)]
+    assert [(row["method"], row["true"]) for row in found["methods"]] == [(r.method, r.true) for r in compared.methods]
+    lines = command(line).out.splitlines()
+    assert max(map(len, lines)) <= 80 and lines[-1].split()[:4] == ["md5", "none", str(COPIES), str(COPIES)]
     with pytest.raises(InputError, match="cannot be read as pairs"):
         read_pairs(corpus, 0.5)
     with pytest.raises(InputError, match="nothing: no such file; give Parquet"):
