@@ -115,14 +115,6 @@ def test_repeats_and_order_of_shingles_change_no_signature(values: list[int], ra
     np.testing.assert_array_equal(one, two)
 
 
-def binomial_bounds(n: int, p: float, confidence: float) -> tuple[int, int]:
-    """The central interval of a binomial count that holds at least `confidence` of it."""
-    from scipy.stats import binom  # a second to import, which every worker would take
-
-    low, high = binom.interval(confidence, n, p)
-    return int(low), int(high)
-
-
 PAIRS, EACH, SEEDS = 95, 100, 120
 
 
