@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -154,28 +155,17 @@ def write() -> None:
 
 def page() -> str:
     known = committed()
-    head = (
-        "| kernel | " + " | ".join(f"sm_{at}" for at in ARCHITECTURES) + " |\n| --- |" + " --- |" * len(ARCHITECTURES)
-    )
 
-    def row(kernel: str, cells: list[str]) -> str:
-        return f"| `{kernel}` | " + " | ".join(cells) + " |"
+    def table(kernels: dict[str, dict[int, Figures]], cell: Callable[[int, Figures], str]) -> str:
+        names = [f"sm_{architecture}" for architecture in ARCHITECTURES]
+        rows = [["kernel", *names], ["---"] * (len(names) + 1)]
+        rows += [[f"`{kernel}`", *(cell(at, of) for at, of in by.items())] for kernel, by in kernels.items()]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
-    usage = [
-        row(
-            kernel,
-            [
-                f"{of['registers']} / {warps(of['registers'], at)} / {of['shared']} / {of['spills']}"
-                for at, of in by.items()
-            ],
-        )
-        for kernel, by in known["kernels"].items()
-    ]
-    evaluations = [
-        row(kernel, [str(of["instructions"] or "") for of in by.values()])
-        for kernel, by in known["kernels"].items()
-        if HOT.fullmatch(kernel)
-    ]
+    def usage(at: int, of: Figures) -> str:
+        return f"{of['registers']} / {warps(of['registers'], at)} / {of['shared']} / {of['spills']}"
+
+    hot = {kernel: by for kernel, by in known["kernels"].items() if HOT.fullmatch(kernel)}
     return f"""# What the kernels take
 
 Compiled without a device; `python -m tests.soak.figures --page` prints this page from `tests/soak/figures.json`.
@@ -187,16 +177,14 @@ Compilers: {", ".join(f"sm_{at} {version}" for at, version in known["compilers"]
 
 Registers a thread / warps that these leave resident on a multiprocessor / static shared bytes a block / spilled bytes.
 
-{head}
-{chr(10).join(usage)}
+{table(known["kernels"], usage)}
 
 ## Instructions an evaluation
 
 Of one fingerprint in one column, in the hot loop. It takes at least one multiply-add, of which a multiprocessor does 64
 a clock (CUDA C++ Programming Guide); it issues an instruction for 128 lanes a clock. No disassembler for sm_70.
 
-{head}
-{chr(10).join(evaluations)}"""
+{table(hot, lambda at, of: str(of["instructions"] or ""))}"""
 
 
 def main() -> None:
