@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +25,25 @@ TEXTS = [
 OPTIONS: dict[str, Any] = {"backend": "reference"}
 
 
-def left(given: list[str | None] | None = None) -> tuple[list[str | None], list[tuple[int, int]]]:
+def left(texts: list[str | None] = TEXTS) -> tuple[list[str | None], list[tuple[int, int]]]:
     """The texts that stay, and the rows that are dropped with the tokens left of each."""
-    texts = TEXTS if given is None else given
-    marks = gpulsh.passages(texts, tokens=5, **OPTIONS)
-    found = gpulsh.cut(texts, marks, min_left=5, **OPTIONS)
+    found = gpulsh.cut(texts, gpulsh.passages(texts, tokens=5, **OPTIONS), min_left=5, **OPTIONS)
     keep = found.keep.tolist()
     dropped = [(row, int(found.tokens[row])) for row, stays in enumerate(keep) if not stays]
+    assert [row for row, _ in dropped] == [1]
     return [text for text, stays in zip(found.texts.to_pylist(), keep, strict=True) if stays], dropped
 
 
-def passages_and_cut(inputs: Any, out: Path, **options: Any) -> Path:
-    marks = gpulsh.passages_files(inputs, out / "marks", tokens=5, **OPTIONS)
-    given = {"passages": marks.passages, "min_left": 5, **OPTIONS, **options}
-    cut = gpulsh.cut_files(inputs, out / "cut", **given)
+def marked(inputs: Any, out: Path, **options: Any) -> Path:
+    return gpulsh.passages_files(inputs, out, **{"tokens": 5, **OPTIONS, **options}).passages
+
+
+def passages_and_cut(inputs: Any, out: Path, format: Any = None, **options: Any) -> Path:
+    """The folder of the texts that are left, by two runs."""
+    passages = marked(inputs, out / "marks", **options)
+    cut = gpulsh.cut_files(inputs, out / "cut", passages=passages, min_left=5, format=format, **OPTIONS)
     rows = pq.read_table(out / "cut" / "short.parquet").to_pylist()
     assert [(row["row"], row["tokens"]) for row in rows] == left()[1]
-    assert [row["row"] for row in rows] == [1]
     return cut.data
 
 
@@ -62,11 +63,10 @@ def texts_of(kind: pa.DataType) -> pa.Array:
 )
 def test_parquet_and_arrow(tmp_path: Path, kind: pa.DataType) -> None:
     table = pa.table({"a": range(5), "text": texts_of(kind), "b": [[1], [], None] + [[2]] * 2})
-    if "values=string_view" not in str(kind):  # Arrow cannot write it to Parquet
-        pq.write_table(table, tmp_path / "x.parquet", row_group_size=2)
-    write_rows(tmp_path / "y.arrow", table, 2)
-    for name in {"x.parquet", "y.arrow"}.intersection(os.listdir(tmp_path)):
-        data = passages_and_cut(tmp_path / name, tmp_path / name[0])
+    for name in ("x.parquet", "y.arrow"):
+        if name == "x.parquet" and "values=string_view" in str(kind):  # Arrow cannot write it to Parquet
+            continue
+        data = passages_and_cut(write_rows(tmp_path / name, table, 2), tmp_path / name[0])
         found = read_table(data / name)
         kept = pa.concat_tables([table.slice(0, 1), table.slice(2)])
         plain = kind
@@ -83,121 +83,109 @@ def test_more_cut_texts_than_codes_of_a_dictionary(tmp_path: Path) -> None:
     own = [" ".join(f"{word}{number}" for word in "abcdefg") for number in range(128)]
     texts = pa.array([*own, own[0]]).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))
     path = write_rows(tmp_path / "a.arrows", pa.table({"text": texts}))
-    marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
-    cut = gpulsh.cut_files(path, tmp_path / "cut", passages=marks.passages, min_left=0, **OPTIONS)
-    assert read_table(cut.data / "a.arrows")["text"].to_pylist() == [*own, ""]
+    data = gpulsh.passages_files(path, tmp_path / "out", tokens=5, cut=True, min_left=0, **OPTIONS).data
+    assert read_table(data / "a.arrows")["text"].to_pylist() == [*own, ""]
 
 
 def test_json_lines_keep_all_other_bytes(tmp_path: Path) -> None:
     lines = [
-        b'{"n": 1.50, "meta": {"t": %s}, "meta" : {"x":"\\u00e9", "t"  :%s , "t2": [1 , 2]} ,"z":1e3}\n'
-        % (b'"other"', json.dumps(text).encode())
+        b'{"n": 1.50, "meta": {"t": "other"}, "meta" : {"x":"\\u00e9", "t"  :%s , "t2": [1 , 2]} ,"z":1e3}\n'
+        % json.dumps(text).encode()
         for text in TEXTS
     ]
     lines[2] = b"\n" + lines[2].removesuffix(b"\n") + b"\r\n"
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + b"".join(lines)))
-    marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, text_column="meta.t", **OPTIONS)
-    cut = gpulsh.cut_files(path, tmp_path / "cut", passages=marks.passages, min_left=5, **OPTIONS)
-    content = gzip.decompress((cut.data / path.name).read_bytes())
-    kept, _ = left()
-    expected = []
+    data = passages_and_cut(path, tmp_path / "out", text_column="meta.t")
+    kept, expected = left()[0], []
     for line, text in zip([lines[0], lines[2].removeprefix(b"\n")], kept[:2], strict=True):
         before, behind = line.split(b'"t"  :')
         value = json.dumps(text, ensure_ascii=False).encode()
         expected.append(before + b'"t"  :' + value + behind[behind.index(b' , "t2"') :])
         assert expected[-1] != line
+    content = gzip.decompress((data / path.name).read_bytes())
     assert content == b"\xef\xbb\xbf" + b"".join([*expected, *lines[3:]])
 
 
-def test_csv_text_and_arrays_of_json(tmp_path: Path) -> None:
-    quoted = ["" if text is None else '"' + text.replace('"', '""') + '"' for text in TEXTS]
-    (tmp_path / "a.csv").write_text("n,text,m\n" + "".join(f"{n},{text},z{n}\r\n" for n, text in enumerate(quoted)))
+def test_csv_keeps_all_other_bytes(tmp_path: Path) -> None:
+    def table(rows: list[int], texts: list[str | None]) -> bytes:
+        quoted = ["" if text is None else '"' + text.replace('"', '""') + '"' for text in texts]
+        lines = [f"{n},{text},z{n}\r\n" for n, text in zip(rows, quoted, strict=True)]
+        return "".join(["n,text,m\n", *lines]).encode()
+
+    (tmp_path / "a.csv").write_bytes(table([*range(5)], TEXTS))
     data = passages_and_cut(tmp_path / "a.csv", tmp_path / "a")
-    content = (data / "a.csv").read_bytes().decode()
-    kept = ["" if text is None else '"' + text.replace('"', '""') + '"' for text in left()[0]]
-    rows = zip([0, 2, 3, 4], kept, strict=True)
-    assert content == "n,text,m\n" + "".join(f"{n},{text},z{n}\r\n" for n, text in rows)
+    assert (data / "a.csv").read_bytes() == table([0, 2, 3, 4], left()[0])
 
-    write_rows(tmp_path / "b.json", [{"text": text, "n": n} for n, text in enumerate(TEXTS)])
-    data = passages_and_cut(tmp_path / "b.json", tmp_path / "b")
-    assert [row["text"] for row in read_rows(data / "b.json")] == left()[0]
 
-    data = passages_and_cut(tmp_path / "b.json", tmp_path / "c", format="parquet")
+def test_other_formats(tmp_path: Path) -> None:
+    """Arrays of JSON, plain text of one document a file or a line, and WARC, which a cut writes only as another."""
+    array = write_rows(tmp_path / "b.json", TEXTS)
+    assert [row["text"] for row in read_rows(passages_and_cut(array, tmp_path / "b") / "b.json")] == left()[0]
+    data = passages_and_cut(array, tmp_path / "c", format="parquet")
     assert pq.read_table(data / "b.parquet")["text"].to_pylist() == left()[0]
 
-
-def test_text_files(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    texts = [text.replace("漢字", "").replace("\U0001f642", "") for text in TEXTS if text]
+    texts: list[Any] = [text.replace("漢字", "").replace("\U0001f642", "") for text in TEXTS if text]
+    (tmp_path / "in").mkdir()
     for number, text in enumerate(texts):
-        (folder / f"{number}.txt.bz2").write_bytes(bz2.compress(text.encode("latin-1")))
-    marks = gpulsh.passages_files(folder, tmp_path / "marks", tokens=5, encoding="latin-1", **OPTIONS)
-    cut = gpulsh.cut_files(folder, tmp_path / "cut", passages=marks.passages, min_left=5, **OPTIONS)
-    found = [bz2.decompress(path.read_bytes()).decode("latin-1") for path in sorted(cut.data.iterdir())]
-    assert found == left([*texts])[0]
+        (tmp_path / "in" / f"{number}.txt.bz2").write_bytes(bz2.compress(text.encode("latin-1")))
+    passages = marked(tmp_path / "in", tmp_path / "d", encoding="latin-1")
+    data = gpulsh.cut_files(tmp_path / "in", tmp_path / "d cut", passages=passages, min_left=5, **OPTIONS).data
+    assert [bz2.decompress(path.read_bytes()).decode("latin-1") for path in sorted(data.iterdir())] == left(texts)[0]
+    (tmp_path / "lines.txt").write_text("\n".join(texts))
+    passages = marked(tmp_path / "lines.txt", tmp_path / "e", lines=True)
+    data = gpulsh.cut_files(tmp_path / "lines.txt", tmp_path / "e cut", passages=passages, min_left=5, **OPTIONS).data
+    assert (data / "lines.txt").read_text().split("\n") == left(texts)[0]
 
-    lines = tmp_path / "lines.txt"
-    lines.write_text("\n".join(text.replace("\n", " ") for text in texts))
-    marks = gpulsh.passages_files(lines, tmp_path / "marks2", tokens=5, lines=True, **OPTIONS)
-    cut = gpulsh.cut_files(lines, tmp_path / "cut2", passages=marks.passages, min_left=5, **OPTIONS)
-    assert (cut.data / "lines.txt").read_text().split("\n") == left([*texts])[0]
-
-
-def test_warc_in_another_format(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.wet.gz"
     path.write_bytes(gzip.compress(b"".join(record(n, (text or "").encode()) for n, text in enumerate(TEXTS))))
-    data = passages_and_cut(path, tmp_path / "out", format="jsonl")
+    data = passages_and_cut(path, tmp_path / "f", format="jsonl")
     assert [row["text"] for file in data.iterdir() for row in read_rows(file)] == [text or "" for text in left()[0]]
     with pytest.raises(ParameterError, match="WARC, whose records are never changed"):
-        gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "out/marks/passages.parquet", **OPTIONS)
+        gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "f/marks/passages.parquet", **OPTIONS)
 
 
 def test_both_in_one_run(tmp_path: Path) -> None:
     path = Path(write_rows(tmp_path / "a.jsonl", TEXTS))
-    both = gpulsh.passages_files(path, tmp_path / "both", tokens=5, cut=True, min_left=5, **OPTIONS)
+    given: dict[str, Any] = {"tokens": 5, "cut": True, "min_left": 5, **OPTIONS}
+    both = gpulsh.passages_files(path, tmp_path / "both", **given)
     data = passages_and_cut(path, tmp_path / "apart")
     assert (both.output / "data/a.jsonl").read_bytes() == (data / "a.jsonl").read_bytes()
     assert both.report["outputs"] == ["data/a.jsonl", "short.parquet", "passages.parquet", "report.json", "report.html"]
     assert [text.decode() for text in documents(data / "a.jsonl")] == [text or "" for text in left()[0]]
-    again = gpulsh.passages_files(path, tmp_path / "both", tokens=5, cut=True, min_left=5, resume=True, **OPTIONS)
+    again = gpulsh.passages_files(path, tmp_path / "both", resume=True, **given)
     assert again.report == json.loads((tmp_path / "both/report.json").read_text())
     with pytest.raises(OutputError, match="belongs to another run"):
-        gpulsh.passages_files(path, tmp_path / "both", tokens=6, cut=True, min_left=5, resume=True, **OPTIONS)
-
-
-def test_rare_passages_stay(tmp_path: Path) -> None:
-    path = Path(write_rows(tmp_path / "a.jsonl", TEXTS))
-    marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
-    often = max(row["occurrences"] for row in pq.read_table(marks.passages).to_pylist())
-    cut = gpulsh.cut_files(path, tmp_path / "cut", passages=marks.passages, min_occurrences=often + 1, **OPTIONS)
-    assert (cut.data / "a.jsonl").read_bytes() == path.read_bytes()
+        gpulsh.passages_files(path, tmp_path / "both", resume=True, **{**given, "tokens": 6})
+    with pytest.raises(OutputError, match="holds the input"):  # the list would be overwritten
+        gpulsh.cut_files(path, tmp_path / "both", passages=both.passages, overwrite=True, **OPTIONS)
+    often = max(row["occurrences"] for row in pq.read_table(both.passages).to_pylist())
+    rare = gpulsh.cut_files(path, tmp_path / "rare", passages=both.passages, min_occurrences=often + 1, **OPTIONS)
+    assert (rare.data / "a.jsonl").read_bytes() == path.read_bytes()
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path, other = Path(write_rows(tmp_path / "a.jsonl", TEXTS)), write_rows(tmp_path / "b.jsonl", TEXTS)
-    marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
-    with pytest.raises(InputError, match=r"a\.jsonl, which is not an INPUT"):
-        gpulsh.cut_files(other, tmp_path / "x", passages=marks.passages, **OPTIONS)
+    passages = marked(path, tmp_path / "marks")
+
+    def refused(error: type[Exception], told: str, inputs: Any = path, passages: Path = passages) -> None:
+        with pytest.raises(error, match=told):
+            gpulsh.cut_files(inputs, tmp_path / "x", passages=passages, **OPTIONS)
+        assert not (tmp_path / "x").exists()
+
+    refused(InputError, r"a\.jsonl, which is not an INPUT", other)
     path.write_text('{"text": "short"}\n' * 5)
-    with pytest.raises(ChangedInputError, match=r"a\.jsonl: was written to after its passages were found"):
-        gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
+    refused(ChangedInputError, r"a\.jsonl: was written to after its passages were found")
     (tmp_path / "marks" / "report.json").unlink()  # without it the texts tell
-    with pytest.raises(InputError, match="is not as it was when its passages were found"):
-        gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
+    refused(InputError, "is not as it was when its passages were found")
     write_rows(path, TEXTS[:2])
-    with pytest.raises(InputError, match="has 2 rows"):
-        gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
-    write_rows(tmp_path / "no.parquet", [{"file": "a"}])
-    with pytest.raises(InputError, match="was not written by `gpulsh passages`"):
-        gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "no.parquet", **OPTIONS)
-    content = bytearray(marks.passages.read_bytes())
+    refused(InputError, "has 2 rows")
+    none = Path(write_rows(tmp_path / "no.parquet", [{"file": "a"}]))
+    refused(InputError, "was not written by `gpulsh passages`", passages=none)
+    content = bytearray(passages.read_bytes())
     content[20] ^= 0xFF
-    marks.passages.write_bytes(content)
-    with pytest.raises(InputError, match=r"passages\.parquet: cannot be read"):
-        gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
-    assert not (tmp_path / "x").exists()
+    passages.write_bytes(content)
+    refused(InputError, r"passages\.parquet: cannot be read")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
@@ -238,11 +226,3 @@ def test_texts_without_a_column_beside_those_of_another_name(tmp_path: Path) -> 
     data = gpulsh.passages_files(inputs, tmp_path / "out", format="parquet", **given).data
     found = [read_rows(data / name) for name in ("a.parquet", "b.parquet", "c.parquet")]
     assert [row.get("content", row.get("text")) for (row,) in found] == ["one two three", "more: ", "others: "]
-
-
-def test_a_list_that_would_be_overwritten_is_refused(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "a.jsonl", TEXTS)
-    marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
-    with pytest.raises(OutputError, match="holds the input"):
-        gpulsh.cut_files(path, tmp_path / "marks", passages=marks.passages, overwrite=True, **OPTIONS)
-    assert marks.passages.exists()
