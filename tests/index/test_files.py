@@ -112,34 +112,29 @@ def test_counts_grow_with_runs_and_shrink_with_removals(folder: Path, command: C
 
 
 @pytest.mark.parametrize("verb", ["build", "add"])
+@pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
-def test_what_is_found_does_not_outlive_a_change_that_is_not_committed(
-    verb: str, error: Any, folder: Path, command: Command
+def test_what_is_found_stays_with_a_commit_alone(
+    verb: str, committed: bool, error: Any, folder: Path, command: Command
 ) -> None:
-    """The same command works when it is given again."""
+    """Where there was none, the same command works when it is given again."""
     write("before.jsonl", ["h i j k l m"])
     write("a.jsonl", ["a b c d e f g", "a b c d e f g"])
     if verb == "add":
         assert command("index build index before.jsonl", *REFERENCE).status == 0
-    line = f"index {verb} index a.jsonl -o found.jsonl"
-    with mock.patch("gpulsh.index.folder.commit_manifest", side_effect=error):
-        assert command(line, *REFERENCE).status in (1, 130)
-    assert not Path("found.jsonl").exists()
-    assert command(line, *REFERENCE).status == 0
-    assert [row["row"] for row in read_rows("found.jsonl")] == [1]
-
-
-def test_what_is_found_stays_with_a_commit(folder: Path, command: Command) -> None:
-    write("a.jsonl", ["a b c d e f g", "a b c d e f g"])
-    commit = manifest.commit_manifest
+    line, commit = f"index {verb} index a.jsonl -o found.jsonl", manifest.commit_manifest
 
     def interrupted(*given: Any) -> None:
-        commit(*given)
-        raise KeyboardInterrupt
+        if committed:
+            commit(*given)
+        raise error
 
     with mock.patch("gpulsh.index.folder.commit_manifest", interrupted):
-        assert command("index build index a.jsonl -o found.jsonl", *REFERENCE).status == 130
-    assert len(read_rows("found.jsonl")) == 1 and len(Index.open("index", backend="reference")) == 2
+        assert command(line, *REFERENCE).status in (1, 130)
+    assert Path("found.jsonl").exists() == committed
+    assert committed or command(line, *REFERENCE).status == 0
+    assert [row["row"] for row in read_rows("found.jsonl")] == [1]
+    assert "a.jsonl:1" in Index.open("index", backend="reference")
 
 
 def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None:

@@ -312,21 +312,3 @@ def test_read_must_not_use_its_own_index(uses: str, tmp_path: Path) -> None:
     thread.start()
     thread.join(60)
     assert errors and len(index) == 2
-
-
-def test_a_missing_or_damaged_filter_costs_time_alone(tmp_path: Path) -> None:
-    texts = corpus()
-    index = new_index(evidence="source", read=lambda keys: [texts[key] for key in keys])
-    index.add(range(len(texts)), texts)
-    wanted = list(index.query(texts))
-    index.save(tmp_path / "i")
-    index.close()
-    (groups,) = (tmp_path / "i").glob("groups-*")
-    whole = groups.read_bytes()
-    for content in (None, whole[: len(whole) // 2], bytes(len(whole))):
-        groups.unlink()
-        if content is not None:
-            groups.write_bytes(content)
-        opened = Index.open(tmp_path / "i", backend="cpu", read=lambda keys: [texts[key] for key in keys])
-        assert list(opened.query(texts)) == wanted
-        groups.write_bytes(whole)

@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 import gpulsh
-from gpulsh.cli import group as command
+from gpulsh.cli import group
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.run.index.jobs import add_to_index, build_index, query_index
 from gpulsh.run.signatures import sign_files
 from tests.sketch.test_main_job import documents
+from tests.support.command import Command, Printed
 from tests.support.files import write_rows
 
 OPTIONS = ("--num-perm", "12", "--bands", "4", "--rows", "3")
@@ -34,7 +34,7 @@ def texts(tmp_path: Path) -> list[str | None]:
 
 
 def run(*arguments: str) -> Any:
-    return CliRunner().invoke(command, ["sign", *arguments, "--backend", "cpu"])
+    return CliRunner().invoke(group, ["sign", *arguments, "--backend", "cpu"])
 
 
 def test_the_two_classical_queries(texts: list[str | None], tmp_path: Path) -> None:
@@ -159,38 +159,31 @@ def test_no_input_is_replaced(texts: list[str | None], folder: Path) -> None:
 # --- a file that a command writes never takes the place of one that gpulsh did not write ---
 
 
-OURS: dict[str, Any] = {"backend": "reference"}
+WRITERS = {
+    "sign": "sign in.jsonl",
+    "build": "index build index{} in.jsonl",
+    "add": "index add index in{}.jsonl",
+    "query": "index query index in.jsonl",
+}
 
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl"])
-@pytest.mark.parametrize("command", ["sign", "build", "add", "query"])
-def test_only_a_file_of_ours_is_replaced(command: str, ending: str, tmp_path: Path) -> None:
-    if (command, ending) == ("sign", "jsonl"):
+@pytest.mark.parametrize("name", WRITERS)
+def test_only_a_file_of_ours_is_replaced(name: str, ending: str, folder: Path, command: Command) -> None:
+    if (name, ending) == ("sign", "jsonl"):
         return
-    given, out, index = tmp_path / "in.jsonl", tmp_path / f"out.{ending}", tmp_path / "index"
-    write_rows(given, ["one two", "one two", "three"])
-    if command in ("add", "query"):
-        build_index(index, [str(given)], **OURS)
+    for number in ("", 0, 1, 2, 3, 4):
+        write_rows(f"in{number}.jsonl", ["one two", "one two", "three"])
+    if name in ("add", "query"):
+        assert command("index build index in0.jsonl --backend reference").status == 0
 
-    def write(number: int, **options: Any) -> None:
-        if command == "sign":
-            sign_files([str(given)], out, **options, **OURS)
-        elif command == "build":
-            build_index(tmp_path / f"index{number}", [str(given)], output=out, **options, **OURS)
-        elif command == "add":
-            again = tmp_path / f"in{number}.jsonl"
-            again.write_bytes(given.read_bytes())
-            add_to_index(index, [str(again)], output=out, **options, **OURS)
-        else:
-            query_index(index, [str(given)], output=out, **options, **OURS)
+    def write(number: int, more: str = "") -> Printed:
+        return command(f"{WRITERS[name].format(number)} -o out.{ending} --backend reference {more}")
 
-    write(1)
-    with pytest.raises(OutputError, match="is there already; give another file, or overwrite=True if gpulsh wrote it"):
-        write(2)
-    write(3, overwrite=True)
-    write_rows(out, ["mine"])
-    before = out.read_bytes()
-    for options in ({}, {"overwrite": True}):
-        with pytest.raises(OutputError):
-            write(4, **options)
-    assert out.read_bytes() == before
+    assert write(1).status == 0
+    assert "is there already; give another file, or --overwrite if gpulsh wrote it" in write(2).error
+    assert write(3, "--overwrite").status == 0
+    write_rows(f"out.{ending}", ["mine"])
+    before = Path(f"out.{ending}").read_bytes()
+    assert (write(4).status, write(4, "--overwrite").status) == (1, 1)
+    assert Path(f"out.{ending}").read_bytes() == before
