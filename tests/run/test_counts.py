@@ -209,22 +209,6 @@ def _shown_alike(report: dict[str, Any], page: Path) -> None:
         assert {html.unescape(name): int(count.replace(",", "")) for name, count in rows} == labels
 
 
-@pytest.mark.parametrize("options", [option for option in OPTIONS if set(option) <= {"verify", "resolve"}], ids=str)
-def test_pairs_in_memory_are_those_that_are_counted(options: dict[str, Any]) -> None:
-    given = texts(random.Random(7), 80, False)
-    found = gpulsh.deduplicate(given, **options, **SKETCH)
-    funnel = found.funnel
-    words = [tuple(map(tuple, naive.tokens(text or "", "word"))) for text in given]
-    first = {found: place for place, found in reversed(list(enumerate(words)))}
-    folded = [(i, j) for i, j in found.pairs.tolist() if words[i] == words[j]]
-    assert all(first[words[i]] == i for i, _ in folded)
-    assert funnel.verified == len(found.pairs) and funnel.similar == len(found.pairs) - len(folded)
-    assert funnel.candidates == funnel.similar + funnel.dissimilar and funnel.dissimilar >= 0
-    assert funnel.exact_copies == funnel.copies_of_kept + funnel.copies_of_dropped == len(folded) > 5
-    assert funnel.documents == funnel.dropped + funnel.kept == len(given)
-    assert funnel.dropped == funnel.exact_copies + funnel.near_duplicates and funnel.empty > funnel.nulls > 0
-
-
 def test_the_command_tells_of_protected_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = " ".join(WORDS[:30])
     write(tmp_path, "test.jsonl", [page, page])

@@ -15,7 +15,6 @@ from gpulsh.backends.cuda.memory import most_sizes
 from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.budget import cut, parse_memory, shares
-from gpulsh.cli import main
 from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError, OutputError, ParameterError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import HeldTexts
@@ -25,12 +24,16 @@ from gpulsh.run.engines.local import InProcess
 from gpulsh.run.job import Made, Stage, Task, Workplace
 from gpulsh.stats.stages import StageRow
 from tests.crash.test_resume import results, write_inputs
+from tests.support.command import Command
+from tests.support.files import write_rows
 from tests.support.runs import interrupting
 
 ROW = StageRow("stage", "", "things")
 
 
 class Listener:
+    """Counts what tasks tell of their progress."""
+
     def __init__(self) -> None:
         self.amount = self.documents = 0
 
@@ -41,10 +44,10 @@ class Listener:
         self.documents += documents
 
 
-class Steps:
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.steps: list[str] = []
-        self._error = error
+class Steps(list[str]):
+    """The manifest: the finished steps; `error` is raised where one is recorded."""
+
+    error: BaseException | None = None
 
     def find(self, step: str) -> None:
         return None
@@ -52,15 +55,15 @@ class Steps:
     finished = find
 
     def add(self, step: str, files: object, facts: Mapping[str, Any], *, brief: bool) -> None:
-        if self._error is not None:
-            raise self._error
-        self.steps.append(step)
+        if self.error is not None:
+            raise self.error
+        self.append(step)
 
 
-def runner_of(workers: int, steps: Steps | None = None, listener: Listener | None = None, **more: Any) -> InProcess:
+def runner_of(workers: int, steps: Any = None, listener: Any = None, **more: Any) -> InProcess:
     nothing = cast(Any, None)
-    place = Workplace(nothing, Path(), ReferenceBackend(), cast(Any, listener or Listener()), nothing)
-    return InProcess(replace(place, **more), cast(Any, steps or Steps()), workers)
+    place = Workplace(nothing, Path(), ReferenceBackend(), listener or Listener(), nothing)
+    return InProcess(replace(place, **more), Steps() if steps is None else steps, workers)
 
 
 def stage_of(work: Callable[..., Made], *arguments: tuple[Any, ...], parallel: bool = True) -> Stage:
@@ -171,9 +174,10 @@ def test_a_stopped_task_ends_when_it_reports_progress() -> None:
             place.progress.advance(1)
             time.sleep(0.001)
 
-    before = threading.active_count()
+    before, steps = threading.active_count(), Steps()
+    steps.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        runner_of(2, Steps(KeyboardInterrupt())).run(stage_of(work, (), (), ()))
+        runner_of(2, steps).run(stage_of(work, (), (), ()))
     assert threading.active_count() == before
 
 
@@ -192,7 +196,7 @@ def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() ->
     steps = Steps()
     with pytest.raises(ValueError, match="of 0"):
         runner_of(2, steps).run(stage_of(work, *[()] * 6))
-    assert {"step-1", "step-2"} <= set(steps.steps)
+    assert {"step-1", "step-2"} <= set(steps)
 
 
 def test_a_single_worker_works_where_an_interrupt_reaches_it() -> None:
@@ -207,59 +211,43 @@ def test_a_single_worker_works_where_an_interrupt_reaches_it() -> None:
     steps = Steps()
     with pytest.raises(KeyboardInterrupt):
         runner_of(1, steps).run(stage_of(work, *[()] * 3))
-    assert threads == [threading.get_ident()] * 2 and steps.steps == ["step-0"]
-
-
-def test_as_many_work_as_have_memory() -> None:
-    assert [local.most_parallel(16, size << 20) for size in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
+    assert threads == [threading.get_ident()] * 2 and steps == ["step-0"]
 
 
 # --- `--memory`: what is an amount, what is too little, and what another amount does to a run that goes on ---
 
 
-OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1}
+LEAST_AMOUNTS = ["512MiB", "512mib", LEAST, str(LEAST), float(LEAST), "0.5G", "524288K", "536870912B"]
+FOUR = ["4GiB", "4 GiB", " 4G ", "4gb"]
+TOO_LITTLE = ["511MiB", LEAST - 1, "0", 0, "1", "1K", "0.49G", "4"]
+NO_AMOUNTS = [
+    *("", " ", "much", "GiB", "4 Gi B", "4XB", "-4GiB", "+4GiB", "4,5GiB", "1e10", "0x40000000", "4GiB4", "٤GiB"),
+    *("9" * 400, "9" * 400 + "T", True, False, -(4 << 30), float("nan"), float("inf"), b"4GiB", ["4GiB"]),
+]
 
 
-@pytest.mark.parametrize(
-    ("given", "memory"),
-    [
-        *(("512MiB", LEAST), ("512mib", LEAST), (LEAST, LEAST), (str(LEAST), LEAST), (float(LEAST), LEAST)),
-        *(("4GiB", 4 << 30), ("4 GiB", 4 << 30), (" 4G ", 4 << 30), ("4gb", 4 << 30), ("0.5G", LEAST), ("2T", 2 << 40)),
-        *(("524288K", LEAST), ("1.5GiB", 3 << 29), ("536870912B", LEAST)),
-    ],
-)
-def test_amounts(given: Any, memory: int) -> None:
-    assert parse_memory(given) == memory and isinstance(parse_memory(given), int)
+def test_amounts_of_memory() -> None:
+    for given, memory in ((LEAST_AMOUNTS, LEAST), (FOUR, 4 << 30), (["2T"], 2 << 40), (["1.5GiB"], 3 << 29)):
+        for one in given:
+            assert parse_memory(one) == memory and isinstance(parse_memory(one), int), one  # type: ignore[arg-type]
+    assert LEAST <= parse_memory(None) <= 8 << 30  # what the machine has
+    assert [local.most_parallel(16, size << 20) for size in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
-    [
-        *((given, "too little to work in") for given in ("511MiB", LEAST - 1, "0", 0, "1", "1K", "0.49G", "4")),
-        *((given, "not an amount") for given in ("", " ", "much", "GiB", "4 Gi B", "4XB", "-4GiB", "+4GiB", "4,5GiB")),
-        *((given, "not an amount") for given in ("1e10", "0x40000000", "4GiB4", "٤GiB", "9" * 400, "9" * 400 + "T")),
-        *(
-            (given, "not an amount")
-            for given in (True, False, -(4 << 30), float("nan"), float("inf"), b"4GiB", ["4GiB"])
-        ),
-    ],
+    [*((given, "too little to work in") for given in TOO_LITTLE), *((given, "not an amount") for given in NO_AMOUNTS)],
 )
 def test_too_little_or_no_amount(given: Any, told: str) -> None:
     with pytest.raises(ParameterError, match=f"{told}.*; give at least 512MiB, such as 4GiB"):
         parse_memory(given)
 
 
-def test_nothing_given_is_what_the_machine_has() -> None:
-    assert LEAST <= parse_memory(None) <= 8 << 30
-
-
-def test_a_refused_amount_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given, out = write_inputs(tmp_path / "in"), tmp_path / "out"
-    with pytest.raises(ParameterError, match="memory is '1MiB', too little"):
-        gpulsh.deduplicate_files(given, out, memory="1MiB", **OPTIONS)
-    assert main(["dedup", str(given), "-o", str(out), "--memory", "lots"]) == 2
-    assert "memory is 'lots', not an amount of memory" in capsys.readouterr().err
-    assert not out.exists()
+def test_a_refused_amount_makes_nothing(folder: Path, command: Command) -> None:
+    write_rows("a.jsonl", ["some words"])
+    refused = command("dedup a.jsonl -o out --memory lots")
+    assert refused.status == 2 and "memory is 'lots', not an amount of memory" in refused.error
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize("memory", [LEAST, LEAST + 1, 1 << 30, 8 << 30, 1 << 40])
@@ -283,16 +271,14 @@ def test_a_device_leaves_half_of_the_budget_to_the_stages(memory: int, devices: 
 
 def test_another_amount_is_refused_by_an_unfinished_run_and_not_by_a_finished_one(tmp_path: Path) -> None:
     given, out = write_inputs(tmp_path / "in"), tmp_path / "out"
+    options: dict[str, Any] = {"backend": "cpu", "threads": 1}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
         with interrupting():
-            gpulsh.deduplicate_files(given, out, memory="1GiB", **OPTIONS)
+            gpulsh.deduplicate_files(given, out, memory="1GiB", **options)
         with pytest.raises(OutputError, match="memory was 1073741824 and is 2147483648 now"):
-            gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **OPTIONS)
-    before = gpulsh.deduplicate_files(given, out, memory=1 << 30, resume=True, **OPTIONS)
+            gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **options)
+    before = gpulsh.deduplicate_files(given, out, memory=1 << 30, resume=True, **options)
     found = results(out)
-    again = gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **OPTIONS)
+    again = gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **options)
     assert again.report == before.report and results(out) == found
-    command = ["dedup", str(given), "-o", str(out), "--resume", "--memory", "3GiB", "--backend", "cpu"]
-    assert main(command) == 0
-    assert results(out) == found

@@ -21,7 +21,7 @@ from gpulsh import budget
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.run.passages import find
-from tests.run.test_passages_files import OPTIONS, SPANS, any_texts, by_position, found, small
+from tests.run.test_passages_files import SPANS, any_texts, by_position, found, small
 from tests.support.files import write_rows
 from tests.support.texts import licences
 
@@ -50,13 +50,21 @@ def at_once(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[d
     return tables
 
 
-@pytest.mark.parametrize("options", [*OPTIONS, {"tokens": 50, "bytes": 20}], ids=str)
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"keep": "minimal"},
+    {"keep": "none", "bridge": 3},
+    {"whole_lines": True, "bridge": 5},
+    {"tokens": 1, "unit": "char"},
+    {"tokens": 50, "normalize": "NFC", "symbols": True},
+    {"tokens": 50, "bytes": 20},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_licences_of_three_days(tmp_path: Path, small: None, options: dict[str, Any]) -> None:
-    texts: list[str | None] = [*[text[:1200] for text in licences()[:18]], None, "", "few words"]
-    if options.get("tokens") == 1:
-        texts = [text[:300] if text else text for text in texts]
-    if "bytes" in options:
-        texts = [text[:600] if text else text for text in texts]
+    size = 300 if options.get("tokens") == 1 else 600 if "bytes" in options else 1200
+    texts: list[str | None] = [*[text[:size] for text in licences()[:18]], None, "", "few words"]
     runs = [[*texts[:7], texts[2]], [*texts[7:12], texts[3], texts[8]], [*texts[12:], *texts[1:3]]]
     tables = days(tmp_path, runs, **options)
     assert tables == at_once(runs, **options)
