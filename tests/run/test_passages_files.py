@@ -168,7 +168,7 @@ OF_PARTS: dict[str, Any] = {"tokens": 50, "backend": "cpu", "threads": 1}
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_small(monkeypatch, 4000, 200)
-    monkeypatch.setattr(parts, "RUN_PARTS", 20)
+    monkeypatch.setattr(parts, "RUN_PARTS", 3)
 
 
 any_lines = st.lists(st.sampled_from(["a b", "A, b", "c", "", " ", ".", "漢字", "e\u0301", "\0", "क्‍ष"]), max_size=9)
