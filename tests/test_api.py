@@ -179,50 +179,6 @@ def test_parameters_print_compare_and_digest() -> None:
 # --- errors
 
 
-def given(**parameters: Any) -> tuple[Any, str]:
-    """A call of `deduplicate` with a bad parameter, and the name that the message has."""
-    return lambda: gpulsh.deduplicate(["a", "b"], **{"backend": "cpu", **parameters}), next(iter(parameters))
-
-
-ROWS = Fingerprints(np.arange(3, dtype=np.uint64), np.array([0, 2, 3]))
-REFUSED: list[tuple[Any, str]] = [
-    *(given(threshold=value) for value in (1.0000001, float("nan"), "0.8", None)),
-    *(given(num_perm=value) for value in (0, 128.0, True)),
-    *(given(seed=-1), given(seed=2**64), given(bands=0), given(rows=129), given(bands=40, rows=4), given(threads=0)),
-    *(given(verify="yes"), given(verify=True), given(resolve="first"), given(backend="gpu"), given(priority=[1])),
-    *(given(shingling="words"), given(shingling=5), given(folding="NFC")),
-    (given(threshold=0.02)[0], "num_perm is 128.*give num_perm="),
-    (given(threshold=0)[0], r"threshold is 0.*above 0 and at most 1"),
-    (lambda: MinHash(family="one_permutation"), "family is 'one_permutation'; give one of 'affine32'"),  # type: ignore[arg-type]
-    *((lambda unit=unit: Shingling(unit=unit), "unit") for unit in ("line", 5)),
-    *((lambda size=size: Shingling(size=size), "size is .*; give an integer from 1 to 64") for size in (0, 65, 5.0)),
-    *((lambda name=name: Shingling.parse(name), "shingling is .*SIZE from 1") for name in ("word", "word:0", "word:٣")),
-    (lambda: Folding(form="NFD"), "form"),  # type: ignore[arg-type]
-    (lambda: MinHash(num_perm=70000), "num_perm"),
-    (lambda: Banding(bands=0, rows=4), "bands"),
-    (lambda: Banding(bands=4, rows="4"), "rows"),  # type: ignore[arg-type]
-    (lambda: SCurve(bands=None, rows=1), "bands"),  # type: ignore[arg-type]
-    # Other objects between the steps.
-    *((lambda other=other: MinHash()(other, backend="cpu"), "give") for other in (np.zeros(3, np.uint64), ["text"])),
-    (lambda: Banding(bands=2, rows=2)([[1, 2, 3, 4]], backend="cpu"), "give"),  # type: ignore[arg-type]
-    (lambda: Banding(bands=43, rows=3)(Signatures(np.zeros((2, 128), np.uint32)), backend="cpu"), "43 \\* 3 = 129"),
-    (lambda: gpulsh.candidate_pairs([[1, 2]], backend="cpu"), "give"),  # type: ignore[arg-type]
-    (lambda: gpulsh.jaccard([[1, 2]], [[0, 0]], backend="cpu"), "give"),  # type: ignore[arg-type]
-    *(
-        (lambda call=call, pairs=pairs: call(ROWS, pairs, backend="cpu"), "pairs")
-        for call in (gpulsh.jaccard, gpulsh.containment)
-        for pairs in ([[0, 5]], [[-1, 2]], [0, 1], [[0, 1, 2]], [[0.0, 1.0]], "ab")
-    ),
-]
-
-
-def test_bad_parameters() -> None:
-    for call, message in REFUSED:
-        with pytest.raises(ParameterError, match=message) as caught:
-            call()
-        assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     "texts", ["one text", b"one", [1, 2], np.array([1.5]), {"a": 1}, [["a"]], ["a", b"b"], 3, None]
 )

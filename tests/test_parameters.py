@@ -63,15 +63,6 @@ def test_each_sketch_has_its_own_distance(tmp_path: Path) -> None:
         gpulsh.deduplicate(TEXTS, **given)
 
 
-def test_names_of_no_sketch() -> None:
-    for given in (
-        *({"sketch": "minhsh"}, {"sketch": "minhash:0"}, {"sketch": "minhash:64", "num_perm": 32}, {"also": "minhash"}),
-        *({"sketch": "simhash:64:3", "distance": 4}, {"also": "simhash:64:3", "distance": 4}),
-    ):
-        with pytest.raises(ParameterError):
-            gpulsh.deduplicate(TEXTS, **given, **ON)
-
-
 def test_columns_as_a_list(tmp_path: Path) -> None:
     table = pa.table({"title": ["a b", "a b", "x"], "meta": [{"body": "c d e"}] * 3, "id": [1, 2, 3]})
     listed = gpulsh.deduplicate(table, text_column=["title", "meta.body"], **ON)

@@ -18,7 +18,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import Folding, Shingling
 from gpulsh.repeats.windows import sample_windows
 from tests.support import naive
-from tests.support.naive_passages import Marks, bsade, lee, left, lost, marked, nothing, pieces, set_marks, windows
+from tests.support.naive_passages import Marks, bsade, lee, left, lost, marked, nothing, set_marks, windows
 from tests.support.texts import SECRETS, WORDS, known, licences, strings
 
 KEEPS = ["first", "minimal", "none"]
@@ -174,20 +174,6 @@ def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.Monkey
     texts = spelled(["abcdefgh", "efghabcd", "hgfedcba", "abcdxfgh"])
     for keep in KEEPS:
         check(texts, 3, keep, backend="cpu")
-
-
-def test_real_texts() -> None:
-    texts = licences()[:40]
-    tokens = [naive.tokens(text, "word") for text in texts]
-    for keep in KEEPS:
-        result = gpulsh.passages(texts, tokens=50, keep=keep, backend="cpu")  # type: ignore[arg-type]
-        marks = marked(tokens, 50, keep)
-        assert sum(result["tokens"].to_pylist()) == sum(map(sum, marks)) > 1000
-        after = gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()
-        assert [naive.tokens(text, "word") for text in after] == [
-            [word for start, stop in pieces(row) for word in words[start:stop]]
-            for words, row in zip(tokens, marks, strict=True)
-        ]
 
 
 def test_hot_texts_take_linear_time() -> None:

@@ -19,7 +19,7 @@ ARRAY = np.zeros((2, 2), np.uint32)
 
 
 def run(**given: Any) -> Callable[[], Any]:
-    return lambda: gpulsh.deduplicate(["a"], **CPU, **given)
+    return lambda: gpulsh.deduplicate(["a"], **{**CPU, **given})
 
 
 def made(kind: Any, **given: Any) -> Callable[[], Any]:
@@ -108,7 +108,7 @@ SEARCHES: list[tuple[Callable[[], Any], str]] = [
     (called(gpulsh.Supershingles(), Signatures(np.zeros((2, 80), np.uint32))), "the signatures have 80 values"),
 ]
 TEXT: list[tuple[Callable[[], Any], str]] = [
-    *((made(Shingling, **{name: 1}), f"{name} is 1") for name in ("symbols", "labels", "unit", "anchor", "hash")),
+    *((made(Shingling, **{name: 1}), f"{name} is 1") for name in ("symbols", "labels", "anchor", "hash")),
     (made(Shingling, hash=np.array(["mix64", "rabin"])), "hash is array"),
     *((made(Shingling, stop=stop), "a word of stop is 5") for stop in (5, [5])),
     (made(Shingling, stem=5), "stem is 5"),
@@ -117,6 +117,10 @@ TEXT: list[tuple[Callable[[], Any], str]] = [
     *((made(Shingling, language="de", **given), "language is 'de'") for given in ({}, {"stop": ["a"]})),  # type: ignore[arg-type]
     (made(gpulsh.Folding, case="no"), "case is 'no'"),
     (lambda: Shingling.parse(5), "shingling is 5"),  # type: ignore[arg-type]
+    *((made(Shingling, unit=unit), "unit") for unit in ("line", 5)),
+    *((made(Shingling, size=size), "size is .*; give an integer from 1 to 64") for size in (0, 65, 5.0)),
+    *((run(shingling=text), "shingling is .*SIZE from 1") for text in ("word", "words", "word:0", "word:٣")),
+    (made(gpulsh.Folding, form="NFD"), "form"),
     *((lambda text=text: Shingling.parse(text), "--shingle|shingling is") for text in ("word:5+", "word:5+symbol")),  # type: ignore[misc]
     (lambda: Shingling.parse("word:5+symbols+symbols"), "shingling is"),
     (lambda: Shingling.parse("word+symbols:5"), "shingling is"),
@@ -131,7 +135,37 @@ ROWS: list[tuple[list[int], list[float], list[int], str]] = [
     *(([1], [weight], [0, 1], "weights that are not above 0") for weight in (0.0, -1.0, np.nan, np.inf)),
     ([1], [1.0], [0, 2], "offset does not ascend"),
 ]
+STEPS: list[tuple[Callable[[], Any], str]] = [
+    *(
+        (made(gpulsh.Banding, bands=bands, rows=rows), name)
+        for bands, rows, name in ((0, 4, "bands"), (4, "4", "rows"))
+    ),
+    (made(gpulsh.SCurve, bands=None, rows=1), "bands"),
+    *((called(gpulsh.MinHash(), other), "give") for other in (np.zeros(3, np.uint64), ["text"])),
+    (called(gpulsh.Banding(bands=2, rows=2), [[1, 2, 3, 4]]), "give"),
+    (called(gpulsh.Banding(bands=43, rows=3), Signatures(np.zeros((2, 128), np.uint32))), "43 \\* 3 = 129"),
+    (called(gpulsh.candidate_pairs, [[1, 2]]), "give"),
+    (called(gpulsh.jaccard, [[1, 2]], [[0, 0]]), "give"),
+    *(
+        (called(call, Fingerprints(np.arange(3, dtype=np.uint64), np.array([0, 2, 3])), pairs), "pairs")
+        for call in (gpulsh.jaccard, gpulsh.containment)
+        for pairs in ([[0, 5]], [[-1, 2]], [0, 1], [[0, 1, 2]], [[0.0, 1.0]], "ab")
+    ),
+]
 JOBS: list[tuple[Callable[[], Any], str]] = [
+    *((run(threshold=value), "threshold") for value in (1.0000001, np.nan, "0.8", None)),
+    (run(threshold=0), r"threshold is 0.*above 0 and at most 1"),
+    (run(threshold=0.02), "num_perm is 128.*give num_perm="),
+    *((run(num_perm=value), "num_perm") for value in (0, 128.0, True, 70000)),
+    *((run(seed=value), "seed") for value in (-1, 2**64)),
+    *((run(**{name: value}), name) for name, value in (("bands", 0), ("rows", 129), ("threads", 0), ("verify", "yes"))),
+    *((run(**{name: value}), name) for name, value in (("verify", True), ("resolve", "first"), ("backend", "gpu"))),
+    *((run(**{name: value}), name) for name, value in (("priority", [1, 2]), ("shingling", 5), ("folding", "NFC"))),
+    (run(bands=40, rows=4), "bands"),
+    *((run(sketch="minhsh"), "sketch is 'minhsh'"), (run(sketch="minhash:0"), "num_perm is 0")),
+    (run(sketch="minhash:64", num_perm=32), "num_perm is 32"),
+    (run(also="minhash"), "'minhash' has no bits and distance; give simhash"),
+    *((run(**{name: "simhash:64:3"}, distance=4), "distance") for name in ("sketch", "also")),
     (run(measure="cosine"), "measure is 'cosine'"),
     (run(measure="containment", verify="signature"), "measure is 'containment'"),
     (run(measure="containment", also=SimHash()), "also is given with measure 'containment'"),
@@ -149,10 +183,11 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "said"), [*SKETCHES, *EARTH_MOVER, *SEARCHES, *TEXT, *JOBS])
+@pytest.mark.parametrize(("call", "said"), [*SKETCHES, *EARTH_MOVER, *SEARCHES, *TEXT, *STEPS, *JOBS])
 def test_a_parameter_outside_what_is_allowed(call: Callable[[], Any], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
+    with pytest.raises(ParameterError, match=said) as caught:
         call()
+    assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("vectors", VECTORS, ids=str)
