@@ -162,14 +162,6 @@ def test_ones_of_arrays_that_are_not_numpys(values: list[int]) -> None:
     assert ones(DeviceArray(array)).get().tolist() == ones(array).tolist() == [v.bit_count() for v in values]
 
 
-def test_many_pairs() -> None:
-    generator = np.random.default_rng(2)
-    signatures, pairs = generator.integers(0, 2**64, (50, 6), np.uint64), generator.integers(0, 50, (50_000, 2))
-    found = gpulsh.hamming(BitSignatures(signatures), pairs, backend="cpu")
-    bits = np.unpackbits(signatures.view(np.uint8), axis=1)
-    np.testing.assert_array_equal(found, (bits[pairs[:, 0]] != bits[pairs[:, 1]]).sum(axis=1))
-
-
 @given(
     backend=st.sampled_from(["reference", "cpu"]),
     rows=st.lists(st.lists(st.integers(0, 9).map(lambda x: x << 60), max_size=12), min_size=2, max_size=5),
