@@ -37,6 +37,7 @@ from tests.kernels.cuts import (
 from tests.kernels.device_arrays import PLACES, DeviceArray, DeviceModule, put
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_device_texts import DeviceBytes, copies_of_text, documents
+from tests.support.rows import same
 
 pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("in_one_order")]
 
@@ -257,7 +258,7 @@ LAYOUTS: dict[str, Layout] = {
 PAIRED = list(zip([*LIBRARIES, "CuPy"], LAYOUTS, strict=True))
 
 
-def steps(lay: Callable[[np.ndarray], Any], backend: Any) -> list[Any]:
+def steps(lay: Callable[[np.ndarray], Any], backend: Any) -> tuple[Any, ...]:
     """The results of each public call for arrays that `lay` lays out."""
     text = gpulsh.shingle(texts(12), backend="reference")
     fingerprints = gpulsh.Fingerprints(lay(text.values), lay(text.offset))
@@ -270,22 +271,17 @@ def steps(lay: Callable[[np.ndarray], Any], backend: Any) -> list[Any]:
     found += [gpulsh.candidate_pairs(digests, backend=backend)]
     found += [gpulsh.jaccard(sketches, lay(rows), backend=backend) for sketches in (fingerprints, signatures)]
     found += [gpulsh.containment(fingerprints, lay(rows), backend=backend)]
-    return [on_host(array) for array in found]
+    return tuple(map(on_host, found))
 
 
 @cache
-def wanted_steps() -> list[Any]:
+def wanted_steps() -> tuple[Any, ...]:
     return steps(lambda array: array, "reference")
 
 
 @cache
 def wanted_decision() -> gpulsh.Decision:
     return gpulsh.deduplicate([text or "" for text in texts(12)], backend="reference")
-
-
-def assert_steps(found: list[Any]) -> None:
-    for one, other in zip(found, wanted_steps(), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def laid_batch(lay: Callable[[np.ndarray], Any]) -> TextBatch:
@@ -300,7 +296,7 @@ def test_on_the_device(selected: CudaBackend, library: str, layout: str) -> None
     def lay(array: np.ndarray) -> Any:
         return LIBRARIES[library](selected, LAYOUTS[layout](array))
 
-    assert_steps(steps(lay, "cuda"))
+    same(steps(lay, "cuda"), wanted_steps())
     batch = laid_batch(lay)
     assert_decisions(gpulsh.deduplicate(batch, backend="cuda"), wanted_decision())
     shingles, plain = gpulsh.shingle(batch, backend="cuda"), gpulsh.shingle(texts(12), backend="reference")
@@ -310,7 +306,7 @@ def test_on_the_device(selected: CudaBackend, library: str, layout: str) -> None
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_on_the_host(backend: Any) -> None:
     for layout in LAYOUTS.values():
-        assert_steps(steps(layout, backend))
+        same(steps(layout, backend), wanted_steps())
     for layout in (every_other, read_only):
         assert_decisions(gpulsh.deduplicate(laid_batch(layout), backend=backend), wanted_decision())
 
@@ -352,7 +348,7 @@ def test_arrays_of_another_device_are_moved(
     install(monkeypatch, second)
     lay = {"CuPy": every_other, "DLPack": read_only, "CUDA array interface": column_of_a_table}[library]
     with second.here():
-        assert_steps(steps(lambda array: on_first(library, lay(array)), "cuda"))
+        same(steps(lambda array: on_first(library, lay(array)), "cuda"), wanted_steps())
     batch = laid_batch(lambda array: on_first(library, lay(array)))
     assert_decisions(gpulsh.deduplicate(batch, backend="cuda", devices=[1]), wanted_decision())
     if library != "CuPy":
