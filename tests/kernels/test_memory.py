@@ -113,8 +113,8 @@ def ops() -> CudaBackend:
     return made
 
 
-words = [f"word{number}" for number in np.random.default_rng(5).integers(0, 1 << 40, 3000)]
-LONG, NEAR = " ".join(words), " ".join([*words[:1500], "another", *words[1501:]])
+MANY = [f"word{number}" for number in np.random.default_rng(5).integers(0, 1 << 40, 3000)]
+LONG, NEAR = " ".join(MANY), " ".join([*MANY[:1500], "another", *MANY[1501:]])
 
 
 @pytest.mark.parametrize(

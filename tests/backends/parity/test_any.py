@@ -173,8 +173,9 @@ def rows(ops: Backend, given: Fingerprints, counts: Values) -> None:
 
 @case(any_rows, st.integers(0, 50))
 def simhash(ops: Backend, given: Fingerprints, bits: int = 50) -> None:
-    """Of values that count once, and of values that count up to 2^bits - 1 times."""
-    counts = np.random.default_rng(bits).integers(0, 1 << bits, len(given.values))
+    """Of values that count once, and of values that count up to 2^bits - 1 times, of every order of magnitude."""
+    generator, size = np.random.default_rng(bits), len(given.values)
+    counts = generator.integers(0, 1 << bits, size) >> generator.integers(0, bits + 1, size)
     for how in ((SIMHASH_KEYS,), (SIMHASH_KEYS, counts), (SIMHASH_KEYS[:1], counts)):
         agree(ops, "simhash", given, *how)
 

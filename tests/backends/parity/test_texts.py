@@ -23,9 +23,10 @@ def check(ops: Backend, text: TextBatch, unit: Unit, size: int, reading: Reading
 
 
 @every_unit
-def test_every_size_and_count_of_shingles(ops: Backend, unit: Unit) -> None:
-    joint = " " if unit == "word" else ""
-    tokens = [f"w{i % 7}" if unit == "word" else "abcdefg"[i % 7] for i in range(600)]
+@pytest.mark.parametrize("vocabulary", [7, 600])
+def test_every_size_and_count_of_shingles(ops: Backend, unit: Unit, vocabulary: int) -> None:
+    joint, first = (" ", 0) if unit == "word" else ("", ord("a") if vocabulary == 7 else 0x4E00)
+    tokens = [f"w{i % vocabulary}" if unit == "word" else chr(first + i % vocabulary) for i in range(600)]
     for size in (1, 64, 5, 33)[: fewer(ops, 4, 2)]:
         counts = [size - 1, *(size - 1 + count for count in (1, 2, 31, 32, 33, 255, 256, 257, 258, 512, 513))]
         documents = [joint.join(tokens[:count]).encode() for count in counts]
