@@ -44,8 +44,9 @@ class WholeLines(NamedTuple):
     def located(
         self, base: Numbers, places: Numbers, bounds: Numbers, of_bytes: bool
     ) -> tuple[TokenSpans, Numbers, Numbers, Numbers]:
-        """Spans, and int64 [k] each: their rows in `base`, and where they begin and end in bytes.
+        """Spans, and int64 [k] each: their documents' numbers, and where they begin and end in bytes.
 
+        `base` has the first places of documents, ascending, at least of those with a span.
         `bounds` [q, 2] are the bytes of the tokens at `places` [q]. Bytes between two adjacent spans belong to the
         first, except between an added part of a line and a line that stays. Bytes after the last one do not: they may
         be part of a character that normalization makes several tokens.
@@ -81,19 +82,28 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
         here = [base[chosen[0]], base[chosen[-1] + 1]]
         some = spans.chosen(slice(*np.searchsorted(spans.start, here)))
         windows = kept[slice(*np.searchsorted(kept, here))]
-        parts.append(lines_of_batch(documents, base, chosen, text, some, windows, tokens))
+        parts.append(lines_of_batch(documents, base[chosen], base[chosen + 1], text, some, windows, tokens))
     return WholeLines.joined(parts)
 
 
 def lines_of_batch(
-    reading: TextReading, base: Numbers, rows: Numbers, text: TextBatch, spans: TokenSpans, kept: Numbers, tokens: int
+    reading: TextReading,
+    start: Numbers,
+    stop: Numbers,
+    text: TextBatch,
+    spans: TokenSpans,
+    kept: Numbers,
+    tokens: int,
 ) -> WholeLines:
-    """Likewise for a batch of documents `rows` that all have windows, with their `spans` and `kept`."""
-    counts = base[rows + 1] - base[rows] - 1  # a document with a window takes one place more than it has tokens
-    document, token = np.repeat(np.arange(len(rows)), counts), within_runs(counts)
+    """Likewise for a batch of documents that all have windows, with their `spans` and `kept`.
+
+    They take the places from `start` to before `stop`, int64 [n] each.
+    """
+    counts = stop - start - 1  # a document with a window takes one place more than it has tokens
+    document, token = np.repeat(np.arange(len(start)), counts), within_runs(counts)
     bounds = byte_bounds_of(reading, text, document, token)
     text = text.moved(on_host)
-    begin, place = bounds[:, 0] + text.offset[document], base[rows[document]] + token
+    begin, place = bounds[:, 0] + text.offset[document], start[document] + token
     ends = np.flatnonzero(text.values == LINE_END)  # also before and behind the batch
     line = np.searchsorted(ends, begin)
     first = np.flatnonzero(first_of_runs(line + document))  # the first token of each line

@@ -78,17 +78,20 @@ class Settled(NamedTuple):
 
 
 class Marker:
-    """`mark` and `bridged` for windows that come piece by piece; `base` [n + 1] are places of documents."""
+    """`mark` and `bridged` for windows that come piece by piece."""
 
-    def __init__(self, tokens: int, keep: Keep, bridge: int, base: Numbers) -> None:
+    def __init__(self, tokens: int, keep: Keep, bridge: int) -> None:
         self._marker = _marker(tokens, keep)
-        self._tokens, self._bridge, self._base = tokens, bridge, base
+        self._tokens, self._bridge = tokens, bridge
         none = np.empty(0, np.int64)
         self._windows, self._spans = Repeats(none, none, none), TokenSpans(none, none, none, none)  # not settled
 
-    def add(self, found: Repeats, until: int = FAR) -> Settled:
-        """The next windows before the place `until` that occur more than once."""
-        spans = bridged(_added(self._marker, found, until), self._base, self._bridge)
+    def add(self, found: Repeats, base: Numbers, until: int = FAR) -> Settled:
+        """The next windows before the place `until` that occur more than once.
+
+        `base` int64 [n + 1] are the places of the documents with these windows, and the place after them.
+        """
+        spans = bridged(_added(self._marker, found, until), base, self._bridge)  # no span but the first is before them
         done = slice(len(spans.start) - (until < FAR))  # the last one may go on, or a gap follows
         windows = Repeats(*map(np.concatenate, zip(self._windows, found, strict=True)))
         seen = TokenSpans(*map(np.concatenate, zip(self._spans, spans, strict=True)))

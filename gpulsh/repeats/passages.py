@@ -204,7 +204,7 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
     batches = _batches(documents, ops.sizes().tile)
     samples = ops.pipelined_map(batches, lambda ops, text: sample_windows(ops, text, reading, tokens))
     met, base = met_places(ops, samples)
-    runs = windows_near(met, base, tokens)
+    runs = windows_near(met, base[:-1], base[1:], tokens)
     ends = offsets(runs.windows)
     proposed, proven = (np.empty(int(ends[-1]), np.uint64) for _ in range(2))
     rows = distinct(np.searchsorted(base, runs.begin, side="right") - 1)

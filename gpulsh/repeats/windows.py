@@ -186,11 +186,14 @@ def met_again(ops: Backend, values: Array, place: Array) -> Array:
         return np.sort(ops.collisions(as_digests(values), place).ids)
 
 
-def windows_near(met: Numbers, base: Numbers, tokens: int) -> WindowRuns:
-    """The windows whose sample may be at a place in `met` int64 [c], ascending; `base` [n + 1] as in `met_places`."""
-    row = np.searchsorted(base, met, side="right") - 1
-    begin = np.maximum(met - (tokens - sample_size(tokens)), base[row])
-    end = np.minimum(met + 1, base[row + 1] - tokens)  # documents with windows take one place more than tokens
+def windows_near(met: Numbers, start: Numbers, stop: Numbers, tokens: int) -> WindowRuns:
+    """The windows whose sample may be at a place in `met` int64 [c], ascending.
+
+    Documents, one of which has each of these places, take places from `start` to before `stop` [n each], ascending.
+    """
+    row = np.searchsorted(start, met, side="right") - 1
+    begin = np.maximum(met - (tokens - sample_size(tokens)), start[row])
+    end = np.minimum(met + 1, stop[row] - tokens)  # documents with windows take one place more than tokens
     fresh = np.ones(len(met), bool)
     fresh[1:] = (begin[1:] > end[:-1]) | (row[1:] != row[:-1])
     begin, end = begin[fresh], end[np.append(fresh[1:], fresh[:1])]

@@ -126,9 +126,9 @@ def texts_at(source: Source, rows: Numbers) -> list[bytes]:
     """The texts at ascending rows of a source; an InputError of one line if they cannot be read."""
     file = file_of(source)
     try:
-        found = FileTexts([file], Columns(source.text), skip=source.intact_only).chosen(
-            Piece(0, None), rows, int(rows[-1]) + 1
-        )
+        wanted = np.zeros(int(rows[-1]) + 1, np.bool_)
+        wanted[rows] = True
+        found = FileTexts([file], Columns(source.text), skip=source.intact_only).chosen(Piece(0, None), wanted)
         return [bytes(text) for pieces in found for text in pieces]  # copies, because a piece keeps its block in memory
     except ChangedInputError:
         raise ChangedInputError(

@@ -387,30 +387,30 @@ class FileTexts:
         files = np.searchsorted(starts, positions, side="right") - 1
         return files, positions - starts[files]
 
-    def chosen(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Iterator[list[Bytes]]:
-        """The texts at ascending `rows` of a file with `count` rows, all in `piece`, block by block.
+    def chosen(self, piece: Piece, wanted: NDArray[np.bool_]) -> Iterator[list[Bytes]]:
+        """The texts of the `wanted` rows of a piece, bool [rows of the piece], block by block.
 
         They are read again unless they are held.
         """
-        done = 0
-        with closing(self._blocks_of(piece, rows, count)) as blocks:
+        left = int(np.count_nonzero(wanted))
+        with closing(self._blocks_of(piece, wanted)) as blocks:
             try:
                 for start, texts in blocks:
-                    first, last = np.searchsorted(rows, [start, start + len(texts)])
-                    if first < last:
-                        yield texts.pieces(rows[first:last] - start)
-                        done = int(last)
-                    if done == len(rows):
+                    here = np.flatnonzero(wanted[start - piece.start :][: len(texts)])
+                    if len(here):
+                        yield texts.pieces(here)
+                        left -= len(here)
+                    if left == 0:
                         break
                     del texts
             except DamagedInputError:
-                if done != len(rows):  # otherwise the damage is behind the last chosen row
+                if left:  # otherwise the damage is behind the last wanted row
                     raise
-        if done != len(rows):
+        if left:
             raise wrong_length(self.files[piece.file])
 
-    def _blocks_of(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Generator[tuple[int, Rows], None, None]:
-        """The texts of a piece with at least `rows`, each block with its first row."""
+    def _blocks_of(self, piece: Piece, wanted: NDArray[np.bool_]) -> Generator[tuple[int, Rows], None, None]:
+        """The texts of a piece with at least the wanted rows, each block with its first row."""
         if self._held is not None and (held := self._held.find(piece)) is not None:
             yield from held
             return
@@ -419,8 +419,6 @@ class FileTexts:
         if piece.part is not None:
             blocks = kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
         else:
-            wanted = np.zeros(count, np.bool_)
-            wanted[rows] = True
             blocks = kind.read(file, columns, wanted, Rules(limit=self._rules.limit))
         for block in blocks:
             yield block.start, block.texts

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
@@ -20,10 +21,11 @@ from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.passages.tables import PLACES, TakenPlaces
 from gpulsh.run.records.tables import Row, Table
-from gpulsh.run.records.texts import chosen_pieces, chosen_texts, texts_of_piece
+from gpulsh.run.records.texts import documents_of
 from gpulsh.store.columns import MappedColumns
 
 PLACES_AT_ONCE = 1 << 19  # looked up together
+DOCUMENTS_AT_ONCE = 1 << 16  # likewise
 
 Between = Callable[[int, int], Numbers]  # the wanted places from one to before another, ascending, each once
 
@@ -32,20 +34,75 @@ class Some(NamedTuple):
     """Some documents that hold wanted tokens."""
 
     rows: Numbers  # in the partition
+    start: Numbers  # the place of the first token of each
+    stop: Numbers  # the place after those that it takes
     text: TextBatch
 
+    def number(self, places: Numbers) -> Numbers:
+        """int64 [m]: the number, in the batch, of the document that takes each of `places` [m]."""
+        return np.searchsorted(self.start, places, side="right") - 1
 
-def bases(place: PassagesPlace, places: Layout, partition: int) -> Numbers:
-    """int64 [documents + 1]: the place of the first token of each document in a partition, and the place after all."""
-    held = place.job.held
-    if held is None or partition >= len(held.partitions):
-        taken = PLACES.read(place.folder, partition).places
-    else:
-        run = held.runs[bisect_right(held.runs, partition, key=lambda run: run.first) - 1]
-        runs = MappedColumns(run.places, TakenPlaces).runs()
-        (taken,) = next(islice(runs, partition - run.first, None))
-    base: Numbers = offsets(taken) + places.partitions[partition]
-    return base
+
+class Bases:
+    """The place of the first token of each document in a partition, from the file that has how many each takes.
+
+    A partition may have tens of millions of documents, so they are looked up DOCUMENTS_AT_ONCE at a time.
+    """
+
+    def __init__(self, place: PassagesPlace, places: Layout, partition: int) -> None:
+        held = place.job.held
+        if held is None or partition >= len(held.partitions):
+            self._file = PLACES.open(place.folder, partition)
+            runs = self._file.runs()
+        else:
+            run = held.runs[bisect_right(held.runs, partition, key=lambda run: run.first) - 1]
+            self._file = MappedColumns(run.places, TakenPlaces)
+            runs = islice(self._file.runs(), partition - run.first, partition - run.first + 1)
+        self._taken = [
+            run.places[start : start + DOCUMENTS_AT_ONCE]
+            for run in runs
+            for start in range(0, len(run.places), DOCUMENTS_AT_ONCE)
+        ]
+        self._rows = offsets([len(taken) for taken in self._taken])
+        self._starts = offsets([int(taken.sum()) for taken in self._taken]) + places.partitions[partition]
+        self._file.release()
+
+    def __len__(self) -> int:
+        return int(self._rows[-1])
+
+    @property
+    def start(self) -> int:
+        """The first place of the partition."""
+        return int(self._starts[0])
+
+    @property
+    def stop(self) -> int:
+        """The place after all."""
+        return int(self._starts[-1])
+
+    def between(self, start: int, stop: int) -> tuple[int, Numbers]:
+        """The documents that take some of the places from `start` to before `stop`, and others beside them.
+
+        The row of the first; and int64 [documents + 1]: the place of the first token of each, and the place after all.
+        """
+        first = max(int(np.searchsorted(self._starts, start, side="right")) - 1, 0)
+        last = int(np.searchsorted(self._starts, stop))
+        return int(self._rows[first]), self._bases(first, last)
+
+    def of(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """int64 [n] each, for documents at ascending `rows` [n]: the first place, and the place after the last."""
+        cuts = np.searchsorted(rows, self._rows)
+        start, stop = np.empty_like(rows), np.empty_like(rows)
+        for number in np.flatnonzero(cuts[1:] > cuts[:-1]).tolist():
+            here, base = slice(cuts[number], cuts[number + 1]), self._bases(number, number + 1)
+            at = rows[here] - self._rows[number]
+            start[here], stop[here] = base[at], base[at + 1]
+        return start, stop
+
+    def _bases(self, first: int, last: int) -> Numbers:
+        base: Numbers = offsets(np.concatenate([np.empty(0, np.int64), *self._taken[first:last]])) + self._starts[first]
+        self._file.release()
+        return base
 
 
 def unchanged(place: PassagesPlace, partition: Partition) -> AbstractContextManager[None]:
@@ -62,34 +119,36 @@ def place_ranges(start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def read_documents(
-    place: PassagesPlace, layout: Layout, partition: Partition, base: Numbers, wanted: Between
+    place: PassagesPlace, layout: Layout, partition: Partition, bases: Bases, wanted: Between
 ) -> Iterator[Some]:
     """The documents with wanted places, in batches."""
-    found = [np.empty(0, np.int64)]
-    for low, high in place_ranges(*base[[0, -1]].tolist()):
-        found.append(distinct(np.searchsorted(base, wanted(low, high), side="right") - 1))
-    rows, done = distinct(np.concatenate(found)), 0
-    documents = rows + layout.partitions[partition.number]
-    if partition.number < place.job.earlier_partitions:
-        found_texts = _held_texts(place, layout, partition, documents)
-    else:
-        found_texts = chosen_texts(place.texts(), layout, partition, documents)
-    texts = map(joined, found_texts)
-    for text in packed(texts, place.ops.sizes().batch):
-        here = rows[done : done + len(text)]
-        done += len(text)
-        yield Some(here, text)
+    chosen = np.zeros(len(bases), np.bool_)  # for each document a byte, where its number would take eight
+    for low, high in place_ranges(bases.start, bases.stop):
+        row, base = bases.between(low, high)
+        chosen[row + distinct(np.searchsorted(base, wanted(low, high), side="right") - 1)] = True
+    starts = range(0, len(chosen), DOCUMENTS_AT_ONCE)
+    found = (np.flatnonzero(chosen[start : start + DOCUMENTS_AT_ONCE]) + start for start in starts)
+    rows = np.empty(0, np.int64)
+    for text in packed(map(joined, _texts(place, layout, partition, chosen)), place.ops.sizes().batch):
+        while len(rows) < len(text):
+            rows = np.concatenate([rows, next(found)])
+        here, rows = rows[: len(text)], rows[len(text) :]
+        yield Some(here, *bases.of(here), text)
 
 
-def _held_texts(
-    place: PassagesPlace, layout: Layout, partition: Partition, documents: Numbers
+def _texts(
+    place: PassagesPlace, layout: Layout, partition: Partition, chosen: NDArray[np.bool_]
 ) -> Iterator[list[Bytes]]:
-    """The texts of documents of an earlier run, which may have skipped bad records."""
-    held, texts = place.job.held, replace(place.job, on_error="skip").texts(place.ops, place.parallel)
-    assert held is not None
-    for piece, here in chosen_pieces(layout, partition, documents):
-        with held.unchanged(piece.file):
-            yield from texts_of_piece(texts, layout, piece, documents[here])
+    """The texts of the chosen documents of a partition, some at a time."""
+    held, is_new = place.job.held, partition.number >= place.job.earlier_partitions
+    job = place.job if is_new else replace(place.job, on_error="skip")  # an earlier run may have skipped bad records
+    texts = place.texts() if is_new else job.texts(place.ops, place.parallel)
+    for piece in partition.pieces:
+        start, stop = (at - layout.partitions[partition.number] for at in documents_of(layout, piece))
+        wanted = chosen[start:stop]
+        if wanted.any():
+            with nullcontext() if held is None or is_new else held.unchanged(piece.file):
+                yield from texts.chosen(piece, wanted)
 
 
 class PlacedRows(Generic[Row]):

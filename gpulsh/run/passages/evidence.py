@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.ragged import distinct, sorted_distinct
+from gpulsh.ragged import distinct, found_in, sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.output.paths import marked
+from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.passages.tables import BYTES, FIRST_PLACES, PASSAGES, ByteStretches, Passages
 from gpulsh.run.records.documents import rejected, write_rejected
@@ -43,6 +44,7 @@ Entry = list[Any]
 def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int) -> Made:
     """Bring first occurrences to the passages of a partition."""
     named, first_earlier = [np.empty(0, np.int64)], 0
+    has_ids = place.job.columns.id is not None
     with PASSAGES.create(place.folder, partition) as out:
         file = BYTES.open(place.folder, partition)
         for run in file.runs():
@@ -51,12 +53,15 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
             repeats = repeats[np.argsort(run.first[repeats], kind="stable")]
             first = run.first[repeats]
             for number, part in places.by_partition(first):
-                known = FIRST_PLACES.joined(FIRST_PLACES.open(place.folder, number).runs())
-                at = np.searchsorted(known.place, first[part])
-                document[repeats[part]], start[repeats[part]] = known.document[at], known.start[at]
+                low, high = int(first[part][0]), int(first[part][-1]) + 1
+                for known in PlacedRows(FIRST_PLACES, place.folder, [number], low, high).runs(low, high):
+                    there, at = found_in(known.place, first[part])
+                    rows = repeats[part][there]
+                    document[rows], start[rows] = known.document[at], known.start[at]
             columns = run.document, run.start, run.stop, document, start, run.tokens, run.occurrences
             out.append(Passages(*columns))
-            named.append(sorted_distinct(run.document))
+            if has_ids:
+                named.append(sorted_distinct(run.document))
             file.release()
             first_earlier += int(((document >= 0) & (document < layout.partitions[place.job.earlier_partitions])).sum())
         made = out.finish_by_name()

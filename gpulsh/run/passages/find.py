@@ -46,14 +46,14 @@ from gpulsh.repeats.windows import (
 )
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
-from gpulsh.run.passages.documents import PlacedRows, Some, bases, read_documents, unchanged
+from gpulsh.run.passages.documents import Bases, PlacedRows, Some, read_documents, unchanged
 from gpulsh.run.passages.job import Held, PassagesPlace
 from gpulsh.run.records.documents import RejectionsFile, read_facts
 from gpulsh.run.records.ranges import bundles, rows_of_file, whole_range
 from gpulsh.run.records.tables import Table
 from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order
 
-RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 18  # held before equal ones are joined
+RUN_SAMPLES, RUN_WINDOWS = 1 << 18, 1 << 18  # held before equal ones are joined
 GIANT_BYTES = 4 << 20  # of a document whose windows are sampled piece by piece
 RUN_MET = 1 << 20  # places in earlier runs, held before they are written
 
@@ -73,7 +73,6 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
     facts = PartitionFacts(rejected=rejected)
     spell = spelled if job.of_bytes else None
     start = samples = 0
-    lengths = [np.empty(0, np.int64)]
     written: list[Table[Any]] = [tables.SAMPLES, tables.MET_HERE, *([] if job.index is None else [tables.REST])]
 
     def sampled(ops: Backend, text: TextBatch) -> Iterable[Samples]:
@@ -89,16 +88,17 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
         batches = place.read(partition.pieces, facts, how, most)
         for found in chain.from_iterable(map_batches(ops, batches, sampled)):
             yield found._replace(place=found.place + start)
-            lengths.append(found.lengths)
-            start += int(found.lengths.sum())
+            if len(found.lengths):  # a part of a long document has none
+                places_out.append(tables.TakenPlaces(found.lengths))
+                start += int(found.lengths.sum())
 
-    with rejected, ExitStack() as files:
+    with rejected, tables.PLACES.create(folder, number) as places_out, ExitStack() as files:
         outs = [files.enter_context(table.create(folder, number)) for table in written]
         with place.unchanged(piece.file for piece in partition.pieces), ops.here():
             for run in bundles(all_samples(), RUN_SAMPLES, lambda found: len(found.place)):
                 samples += _write_samples(ops, run, *outs)
         bad = rejected.finish()
-        made = tables.PLACES.write(folder, number, tables.TakenPlaces(np.concatenate(lengths))) | bad
+        made = places_out.finish_by_name() | bad
         for out in outs:
             made |= out.finish_by_name()
     pieces = {} if job.index is None else {"pieces": [list(piece) for piece in partition.pieces]}
@@ -167,8 +167,8 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     """Hash the windows of a partition near repeated samples."""
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
     spell = spelled if job.of_bytes else None
-    base = bases(place, places, number)
-    (origin, end), is_new = base[[0, -1]].tolist(), number >= job.earlier_partitions
+    bases = Bases(place, places, number)
+    origin, end, is_new = bases.start, bases.stop, number >= job.earlier_partitions
     here = PlacedRows(tables.MET_HERE, folder, [number] if is_new else [], 0, end - origin)
     elsewhere = PlacedRows(tables.MET, folder, range(parts), origin, end)
 
@@ -177,30 +177,31 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         return sorted_distinct(np.concatenate([own, elsewhere.between(start, stop).place]))
 
     def hashed(ops: Backend, some: Some) -> Iterable[Windows]:
-        begin = int(base[some.rows[0]])
-        places = int(base[some.rows[-1] + 1]) - begin
-        if len(some.text) > 1 or not is_long(places - 1, job.tokens):
+        begin, stop = int(some.start[0]), int(some.stop[-1])
+        count = stop - begin - 1
+        if len(some.text) > 1 or not is_long(count, job.tokens):
             text = read_text(some.text, job.folding, job.of_bytes)
-            return [near(ops, ops.tokens(text, job.windows, place.keys), base[some.rows], begin + places)]
+            return [near(ops, some, ops.tokens(text, job.windows, place.keys), some.start, stop)]
         text = normalized(some.text, job.folding.form)  # bytes have no form
-        parts = token_pieces(ops, text, job.windows, place.keys, places - 1, job.tokens, spell)
+        parts = token_pieces(ops, text, job.windows, place.keys, count, job.tokens, spell)
 
         def part(at: int, found: Tokens) -> Windows:
-            return near(ops, found, np.array([begin + at]), begin + at + len(found.values) - job.tokens + 1)
+            return near(ops, some, found, np.array([begin + at]), begin + at + len(found.values) - job.tokens + 1)
 
         return starmap(part, parts)
 
-    def near(ops: Backend, tokens: Tokens, rows: Numbers, stop: int) -> Windows:
+    def near(ops: Backend, some: Some, tokens: Tokens, rows: Numbers, stop: int) -> Windows:
         """The windows from the first of `rows` to before `stop`; `rows` are the places of the first tokens."""
         start = int(rows[0])
-        runs = windows_near(met(start, min(stop + job.tokens, end)), base, job.tokens).between(start, stop)
+        places = met(start, min(stop + job.tokens, int(some.stop[-1])))
+        runs = windows_near(places, some.start, some.stop, job.tokens).between(start, stop)
         proposed, proven = map(ops.asnumpy, hash_runs(ops, tokens, rows, runs, job.tokens, place.keys))
         return Windows(proposed, proven, runs.places())
 
     windows = 0
     with tables.WINDOWS.create(folder, number) as windows_out, tables.FOLLOWERS.create(folder, number) as followers_out:
         with unchanged(place, partition), ops.here():
-            texts = read_documents(place, layout, partition, base, met)
+            texts = read_documents(place, layout, partition, bases, met)
             found = chain.from_iterable(ops.pipelined_map(texts, hashed))
             for run in bundles(found, RUN_WINDOWS, lambda some: len(some.place)):
                 windows += _write_windows(run, origin, windows_out, followers_out)

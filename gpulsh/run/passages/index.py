@@ -134,7 +134,7 @@ class PassagesIndex:
                         samples.append(SampleRows(run.value, run.place + start))
                         count += len(run.value)
                 partitions.append(_renumbered({**facts, "samples": count}, -job.earlier_files))
-                places.append(PLACES.read(work, number))
+                places.append(PLACES.joined(PLACES.open(work, number).runs()))
                 start += int(facts["places"])
             files = samples.finish_by_name() | places.finish_by_name()
         own = slice(job.earlier_files, None)

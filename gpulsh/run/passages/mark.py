@@ -29,21 +29,23 @@ from gpulsh.repeats.windows import Repeats, is_long, text_parts
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import (
+    Bases,
     PlacedRows,
     Some,
-    bases,
     place_ranges,
     read_documents,
     unchanged,
 )
 from gpulsh.run.passages.evidence import Entry, candidates, most_frequent, with_texts, with_texts_again
 from gpulsh.run.passages.job import PassagesJob, PassagesPlace
+from gpulsh.run.records.ranges import bundles
 from gpulsh.run.records.tables import HELD, HELD_SPANS
 from gpulsh.run.stages.write import write_ids
 from gpulsh.store.columns import ColumnsFile
 from gpulsh.text.documents import TextReading
 
 RUN_FIRSTS = 1 << 20  # held before they are written: `locate` looks into each run of all partitions
+RUN_LOCATED = 1 << 16  # likewise: `collect` looks into each run for each of its own
 LOOKAHEAD = 4096  # tokens: the bytes of a character, or the characters of a stretch that is normalized together
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
 CLASSIFIED = ("distinct", "before", "after")  # the counts of each class
@@ -52,8 +54,8 @@ CLASSIFIED = ("distinct", "before", "after")  # the counts of each class
 def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Made:
     """Mark the tokens of a partition."""
     job, folder = place.job, place.folder
-    base = bases(place, places, partition)
-    here = base[[0, -1]].tolist()
+    bases = Bases(place, places, partition)
+    here = bases.start, bases.stop
     found = PlacedRows(tables.FOUND, folder, range(parts), *here)
     followers = PlacedRows(tables.FOLLOWERS, folder, [partition], *here)
     counts = Counter[str]()
@@ -65,9 +67,10 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
         tables.FIRSTS.create(folder, partition) as firsts,
         tables.KEPT.create(folder, partition) as kept,
     ):
-        marker = Marker(job.tokens, job.keep, job.bridge, base)
+        marker = Marker(job.tokens, job.keep, job.bridge)
         for low, high in [*place_ranges(*here), (here[1], FAR)]:
-            spans, windows, apart = marker.add(_windows(found, followers, low, high), high)
+            _, base = bases.between(low, high)
+            spans, windows, apart = marker.add(_windows(found, followers, low, high), base, high)
             if len(spans.start):
                 out.append(spans)
             first = sorted_distinct(spans.first[spans.first >= 0])
@@ -118,9 +121,9 @@ def _windows(found: PlacedRows[Repeats], followers: PlacedRows[tables.Followers]
 def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
     """Find the bytes of a partition's stretches, and of first occurrences in it."""
     job, folder, number = place.job, place.folder, partition.number
-    base, new = bases(place, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
+    bases, new = Bases(place, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
     marked = [number] if number in new else []
-    here = base[[0, -1]].tolist()
+    here = bases.start, bases.stop
     own, kept = PlacedRows(tables.STRETCHES, folder, marked, *here), PlacedRows(tables.KEPT, folder, marked, *here)
     firsts = PlacedRows(tables.FIRSTS, folder, new, *here)
     reading = TextReading(ops=place.ops, shingling=job.windows, folding=job.folding, of_bytes=job.of_bytes)
@@ -131,23 +134,29 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
 
     counts = Counter[str]()
     frequent: list[Entry] = []
+
+    def located() -> Iterator[tuple[tables.ByteStretches, tables.FirstPlaces]]:
+        nonlocal frequent
+        position = layout.partitions[number]
+        for some in read_documents(place, layout, partition, bases, wanted):
+            document = -1
+            for part in _parts(job, reading, some, own, kept):
+                first = sorted_distinct(firsts.between(part.start, part.stop).place)
+                passages, starts = _located(reading, some, part, first)
+                passages = passages._replace(document=passages.document + position)
+                counts.update(counts_of(passages))
+                if len(passages.document):  # a document in several parts counts once
+                    counts["documents_marked"] -= int(passages.document[0]) == document
+                    document = int(passages.document[-1])
+                found = with_texts(candidates(passages), partial(_text, some, int(position)))
+                frequent = most_frequent([*frequent, *found])
+                yield passages, starts._replace(document=starts.document + position)
+
     with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
         with unchanged(place, partition), place.ops.here():
-            for some in read_documents(place, layout, partition, base, wanted):
-                document = -1
-                for part in _parts(job, reading, base, some, own, kept):
-                    first = sorted_distinct(firsts.between(part.start, part.stop).place)
-                    passages, starts = _located(reading, base, part, first)
-                    position = layout.partitions[number]
-                    passages = passages._replace(document=passages.document + position)
-                    out.append(passages)
-                    firsts_out.append(starts._replace(document=starts.document + position))
-                    counts.update(counts_of(passages))
-                    if len(passages.document):  # a document in several parts counts once
-                        counts["documents_marked"] -= int(passages.document[0]) == document
-                        document = int(passages.document[-1])
-                    found = with_texts(candidates(passages), partial(_text, some, int(position)))
-                    frequent = most_frequent([*frequent, *found])
+            for run in bundles(located(), RUN_LOCATED, lambda both: sum(len(rows[0]) for rows in both)):
+                out.append(tables.BYTES.joined(passages for passages, _ in run))
+                firsts_out.append(tables.FIRST_PLACES.joined(starts for _, starts in run))
         return Made(out.finish_by_name() | firsts_out.finish_by_name(), {**counts, "frequent": frequent})
 
 
@@ -164,13 +173,12 @@ class _Part(NamedTuple):
 def _parts(
     job: PassagesJob,
     reading: TextReading,
-    base: Numbers,
     some: Some,
     own: PlacedRows[TokenSpans],
     kept: PlacedRows[tables.PlaceRows],
 ) -> Iterator[_Part]:
     """All places of some documents: a long document has several parts, of which each has its stretches in memory."""
-    start, stop = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
+    start, stop = int(some.start[0]), int(some.stop[-1])
     count, text = stop - start - 1, some.text
 
     def kept_between(low: int, high: int) -> Numbers:
@@ -179,14 +187,14 @@ def _parts(
     if len(text) > 1 or not is_long(count, job.tokens):
 
         def all_bounds(places: Numbers) -> Numbers:
-            row = np.searchsorted(base, places, side="right") - 1
-            return byte_bounds_of(reading, text, np.searchsorted(some.rows, row), places - base[row])
+            number = some.number(places)
+            return byte_bounds_of(reading, text, number, places - some.start[number])
 
         spans = own.between(start, stop)
         lines = WholeLines.none(spans)
         if job.whole_lines and len(spans.start):
             windows = kept_between(start, stop)
-            lines = lines_of_batch(reading, base, some.rows, text, spans, windows, job.tokens)
+            lines = lines_of_batch(reading, some.start, some.stop, text, spans, windows, job.tokens)
         yield _Part(start, stop, lines, FAR, all_bounds)
         return
 
@@ -246,18 +254,19 @@ def counts_of(passages: tables.ByteStretches) -> dict[str, int]:
 
 
 def _located(
-    reading: TextReading, base: Numbers, part: _Part, first: Numbers
+    reading: TextReading, some: Some, part: _Part, first: Numbers
 ) -> tuple[tables.ByteStretches, tables.FirstPlaces]:
     """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
     lines = part.lines
     places = sorted_distinct(np.concatenate([lines.spans.start, lines.spans.stop - 1, first]))
     bounds = part.bounds(places)
-    spans, document, start, stop = lines.located(base, places, bounds, reading.of_bytes)
-    columns = map(np.asarray, (document, start, stop, spans.first, spans.stop - spans.start, spans.occurrences))
+    spans, number, start, stop = lines.located(some.start, places, bounds, reading.of_bytes)
+    tokens = spans.stop - spans.start
+    columns = map(np.asarray, (some.rows[number], start, stop, spans.first, tokens, spans.occurrences))
     here = (start < stop) & (spans.start < part.until)
     passages = tables.ByteStretches(*(column[here] for column in columns))
     begin = bounds[np.searchsorted(places, first), 0]
-    return passages, tables.FirstPlaces(first, np.searchsorted(base, first, side="right") - 1, begin)
+    return passages, tables.FirstPlaces(first, some.rows[some.number(first)], begin)
 
 
 def _text(some: Some, position: int, document: int) -> NDArray[np.uint8]:

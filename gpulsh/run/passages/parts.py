@@ -39,7 +39,7 @@ from gpulsh.run.records.ranges import bundles, whole_range
 from gpulsh.secret import EvidenceKeys
 from gpulsh.store.columns import range_order
 
-RUN_PARTS = 1 << 20  # held before equal ones are joined
+RUN_PARTS = 1 << 18  # held before equal ones are joined
 
 
 class _Groups:
@@ -159,6 +159,8 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
             counts.update(windows=len(at), stretches=len(picked.document), **counts_of(picked))
             frequent = most_frequent([*frequent, *candidates(picked)])
             start += len(spots.document)
+            spots_of.release()
+            copies_of.release()
         made = out.finish_by_name() | firsts_out.finish_by_name()
     facts = {**counts, **dict(zip(CLASSIFIED, often.tolist(), strict=True))}
     return Made(made, {**facts, "frequent": with_texts_again(frequent, place, layout, partition)})

@@ -96,13 +96,17 @@ def beginnings(
     return found
 
 
+def documents_of(layout: Layout, piece: Piece) -> tuple[int, int]:
+    """The position of the first document of a piece, and the one after its last."""
+    start, stop = layout.files[piece.file : piece.file + 2].tolist()
+    return (start + piece.start, start + piece.start + piece.part.rows) if piece.part else (start, stop)
+
+
 def chosen_pieces(layout: Layout, partition: Partition, documents: Numbers) -> Iterator[tuple[Piece, slice]]:
     """The pieces of a partition with some of the ascending `documents`, and which of them."""
     done = 0
     for piece in partition.pieces:
-        start, stop = layout.files[piece.file : piece.file + 2].tolist()
-        end = start + piece.start + piece.part.rows if piece.part else stop
-        last = int(np.searchsorted(documents, end))
+        last = int(np.searchsorted(documents, documents_of(layout, piece)[1]))
         if done < last:
             yield piece, slice(done, last)
         done = last
@@ -110,8 +114,10 @@ def chosen_pieces(layout: Layout, partition: Partition, documents: Numbers) -> I
 
 def texts_of_piece(texts: FileTexts, layout: Layout, piece: Piece, documents: Numbers) -> Iterator[list[Bytes]]:
     """The texts of ascending `documents` of a piece, some at a time."""
-    start, stop = layout.files[piece.file : piece.file + 2].tolist()
-    return texts.chosen(piece, documents - start, stop - start)
+    start, stop = documents_of(layout, piece)
+    wanted = np.zeros(stop - start, np.bool_)
+    wanted[documents - start] = True
+    return texts.chosen(piece, wanted)
 
 
 def chosen_texts(texts: FileTexts, layout: Layout, partition: Partition, documents: Numbers) -> Iterator[list[Bytes]]:

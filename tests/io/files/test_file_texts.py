@@ -198,13 +198,13 @@ def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pyte
     for partition in partitions:
         list(source.read(partition.pieces, 1 << 20, PartitionFacts()))
     path.unlink()
-    chosen, piece = np.array([8, 13]), partitions[1].pieces[0]
+    wanted, piece = np.array([0, 1, 0, 0, 0, 0, 1], np.bool_), partitions[1].pieces[0]
     for _ in range(2):
-        (found,) = source.chosen(piece, chosen, len(texts))
+        (found,) = source.chosen(piece, wanted)
         assert [bytes(text) for text in found] == [b"text 8", b"text 13"]
     held.close()
     with pytest.raises(gpulsh.errors.InputError):
-        list(source.chosen(piece, chosen, len(texts)))
+        list(source.chosen(piece, wanted))
 
 
 def test_a_small_file_takes_few_bytes(tmp_path: Path) -> None:
