@@ -9,11 +9,15 @@ import pytest
 
 import gpulsh
 from gpulsh.arrays import Fingerprints
+from gpulsh.backends.unicode_table import SEPARATOR, unicode_table
 from gpulsh.errors import ParameterError
+from gpulsh.index.folder import read_manifest
+from gpulsh.run.output.work_folder import LOCK, WORDS
 from gpulsh.secret import chosen_secret, evidence_keys
 from tests.kernels.cuts import texts
 from tests.support import naive
 from tests.support.files import write_rows
+from tests.support.runs import interrupting
 from tests.support.texts import SECRET, SECRETS
 
 # Pairs of texts that share no word but hashes: public fingerprints, or exact hashes under SECRET. They were found by
@@ -133,27 +137,17 @@ def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: P
     assert all(other == counts[0] for other in counts[1:]) and counts[0]["dropped"] > 200
 
 
-def test_what_holds_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_holds_the_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
     """The work folder, also of an earlier version, and the files of an index: hashes are linear in the keys."""
-    from gpulsh.run import driver
-    from gpulsh.run.output.work_folder import LOCK, WORDS
-
-    seen: list[int] = []
-
-    def look(*given: Any) -> Any:
-        work = tmp_path / "out" / "_work"
-        seen.extend(path.stat().st_mode & 0o777 for path in (work, work / "manifest.jsonl"))
-        return real(*given)
-
-    real = driver.deduplicate_partitions
-    monkeypatch.setattr("gpulsh.run.files.deduplicate_partitions", look)
     (tmp_path / "a.txt").write_text("some words")
     work = tmp_path / "out" / "_work"
     work.mkdir(parents=True, mode=0o755)
     (work / LOCK).write_bytes(WORDS)
-    gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", index=tmp_path / "i", overwrite=True)
-    assert seen == [0o700, 0o600]
-    assert (tmp_path / "i").stat().st_mode & 0o777 == 0o700
+    options: dict[str, Any] = {"backend": "cpu", "index": tmp_path / "i", "overwrite": True}
+    with interrupting():
+        gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", **options)
+    modes = [path.stat().st_mode & 0o777 for path in (work, work / "manifest.jsonl", tmp_path / "i")]
+    assert modes == [0o700, 0o600, 0o700]
     (tmp_path / "made before").mkdir(mode=0o755)
     for path in (tmp_path / "new", tmp_path / "made before"):
         with gpulsh.Index.create(path, backend="cpu") as index:
@@ -167,8 +161,6 @@ def test_what_holds_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatc
 
 def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
     """Neither what prints objects, nor what an error tells with --verbose."""
-    from gpulsh.index.folder import read_manifest
-
     keys = evidence_keys(SECRET)
     with gpulsh.Index(backend="cpu", secret=SECRET) as index:
         index.save(tmp_path / "index")
@@ -179,8 +171,6 @@ def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
 
 
 def test_code_points_differ_by_what_the_bounds_say() -> None:
-    from gpulsh.backends.unicode_table import SEPARATOR, unicode_table
-
     stage1, stage2 = unicode_table()
     point = np.arange(0x110000)
     entry = stage2[stage1[point >> 7].astype(np.int64) << 7 | point & 127].astype(np.int64)
