@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -19,14 +18,6 @@ from tests.support.command import Command
 from tests.support.runs import python
 
 FILE = File("a.parquet", "a.parquet", "a.parquet")
-
-
-def test_the_limit_ends_with_the_context() -> None:
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    with memory_limit(512 << 20, 2):
-        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        assert soft > 512 << 20 and hard == before[1]
-    assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 
 @pytest.mark.parametrize(
