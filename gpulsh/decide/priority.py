@@ -37,8 +37,10 @@ def _dates(priority: object, values: Values) -> Values:
     """`values` as datetime64 where Arrow finds dates or times in `priority`, which NumPy leaves as objects."""
     import pyarrow as pa
 
+    from gpulsh.io.arrow.soundness import from_values
+
     try:
-        found = pa.array(priority, from_pandas=True)
+        found = from_values(priority)
     except (pa.ArrowException, TypeError, ValueError):
         return values
     is_date = pa.types.is_date(found.type) or pa.types.is_timestamp(found.type)
@@ -62,6 +64,8 @@ def _numbers(priority: object) -> Values:
         values = on_host(priority) if hasattr(priority, "dtype") else np.asarray(priority)
     except ValueError as error:  # rows of unequal length
         raise ParameterError(f"priority is not an array of numbers: {error}; give one for each document") from None
+    if values.dtype.kind == "O" and not isinstance(priority, list) and values.ndim:
+        return _numbers(values.tolist())
     if isinstance(priority, (list, tuple)) and values.dtype.kind in "fO":
         plain = [value.item() if isinstance(value, np.generic) else value for value in priority]
         numbers = all(type(value) in (int, float) and value == value for value in plain)

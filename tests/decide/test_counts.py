@@ -221,6 +221,8 @@ def test_sources_of_every_kind(sources: Any, names: list[str]) -> None:
     [
         ["2024-02-29", "2024-02-29T12:00:00+02:00", None],
         [datetime(2024, 2, 29), datetime(2024, 2, 29, 10), None],
+        [date(2024, 2, 29), datetime(2024, 2, 29, 10), None],
+        [datetime(2024, 2, 29, 10), date(2024, 2, 29), None],
         pa.array([1709164800, 1709200800, None], pa.timestamp("s", "Asia/Tokyo")),
         pa.array(["2024-02-29T00:00Z", "2024-02-29T10:00Z", None]).dictionary_encode(),
         np.array(["2024-02-29T00", "2024-02-29T10", "NaT"], "datetime64[ns]"),

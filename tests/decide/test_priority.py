@@ -42,6 +42,10 @@ PANDAS_DAYS = [pd.Series(pd.to_datetime(DAYS, utc=utc), index=list("edcba")) for
         (np.array(["NaT", "0001-01-01", "NaT", "NaT", "NaT"], "datetime64[us]"), 1),
         ([date(2024, 1, 1), None, date(2024, 1, 3), date(2024, 1, 2), date(2024, 1, 3)], 2),
         ([datetime(2024, 1, 1, 12, tzinfo=timezone(timedelta(hours=h))) for h in (3, 2, -5, -4, -5)], 2),
+        # A date among datetimes is its midnight, in either order.
+        ([date(2024, 1, 1), datetime(2024, 1, 1, 5), None, datetime(2024, 1, 1, 4), date(2024, 1, 1)], 1),
+        ([datetime(2024, 1, 1, 4), date(2024, 1, 1), None, date(2024, 1, 2), datetime(2024, 1, 1, 5)], 3),
+        (np.array([1, 3, 2.5, 2**70, 2**70], object), 3),
         *((column([1.0, 2.0, 3.0, 3.0, 0.0]), 2) for column in (pd.Series, pl.Series, pa.array)),
         (pd.Series([1, 2, 5, 4, 3], index=list("edcba")), 2),
         *((made(days), 2) for days in PANDAS_DAYS for made in (pd.Series, pa.array, pl.from_pandas)),

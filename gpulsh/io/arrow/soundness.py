@@ -7,6 +7,7 @@ The C interface does not give the sizes of buffers, so there offsets are only kn
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -97,7 +98,7 @@ def given_column(name: str, values: Any, count: int) -> pa.Array:
         if isinstance(column, np.ndarray) and column.dtype.kind == "M":  # Arrow has no weeks, months or hours
             column = column.astype(UNITS.get(np.datetime_data(column.dtype)[0], column.dtype))
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-            column = pa.array(column, from_pandas=True)
+            column = from_values(column)
     except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = first_line(error)
         raise ParameterError(f"{name} is {shown_type(values)}, not a column of one kind of value: {reason}") from error
@@ -105,6 +106,19 @@ def given_column(name: str, values: Any, count: int) -> pa.Array:
     if len(column) != count:
         raise ParameterError(f"{name} has {len(column)} values for {count} documents; give one for each document")
     return as_one_array(column)
+
+
+def from_values(values: Any) -> pa.Array:
+    """Values of Python or NumPy in Arrow. A date among datetimes is its midnight.
+
+    Arrow takes the type of the first value, so it would cut off the times of datetimes that follow a date.
+    """
+    if str(getattr(values, "dtype", "object")) == "object":
+        values = list(values)
+        kinds = set(map(type, values))
+        if date in kinds and any(issubclass(kind, datetime) for kind in kinds):
+            values = [datetime(one.year, one.month, one.day) if type(one) is date else one for one in values]
+    return pa.array(values, from_pandas=True)
 
 
 def in_host_memory(values: Any) -> Any:
