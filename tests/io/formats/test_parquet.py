@@ -32,24 +32,33 @@ def table(kind: str = "string") -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("kind", ["string", "large_string", "binary"])
-@pytest.mark.parametrize("group", [ROWS, 1024, 700])
+def group_rows(path: Path) -> list[int]:
+    found = pq.read_metadata(path)
+    return [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "run"),
+    [
+        *((kind, group, 1) for kind in ("string", "large_string", "binary") for group in (ROWS, 1024, 700)),
+        ("string", 100, 2000),
+    ],
+)
 def test_rows_give_the_same_file_however_they_are_read(
-    kind: str, group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, group: int, run: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Few at a time, and whether their texts are known or decoded again; small row groups become one."""
     given, path = table(kind), tmp_path / "a.parquet"
     pq.write_table(given, path, row_group_size=group)
     keep = np.random.default_rng(3).random(ROWS) < 0.7
-    keep[700:1400] = False
-    monkeypatch.setattr(parquet, "RUN_ROWS", 1)
+    keep[700:1400] = keep[2000:2100] = False
+    monkeypatch.setattr(parquet, "RUN_ROWS", run)
     held = write_kept(path, keep, "held").read_bytes()
     monkeypatch.setattr(parquet, "DECODED_BYTES", 7000)
     assert write_kept(path, keep, "again").read_bytes() == held
-    found = pq.read_table(tmp_path / "again")
-    assert found.equals(given.filter(pa.array(keep)))
-    groups = pq.ParquetFile(tmp_path / "again").metadata
-    rows = [int(keep[start : start + group].sum()) for start in range(0, ROWS, group)]
-    assert [groups.row_group(number).num_rows for number in range(groups.num_row_groups)] == [n for n in rows if n]
+    assert pq.read_table(tmp_path / "again").equals(given.filter(pa.array(keep)))
+    rows = [int(keep[start : start + max(group, run)].sum()) for start in range(0, ROWS, max(group, run))]
+    assert group_rows(tmp_path / "again") == [n for n in rows if n]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet", "again", "held"]
 
     def texts(part: Part) -> list[pa.Array] | None:
@@ -59,25 +68,6 @@ def test_rows_give_the_same_file_however_they_are_read(
         return [rows.slice(start, 450).combine_chunks() for start in range(0, part.rows, 450)]
 
     assert write_kept(path, keep, "known", known=Known(Columns("text"), texts)).read_bytes() == held
-
-
-def test_small_row_groups_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever of them have kept rows, and whether their texts are known or decoded again."""
-    given, path = table(), tmp_path / "a.parquet"
-    pq.write_table(given, path, row_group_size=100)
-    keep = np.random.default_rng(4).random(ROWS) < 0.7
-    keep[700:1400] = keep[2000:2100] = False
-    monkeypatch.setattr(parquet, "RUN_ROWS", 2000)
-
-    def texts(part: Part) -> list[pa.Array]:
-        return given.column("text").slice(part.start, part.rows).chunks
-
-    decoded = write_kept(path, keep, "decoded").read_bytes()
-    assert write_kept(path, keep, "known", known=Known(Columns("text"), texts)).read_bytes() == decoded
-    assert pq.read_table(tmp_path / "decoded").equals(given.filter(pa.array(keep)))
-    found = pq.read_metadata(tmp_path / "decoded")
-    rows = [int(keep[start : start + 2000].sum()) for start in range(0, ROWS, 2000)]
-    assert [found.row_group(number).num_rows for number in range(found.num_row_groups)] == rows
     (file,) = find_files([str(path)])
     chosen = np.flatnonzero(keep)[::7]
     assert format_of(file).values(file, "number", chosen).to_pylist() == chosen.tolist()
@@ -131,7 +121,6 @@ def test_a_large_row_group_is_written_in_parts(tmp_path: Path, monkeypatch: pyte
     given = pa.table({"text": [f"{row:04}" * 250 for row in range(100)]})
     pq.write_table(given, tmp_path / "a.parquet", row_group_size=60, use_dictionary=False)
     written = write_kept(tmp_path / "a.parquet", [True] * 100)
-    found = pq.read_metadata(written)
-    rows = [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+    rows = group_rows(written)
     assert pq.read_table(written).equals(given)
     assert sum(rows[:4]) == 60 and max(rows) < 20 and len(rows) == 7
