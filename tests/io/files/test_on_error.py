@@ -65,21 +65,24 @@ def test_bad_lines_are_no_documents_and_rows_count_on(tmp_path: Path) -> None:
     assert "rejected.parquet" in result.report["outputs"]
 
 
-def test_a_first_line_that_is_bad_is_passed_over_too(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b"\n".join([b"{", line(text(0))]))
-    assert skip(tmp_path / "a.jsonl", tmp_path / "out").funnel["documents"] == 1
-    (tmp_path / "b.jsonl").write_bytes(b"{\n[")
-    assert skip(tmp_path / "b.jsonl", tmp_path / "out2").funnel["rejected"] == 2
-    assert (tmp_path / "out2/data/b.jsonl").read_bytes() == b""
-
-
-def test_nothing_bad_gives_an_empty_list_and_the_same_results(tmp_path: Path) -> None:
+def test_nothing_bad_and_nothing_but_bad(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join([line(text(0)), line(text(0)), line(None)]))
     assert listed(Path(skip(tmp_path / "a.jsonl", tmp_path / "out").output)) == []
     run(tmp_path / "a.jsonl", tmp_path / "plain")
     for name in ("data/a.jsonl", "duplicates.parquet"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
     assert not (tmp_path / "plain/rejected.parquet").exists()
+    (tmp_path / "b.jsonl").write_bytes(b"{\n[")
+    assert skip(tmp_path / "b.jsonl", tmp_path / "out2").funnel["rejected"] == 2
+    assert (tmp_path / "out2/data/b.jsonl").read_bytes() == b""
+
+
+def test_a_bad_line_has_no_key(tmp_path: Path) -> None:
+    """Also not the first one."""
+    records = [b"{", *(b'{"text": "%s", "n": %d}' % (text(0).encode(), n) for n in (1, 2)), b"["]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(records))
+    skip(tmp_path / "a.jsonl", tmp_path / "out", keep="n")
+    assert kept_lines(tmp_path / "out", "a.jsonl") == [records[2], b""]
 
 
 def test_wrong_columns_are_no_bad_records(tmp_path: Path) -> None:
@@ -91,13 +94,6 @@ def test_wrong_columns_are_no_bad_records(tmp_path: Path) -> None:
     (tmp_path / "k.jsonl").write_bytes(b'{"text": "x", "n": "high"}')
     with pytest.raises(InputTypeError, match="line 1: 'n' is 'high'; keep takes numbers, or dates"):
         skip(tmp_path / "k.jsonl", tmp_path / "out", keep="n")
-
-
-def test_a_bad_line_has_no_key(tmp_path: Path) -> None:
-    records = [b'{"text": "%s", "n": 1}' % text(0).encode(), b"{", b'{"text": "%s", "n": 2}' % text(0).encode()]
-    (tmp_path / "a.jsonl").write_bytes(b"\n".join(records))
-    skip(tmp_path / "a.jsonl", tmp_path / "out", keep="n")
-    assert kept_lines(tmp_path / "out", "a.jsonl") == [records[2]]
 
 
 def damaged_parquet(path: Path, groups: int, damaged: int, rows: int = 100, column: str = "text") -> None:
