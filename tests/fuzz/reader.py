@@ -211,19 +211,13 @@ def _texts(column: Any) -> list[bytes | None]:
     """The bytes of a column of text of any of Arrow's types."""
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        decode = column.cast if pa.types.is_binary(kind) else None
-        chunks = decode(kind).chunks if decode else [chunk.dictionary_decode() for chunk in column.chunks]
-    else:
-        chunks = column.chunks
-    to_bytes = {"string": pa.binary(), "large_string": pa.large_binary(), "binary": kind, "large_binary": kind}
-    if str(kind) in ("string_view", "binary_view"):
-        return [each for chunk in chunks for each in chunk.cast(pa.large_binary()).to_pylist()]
-    if str(kind) not in to_bytes:
+    if pa.types.is_dictionary(column.type):
+        decoded = [chunk.dictionary_decode() for chunk in column.chunks]
+        column = pa.chunked_array(decoded, column.type.value_type)
+    if re.fullmatch("(large_)?(string|binary)|(string|binary)_view", str(column.type)) is None:
         raise Unknown
-    return [each for chunk in chunks for each in chunk.view(to_bytes[str(kind)]).to_pylist()]
+    found: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
+    return found
 
 
 def _plain(path: Path) -> Rows:
