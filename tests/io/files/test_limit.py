@@ -21,7 +21,7 @@ from tests.support.traced import at_most
 
 LIMIT = Limit(40_000)
 MOST = LIMIT.document
-FITS, LARGER = "b" * (MOST - 1000), "c" * (MOST + 1)
+LARGER = "c" * (MOST + 1)
 
 
 def read(path: Path, limit: Limit | None = LIMIT, **how: Any) -> list[str]:
@@ -37,7 +37,7 @@ def write(path: Path, texts: list[str]) -> None:
     if path.suffix == ".txt":
         path.write_text("\n".join(texts))
     elif path.suffix == ".json":  # with space behind each element
-        path.write_text("[" + " \n ,".join(json.dumps({"text": text}) for text in texts) + "]")
+        path.write_text("[" + ",".join(json.dumps({"text": text}) + " \n" for text in texts) + "]")
     elif ".wet" in path.name:
         pack = gzip.compress if path.suffix == ".gz" else bytes
         path.write_bytes(b"".join(map(pack, records(texts))))
@@ -45,9 +45,18 @@ def write(path: Path, texts: list[str]) -> None:
         write_rows(path, texts, 2)
 
 
-PLACES = {"parquet": "row 3", "arrow": "row 3", "jsonl": "line 4", "jsonl.gz": "line 4", "jsonl.zst": "line 4"}
-PLACES |= {"wet": r"byte \d+: the record", "wet.gz": r"byte \d+: the record"}
-PLACES |= {"txt": "line 4", "csv": "(the record from line 5 on|row 3)", "json": "element 4"}
+RECORD = r"byte \d+: the record"
+# Where the document is, and how many bytes the budget counts of it beside its text.
+PLACES: dict[str, tuple[str, int]] = {
+    "parquet": ("row 3", 0),
+    "arrow": ("row 3", 0),
+    "wet": (RECORD, 0),
+    "wet.gz": (RECORD, 0),
+    "txt": ("line 4", 0),
+    **dict.fromkeys(("jsonl", "jsonl.gz", "jsonl.zst"), ("line 4", len('{"text": ""}'))),
+    "json": ("element 4", len('{"text": ""} \n')),
+    "csv": ("the record from line 5 on", len("\r\n")),
+}
 
 
 @pytest.mark.parametrize("skip", [False, True])
@@ -60,24 +69,34 @@ def test_a_larger_document_stops_the_run(
     for module in (delimited, jsonl, streamed, text):
         monkeypatch.setattr(module, "STEP", step)
     monkeypatch.setattr(streamed, "LARGE_LINE", 2 * step)
-    path = tmp_path / f"a.{ending}"
-    texts = ["a", FITS, "", LARGER, "d"]
-    told = rf"a\.{ending}: {PLACES[ending]}: has 10\d\d\d bytes; a memory budget of 40000"
+    path, (place, more) = tmp_path / f"a.{ending}", PLACES[ending]
+    if ending == "csv" and step > MOST:
+        place, more = "row 3", 0
+    texts = ["a", "b" * (MOST - more), "", "c" * (MOST - more + 1), "d"]
     how = {"skip": skip, "lines": ending == "txt"}
     for given in (texts[:-1], texts):
         write(path, given)
+        told = rf"a\.{ending}: {place}: has {MOST + 1} bytes; a memory budget of 40000"
         with pytest.raises(InputError, match=told) as caught:
             read(path, **how)
         assert not isinstance(caught.value, DamagedInputError)
         assert read(path, None, **how) == given
-    texts.remove(LARGER)
+    del texts[3]
     write(path, texts)
     assert read(path, **how) == texts
-    if ending in ("csv", "json"):  # the end of what is open is damage, whatever the budget
-        content = path.read_bytes()
-        path.write_bytes(content[: -4 if ending == "csv" else -1] + (b'"' + b"x" * 20_000) * (ending == "csv"))
-        with pytest.raises(DamagedInputError, match=r"does not end|within quotes"):
-            read(path, lines=False)
+
+
+def test_what_does_not_end_is_damage_whatever_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (delimited, jsonl, streamed):
+        monkeypatch.setattr(module, "STEP", 64)
+    for name, content, told in (
+        ("a.csv", b'text\n"' + b"x" * (MOST + 1), "ends within quotes"),
+        ("a.json", b'[{"text": "' + b"x" * (MOST + 1), "does not end"),
+        ("b.csv", b"text\n" + b"x" * (MOST + 1), f"the record from line 2 on: has {MOST + 1} bytes"),  # it ends there
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=told):
+            read(tmp_path / name)
 
 
 def test_a_text_file(tmp_path: Path) -> None:
@@ -91,7 +110,8 @@ def test_a_text_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "before"), [("jsonl", ["small"]), ("jsonl.zst", ["small"]), ("jsonl.gz", []), ("wet.gz", ["small"])]
+    ("ending", "before"),
+    [("jsonl", ["small"]), ("jsonl.zst", ["small"]), ("jsonl.gz", []), ("wet.gz", ["small"]), ("txt", [])],
 )
 def test_a_larger_document_is_never_in_memory(ending: str, before: list[str], tmp_path: Path) -> None:
     """Nor is it where it is the first line, from which columns are told."""
@@ -99,7 +119,7 @@ def test_a_larger_document_is_never_in_memory(ending: str, before: list[str], tm
     write(path, [*before, "x" * (64 << 20)])
     told = r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give memory='512MiB'"
     with at_most(32 << 20), pytest.raises(InputError, match=told):  # blocks of 4 MB, a few at a time
-        read(path, Limit(8 << 20))
+        read(path, Limit(8 << 20), lines=ending == "txt")
 
 
 @pytest.mark.parametrize("content", [b"\\u0001" * (MOST // 4), b"\xff" * (MOST // 2)])
