@@ -101,40 +101,45 @@ def test_a_signature_depends_on_its_row_alone(one: dict[int, float], seed: int) 
     assert (sketch([vector], **CPU)[0] == alone).all()
 
 
+VECTORS = np.random.default_rng(1).random((37, 23)) * (np.random.default_rng(2).random((37, 23)) < 0.5)
+VECTORS[2] = 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_taken(kind: Any) -> None:
-    dense = np.random.default_rng(1).random((6, 9)) * (np.random.default_rng(2).random((6, 9)) < 0.5)
-    dense[2] = 0
+def test_signatures_of_vectors(kind: Any) -> None:
     sketch = kind(num_perm=20, seed=9)
-    wanted = sketch(dense, **CPU)
-    assert isinstance(wanted, gpulsh.Signatures)
-    assert (wanted.shape, wanted.dtype) == ((6, 20), np.uint32)
-    assert (wanted[2] == 2**32 - 1).all() and not (np.delete(wanted.values, 2, axis=0) == 2**32 - 1).any()
-    for same in (dense.tolist(), np.asfortranarray(dense), dense * 1.0, np.repeat(dense, 2, axis=1)[:, ::2]):
-        assert (sketch(same, **CPU)[:] == wanted[:]).all()
-    narrow = dense.astype(np.float32)
-    assert (sketch(narrow, **CPU)[:] == sketch(narrow.astype(float), **CPU)[:]).all()
-    counts = (dense * 9).astype(int)
-    assert (sketch(counts, **CPU)[:] == sketch(counts.astype(float), **CPU)[:]).all()
-    assert sketch(dense[:0], **CPU).shape == (0, 20)
-    assert (sketch(dense[:, :0], **CPU)[:] == 2**32 - 1).all()
-    assert sketch.estimate(wanted, [[0, 0], [0, 2], [2, 2]], **CPU).tolist() == [1, 0, 0]
-    assert (sketch(dense, backend="reference")[:] == wanted[:]).all()
+    found = sketch(VECTORS, **CPU)
+    assert isinstance(found, gpulsh.Signatures)
+    assert (found.shape, found.dtype) == ((37, 20), np.uint32)
+    assert (found[2] == 2**32 - 1).all() and not (np.delete(found.values, 2, axis=0) == 2**32 - 1).any()
+    assert sketch.estimate(found, [[0, 0], [0, 2], [2, 2]], **CPU).tolist() == [1, 0, 0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_sparse_matrices(kind: Any) -> None:
-    sparse = pytest.importorskip("scipy.sparse")
-    dense = np.random.default_rng(1).random((6, 9)) * (np.random.default_rng(2).random((6, 9)) < 0.5)
-    dense[2] = 0
-    sketch = kind(num_perm=20)
-    wanted = sketch(dense, **CPU)
-    for form in ("csr", "csc", "coo"):
-        assert (sketch(sparse.csr_matrix(dense).asformat(form), **CPU)[:] == wanted[:]).all()
+VECTOR_SKETCHES = [kind(num_perm=20, seed=9) for kind in KINDS] + [gpulsh.Hyperplanes(bits=128)]
+
+
+@pytest.mark.parametrize("sketch", VECTOR_SKETCHES)
+def test_vectors_of_every_type_and_layout(sketch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In chunks of any size, and on either backend."""
+    sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
+    wanted = sketch(VECTORS, **CPU).values
+    forms = [sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix]
+    layouts = [VECTORS.tolist(), np.asfortranarray(VECTORS), np.repeat(VECTORS, 2, axis=1)[:, ::2]]
+    for at_once, rows in ((1 << 20, 512), (128, 3), (1, 5), (128 * 7, 1)):
+        monkeypatch.setattr("gpulsh.sketch.hyperplanes.AT_ONCE", at_once)
+        monkeypatch.setattr("gpulsh.sketch.hyperplanes.ROWS", rows)
+        for one in [*layouts, *(form(VECTORS) for form in forms)]:
+            np.testing.assert_array_equal(sketch(one, **CPU).values, wanted)
+    np.testing.assert_array_equal(sketch(VECTORS, backend="reference").values, wanted)
+    for dtype in (np.float32, np.float16, np.int8, np.int64, np.uint32, bool):
+        some = (VECTORS * 9).astype(dtype)
+        np.testing.assert_array_equal(sketch(some, **CPU).values, sketch(some.astype(float), **CPU).values)
+    assert sketch(VECTORS[:0], **CPU).shape == (0, wanted.shape[1])
+    assert (sketch(VECTORS[:, :0], **CPU).values == wanted[2]).all()
     # Columns out of order, one twice, and zeros that are stored.
-    given_rows = sparse.csr_matrix((np.array([1.0, 2, 0, 3]), np.array([3, 1, 0, 3]), np.array([0, 4])), shape=(1, 5))
-    assert (sketch(given_rows, **CPU)[:] == sketch([[0, 2, 0, 4, 0]], **CPU)[:]).all()
-    assert given_rows.nnz == 4  # as it was
+    unsummed = sparse.csr_matrix((np.array([1.0, 2, 0, 3]), np.array([3, 1, 0, 3]), np.array([0, 4])), shape=(1, 5))
+    assert (sketch(unsummed, **CPU).values == sketch([[0, 2, 0, 4, 0]], **CPU).values).all()
+    assert unsummed.nnz == 4  # as it was
 
 
 def test_from_texts(monkeypatch: pytest.MonkeyPatch) -> None:
