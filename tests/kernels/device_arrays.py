@@ -83,36 +83,34 @@ def _workspace(size: int) -> Iterator[None]:
 
 
 class Transfer(NamedTuple):
-    to_host: bool
+    to_host: bool | None  # None: between devices
     dtype: Any
     items: int
     nbytes: int
 
 
-_transfers: list[Transfer] | None = None  # None: they are not counted
+_counting: list[list[Transfer]] = []  # where transfers are counted
 
 
 @contextmanager
 def counted_transfers() -> Iterator[list[Transfer]]:
-    """Inside, every copy between the host and a device, of any thread."""
-    global _transfers
-    _transfers = []
+    """Inside, every copy between the host and a device or two devices, of any thread."""
+    _counting.append([])
     try:
-        yield _transfers
+        yield _counting[-1]
     finally:
-        _transfers = None
+        _counting.pop()
 
 
-def _count(to_host: bool, host: np.ndarray) -> None:
-    if _transfers is not None:
-        _transfers.append(Transfer(to_host, host.dtype, host.size, host.nbytes))
+def _count(to_host: bool | None, host: np.ndarray) -> None:
+    for found in _counting:
+        found.append(Transfer(to_host, host.dtype, host.size, host.nbytes))
 
 
 def _copy(there: int, here: int, size: int, kind: int, stream: int) -> None:
     """`size` bytes from the host to the device."""
     assert kind == 1
-    if _transfers is not None:
-        _transfers.append(Transfer(False, np.dtype(np.uint8), size, size))
+    _count(False, np.broadcast_to(np.uint8(0), size))
     ctypes.memmove(there, here, size)
 
 
@@ -394,6 +392,7 @@ def _copied(array: DeviceArray) -> DeviceArray:
     """On the current device, when this thread synchronizes; until then `array` has to be kept."""
     if not array.flags.c_contiguous and not array.flags.f_contiguous:
         raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
+    _count(None, array.host)
     copy = DeviceArray(array.host.copy(order="K"))
     array.copies.append(copy.host)
     _unread().append(array.copies)

@@ -23,7 +23,7 @@ from gpulsh.errors import BackendError, InputTypeError
 from gpulsh.io.memory.device import device_column
 from gpulsh.io.memory.texts import open_texts
 from tests.kernels.cuts import DEFAULT_CUT, HOST_DEFAULT, address, assert_decisions, device_array, memory_of, texts
-from tests.kernels.device_arrays import DeviceArray, DeviceModule, counted_transfers, current_device
+from tests.kernels.device_arrays import DeviceArray, DeviceModule, counted_transfers
 
 pytestmark = pytest.mark.kernels
 
@@ -207,20 +207,6 @@ def test_batches_are_views(cuda: CudaBackend, kind: str, monkeypatch: pytest.Mon
     offset, values = (address(given.offset), address(given.values)) if kind == "TextBatch" else memory
     assert {address(batch.values) for batch in found} == {values}
     assert kind == "TextBatch" or address(found[0].offset) == offset
-
-
-def copies_of_text(patch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes of every text that is copied to the current device from another one, from now on."""
-    copied: list[int] = []
-    asarray = DeviceModule.asarray
-
-    def counting(self: DeviceModule, array: Any) -> Any:
-        if isinstance(array, DeviceArray) and array.dtype == np.uint8 and array.number != current_device():
-            copied.append(array.size)
-        return asarray(self, array)
-
-    patch.setattr(DeviceModule, "asarray", counting)
-    return copied
 
 
 @DEFAULT_CUT
