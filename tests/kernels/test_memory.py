@@ -74,7 +74,7 @@ def test_bits_are_those_of_one_device(devices: list[int] | None) -> None:
     assert launcher.devices == set(devices or [0, 1])
 
 
-@pytest.mark.parametrize(("devices", "nulls"), [([0, 1], True), ([1], False)])
+@pytest.mark.parametrize(("devices", "nulls"), [([0, 1], True), ([0, 1], False), ([1], False)])
 def test_text_of_one_device_is_shared(devices: list[int], nulls: bool) -> None:
     launcher = HostLauncher()
     ops = SmallBatches(DeviceModule(devices=2), launcher, devices=devices)
