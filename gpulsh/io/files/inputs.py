@@ -149,8 +149,10 @@ def _search(given: str, path: str, filesystem: Any, form: Form) -> list[File]:
         ]
     if at.exists(path):
         return [File(given, posixpath.basename(path), path, filesystem, given)]
-    if filesystem is None and os.path.islink(path):
-        raise _dangling(path)
+    if filesystem is None:
+        if os.path.islink(path):
+            raise _dangling(path)
+        _refuse_closed(path)
     if not glob.has_magic(path):
         raise InputError(f"{given}: no such file or folder")
     base = path  # the folder before the first wildcard, to which paths are relative
@@ -177,6 +179,18 @@ def _search(given: str, path: str, filesystem: Any, form: Form) -> list[File]:
         File("::".join([posixpath.join(prefix, relative), *around]), relative, key, filesystem, given)
         for relative, key in names
     ]
+
+
+def _refuse_closed(path: str) -> None:
+    """InputError if this user may not search a folder on the way to a path or a match: glob leaves it out."""
+    if path.endswith("**"):  # which matches all folders below, too
+        path += "/"
+    while folder := os.path.dirname(path).rstrip("/"):
+        listed = "**" in folder or glob.has_magic(os.path.basename(path))
+        for match in glob.iglob(folder, recursive=True):
+            if os.path.isdir(match) and not os.access(match, os.X_OK | (os.R_OK if listed else 0), effective_ids=True):
+                raise InputError(f"{match}: cannot be read: Permission denied")
+        path = folder
 
 
 def _dangling(path: str) -> InputError:

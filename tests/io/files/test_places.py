@@ -150,6 +150,24 @@ def test_a_dangling_link_is_told_as_one(here: Path, given: str) -> None:
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize("given", ["in/closed/a.jsonl", "in/closed/*", "in/*/*.jsonl", "in/**/*.jsonl", "in/**"])
+def test_a_folder_that_another_user_closed(here: Path, given: str) -> None:
+    """A glob skipped it and lost its documents; a path in it was told as missing."""
+    for folder in ("open", "closed"):
+        Path("in", folder).mkdir(parents=True)
+        Path("in", folder, "a.jsonl").write_text('{"text": "a b c"}\n')
+    Path("in/closed").chmod(0)
+    owner = os.geteuid()
+    try:
+        if owner == 0:
+            os.seteuid(65534)  # the superuser may read everything
+        with pytest.raises(InputError, match=r"^in/closed/?: cannot be read: Permission denied$"):
+            find_files([given])
+    finally:
+        os.seteuid(owner)
+        Path("in/closed").chmod(0o700)
+
+
 def test_an_input_that_is_gone_when_work_begins_is_told_as_an_input(here: Path) -> None:
     Path("a.jsonl").write_bytes(LINE)
     (file,) = find_files(["a.jsonl"])
