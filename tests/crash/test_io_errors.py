@@ -1,11 +1,10 @@
 """A full disk, a file that may not be read: one line that names the file, the state intact, and the run goes on."""
 
-import builtins
 import errno
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,96 +19,16 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File, reading
 from gpulsh.io.formats import parquet
 from gpulsh.run import driver
-from tests.crash.test_resume import results, write_inputs
+from tests.crash.test_resume import ends_at, results, write_inputs
+from tests.support.mortal import Disk
 from tests.support.runs import SOAK
 
-OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 2, "keep": "score", "id_column": "score"}
+OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score", "id_column": "score"}
 CUT = Cut(memory=1 << 30, partition=15000, digests=3000, group=25000)
 
-# What fails, at which file, with which error; and the file that the message names.
-FAILURES = [
-    ("open", "sign-000001-digests.arrow", errno.EACCES),
-    ("open", "manifest.jsonl", errno.EACCES),
-    ("write", "connect-members.arrow", errno.EDQUOT),
-    ("write", "route-copies-000000-copies-routed.arrow", errno.ENOSPC),
-    ("write", "write-000000", errno.ENOSPC),
-    ("write", "duplicates.parquet", errno.ENOSPC),
-    ("write", "manifest.jsonl", errno.ENOSPC),
-    ("pwrite", "gather-000000-texts.bin", errno.ENOSPC),
-    ("fsync", "data", errno.EIO),
-    ("replace", "write-000000", errno.EACCES),
-    ("mkdir", "replaced", errno.EACCES),
-]
-MORE_FAILURES = [
-    ("open", "gather-000000-texts.bin", errno.EACCES),
-    ("open", "duplicates.parquet", errno.EIO),
-    ("open", "write-000001", errno.EROFS),
-    ("write", "collect-000000-ids0.arrow", errno.EIO),
-    ("write", "write-000002", errno.EIO),
-    ("rename", "duplicates.parquet", errno.EACCES),
-    ("write", "sign-000000-digests.arrow", errno.ENOSPC),
-    ("write", "sign-000001-documents.arrow", errno.ENOSPC),
-    ("write", "copies-000000-copies.arrow", errno.EIO),
-    ("write", "collide-000001-pairs.arrow", errno.ENOSPC),
-    ("write", "gather-000001-places.arrow", errno.ENOSPC),
-    ("write", "verify-000000-decided.arrow", errno.ENOSPC),
-    ("write", "write-000001", errno.ENOSPC),
-    ("fsync", "sign-000001-exact.arrow", errno.EIO),
-    ("fsync", "write-000002", errno.ENOSPC),
-    ("fsync", "manifest.jsonl", errno.EIO),
-    ("replace", "collide-000000-memberships.arrow", errno.EIO),
-    ("mkdir", "data", errno.ENOSPC),
-]
-
+ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO, errno.EDQUOT, errno.EROFS)
 WRITTEN = {"write-000000": "a.parquet", "write-000001": "b.jsonl", "write-000002": "c.arrow"}
-
-
-class Full(io.FileIO):
-    def __init__(self, path: str, mode: str, number: int) -> None:
-        super().__init__(path, mode)
-        self._error = OSError(number, os.strerror(number))
-        self._room = 40
-
-    def write(self, data: Any) -> int:
-        if not self._room:
-            raise self._error
-        written = super().write(memoryview(data)[: self._room])
-        self._room -= written
-        return written
-
-
-def fails(patch: pytest.MonkeyPatch, what: str, name: str, number: int, calls: int = 1) -> None:
-    """From the `calls`th call on, the function fails with this error at the file `name`, or what is to become it."""
-    left = [calls]
-    meant = re.compile(rf"/{re.escape(name)}(\.[0-9a-f]{{32}}\.part)?$")
-
-    def is_it(path: Any) -> bool:
-        if isinstance(path, int):
-            path = os.readlink(f"/proc/self/fd/{path}")
-        found = meant.search(os.fspath(path)) is not None
-        left[0] -= found
-        return found and left[0] <= 0
-
-    def opened(path: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
-        if set(mode) & set("wxa+") and not isinstance(path, int) and is_it(path):
-            if what == "open":
-                raise OSError(number, os.strerror(number), os.fspath(path))
-            full = Full(os.fspath(path), mode.replace("b", ""), number)
-            return io.BufferedRandom(full) if "+" in mode else io.BufferedWriter(full)
-        return plain(path, mode, *args, **options)
-
-    if what in ("open", "write"):
-        plain = builtins.open
-        patch.setattr(builtins, "open", opened)
-        return
-    function: Callable[..., Any] = getattr(os, what)
-
-    def failing(path: Any, *args: Any, **options: Any) -> Any:
-        if is_it(path):
-            raise OSError(number, os.strerror(number), None if isinstance(path, int) else os.fspath(path))
-        return function(path, *args, **options)
-
-    patch.setattr(os, what, failing)
+PART = re.compile(r"\.[0-9a-f]{32}\.part$")  # of the name of a file that is being written
 
 
 @pytest.fixture(scope="module")
@@ -129,23 +48,53 @@ def wanted(given: Path) -> dict[str, bytes]:
     return results(given.parent / "whole")
 
 
-@pytest.mark.parametrize(("what", "name", "number"), FAILURES + (MORE_FAILURES if SOAK else []))
-def test_a_failure_is_named_and_the_run_goes_on(
-    given: Path, wanted: dict[str, bytes], tmp_path: Path, what: str, name: str, number: int
-) -> None:
-    out = tmp_path / "out"
-    calls = 4 if name == "manifest.jsonl" else 1
-    with pytest.MonkeyPatch.context() as patch:
-        fails(patch, what, name, number, calls)
-        with pytest.raises(OutputError) as told:
-            gpulsh.deduplicate_files(given, out, **OPTIONS)
+def fails(given: Path, wanted: dict[str, bytes], out: Path, refusing: Any, number: int) -> str:
+    """What is told by a run that meets this error, and once more goes on to its end."""
+    with refusing, pytest.raises(OutputError) as told:
+        gpulsh.deduplicate_files(given, out, **OPTIONS)
     message = str(told.value)
-    assert message.endswith(f"cannot be written: {os.strerror(number)}") and "\n" not in message
-    assert f"/{name}" in message or f"/data/{WRITTEN[name]}: " in message
-    done = (out / "_work/manifest.jsonl").read_bytes()
-    gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
-    assert results(out) == wanted and not (out / "_work").exists()
-    assert done.count(b"\n") > 1 or "sign-000000" in name
+    assert message.startswith(f"{out}/") and message.endswith(f"cannot be written: {os.strerror(number)}"), message
+    assert "\n" not in message
+    done = (out / "_work/manifest.jsonl").read_bytes().count(b"\n")
+    resumed = gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS).funnel["resumed"]
+    assert results(out) == wanted and not (out / "_work").exists() and bool(resumed) == (done > 1)
+    return message
+
+
+def test_a_refused_call_is_named_and_the_run_goes_on(given: Path, wanted: dict[str, bytes], tmp_path: Path) -> None:
+    """The first on each kind of file that opens, writes, makes durable or renames, once the run has begun."""
+    counted = Disk(str(tmp_path / "counted"), None, errno.EIO)
+    with counted.patched():
+        gpulsh.deduplicate_files(given, tmp_path / "counted", **OPTIONS)
+    begun = next(at for at, call in enumerate(counted.made) if "sign-" in call)
+    first: dict[str, int] = {}
+    for at, call in enumerate(counted.made[begun:], begun + 1):
+        if not re.match("unlink|rmdir|fsync counted", call):  # what is left over does no harm; OUT has another name
+            first.setdefault(re.sub(r"-\d{6}", "", PART.sub("", call)), at)
+    assert len(first) > 60
+    for call, at in list(first.items())[:: 1 if SOAK else 7]:
+        name, number, out = PART.sub("", counted.made[at - 1].partition(" ")[2]), ERRORS[at % 5], tmp_path / f"{at}"
+        message = fails(given, wanted, out, Disk(str(out), at, number).patched(), number)
+        assert f"/{name}" in message or f"/data/{WRITTEN.get(name)}: " in message, call
+
+
+@contextmanager
+def refused(function: str, number: int | None, error: OSError) -> Iterator[list[str]]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield ends_at(patch, number, error, (function,))
+
+
+@pytest.mark.parametrize(("function", "path"), [("pwrite", None), ("mkdir", "_work/replaced")])
+def test_a_text_or_a_folder_that_cannot_be_written(
+    given: Path, wanted: dict[str, bytes], tmp_path: Path, function: str, path: str | None
+) -> None:
+    """The last; an error of a handle has no name."""
+    out = tmp_path / "out"
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *([f"{out}/{path}"] if path else []))
+    with refused(function, None, error) as calls:
+        gpulsh.deduplicate_files(given, tmp_path / "counted", **OPTIONS)
+    message = fails(given, wanted, out, refused(function, len(calls), error), errno.ENOSPC)
+    assert (path or "-texts.bin") in message
 
 
 INPUTS = (("a.parquet", errno.EACCES), ("b.jsonl", errno.EIO), ("c.arrow", errno.EACCES))

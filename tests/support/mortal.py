@@ -125,17 +125,17 @@ class Disk:
         if ours and mode == "r+b":
             file = os.stat(path)
             self._appended.setdefault(file.st_ino, file.st_size)
-        if not ours or mode != "wb":
+        if not ours or mode not in ("wb", "xb"):
             return self._open(path, mode, *given, **named)
         self.called("open", path)
-        raw = _Written(self, os.fspath(path))
+        raw = _Written(self, os.fspath(path), mode, named.get("opener"))
         self._unsynced.add(os.fstat(raw.fileno()).st_ino)
         return io.BufferedWriter(raw)
 
 
 class _Written(io.FileIO):
-    def __init__(self, disk: Disk, path: str) -> None:
-        super().__init__(path, "wb")
+    def __init__(self, disk: Disk, path: str, mode: str, opener: Any) -> None:
+        super().__init__(path, mode, opener=opener)
         self._disk = disk
 
     def write(self, data: Any) -> int:
