@@ -143,6 +143,18 @@ def set_multiple(owner: object, name: str, unit: int, most: int) -> None:
     object.__setattr__(owner, name, number)
 
 
+def set_one_of(owner: object, name: str, allowed: Collection[int]) -> None:
+    """Make the field `name` of a frozen object an int of `allowed`, or raise ParameterError."""
+    value = getattr(owner, name)
+    try:
+        number = check_integer(name, value, min(allowed), max(allowed))
+    except ParameterError:
+        number = None
+    if number not in allowed:
+        raise ParameterError(f"{name} is {shown(value)}; give one of {', '.join(map(str, allowed))}")
+    object.__setattr__(owner, name, number)
+
+
 def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     """Raise ParameterError unless `value` is one of `allowed`."""
     if not isinstance(value, (str, int, NoneType)) or value not in allowed:  # an array compares value by value
@@ -152,8 +164,10 @@ def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
 def check_type(name: str, value: object, *allowed: type) -> None:
     """Raise ParameterError unless `value` is an instance of one of `allowed`."""
     if not isinstance(value, allowed):
-        given = shown(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
-        raise ParameterError(f"{name} is {given}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
+        is_scalar = isinstance(value, (str, int, float, NoneType)) or type(value).__name__ == "bool"  # also NumPy's
+        given = shown(value) if is_scalar else f"of type {type(value).__name__}"
+        rule = "True or False" if bool in allowed else f"an object of {' or '.join(kind.__name__ for kind in allowed)}"
+        raise ParameterError(f"{name} is {given}; give {rule}")
 
 
 def checked_folder(name: str, path: object) -> str:
@@ -393,7 +407,8 @@ def checked_text_parameters(shingling: Shingling | str | None, folding: Folding 
     shingling = Shingling() if shingling is None else shingling
     shingling = Shingling.parse(shingling) if isinstance(shingling, str) else shingling
     folding = Folding() if folding is None else folding
-    check_type("shingling", shingling, Shingling)
+    if not isinstance(shingling, Shingling):
+        raise ParameterError(f"shingling is {shown(shingling)}; give gpulsh.Shingling(), or a str such as 'word:5'")
     check_type("folding", folding, Folding)
     return shingling, folding
 

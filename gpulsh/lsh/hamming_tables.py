@@ -107,7 +107,9 @@ class HammingTables(Named):
             raise ParameterError(
                 f"distance is {self.distance} of {self.bits} bits, which needs too many tables; give less"
             )
-        if not isinstance(self.tables, (str, int)) or self.tables not in ("auto", *known):
+        if not isinstance(self.tables, str):
+            set_integer(self, "tables", 1, MOST_TABLES)
+        if self.tables not in ("auto", *known):
             raise ParameterError(
                 f"tables is {shown(self.tables)}; give 'auto', {' or '.join(map(str, sorted(known)))} for distance"
                 f" {self.distance} of {self.bits} bits"

@@ -11,7 +11,7 @@ from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import GOLDEN, STREAM_BITS
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named, check_choice, check_type, set_integer
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named, check_type, set_integer, set_one_of
 from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, of_pairs
 from gpulsh.sketch.bits import ones
 from gpulsh.sketch.minhash import MinHash
@@ -45,8 +45,7 @@ class BBit(TextSketch[PackedSignatures], Named):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("bits", self.bits, BITS)
-        set_integer(self, "bits", 1, 32)  # not True, nor 1.0
+        set_one_of(self, "bits", BITS)
         set_integer(self, "num_perm", 1, MAX_NUM_PERM)
         set_integer(self, "seed", 0, MAX_SEED)
 

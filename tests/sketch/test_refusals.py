@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gpulsh
+import gpulsh.compat
 from gpulsh import BitSignatures, HammingTables, ParameterError, Shingling, Signatures, SimHash
 from gpulsh.arrays import Fingerprints, Made, PackedSignatures
 from gpulsh.sketch.named import parse_sketch
@@ -97,6 +98,7 @@ SEARCHES: list[tuple[Callable[[], Any], str]] = [
     (made(HammingTables, distance=64), "distance is 64"),
     (made(HammingTables, bits=4096, distance=2000), "distance is 2000 of 4096 bits"),
     *((made(HammingTables, tables=tables), "tables is ") for tables in (5, "many", [4])),
+    (made(HammingTables, distance=0, tables=True), "tables is True"),
     *((lambda count=count: HammingTables().design(count), "count is") for count in (-1, "many", 1.5)),  # type: ignore[misc]
     (called(HammingTables().pairs, BitSignatures(np.zeros((3, 2), np.uint64))), "bits is 64"),
     (made(gpulsh.BitSampling, bands=0, rows=1), "bands is 0"),
@@ -117,6 +119,8 @@ TEXT: list[tuple[Callable[[], Any], str]] = [
     *((made(Shingling, language="de", **given), "language is 'de'") for given in ({}, {"stop": ["a"]})),  # type: ignore[arg-type]
     (made(gpulsh.Folding, case="no"), "case is 'no'"),
     (lambda: Shingling.parse(5), "shingling is 5"),  # type: ignore[arg-type]
+    (run(shingling=5), "shingling is 5; give .* a str such as 'word:5'"),
+    (made(Shingling, symbols=np.True_), "symbols is np.True_; give True or False"),
     *((made(Shingling, unit=unit), "unit") for unit in ("line", 5)),
     *((made(Shingling, size=size), "size is .*; give an integer from 1 to 64") for size in (0, 65, 5.0)),
     *((run(shingling=text), "shingling is .*SIZE from 1") for text in ("word", "words", "word:0", "word:٣")),
@@ -332,3 +336,11 @@ def test_the_first_values_are_looked_at() -> None:
     gpulsh.MinHash()(Fingerprints(both, np.array([100, 200])), **CPU)
     with pytest.raises(ParameterError, match=ASKED):
         gpulsh.MinHash()(Fingerprints(both, np.array([0, 100])), **CPU)
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    bits, tables, words = np.array([8, 16, 64])
+    assert str(gpulsh.BBit(bits=bits)) == str(gpulsh.BBit(bits=8))
+    assert str(HammingTables(tables=tables)) == str(HammingTables(tables=16))
+    compat = gpulsh.compat.NemoMinHash
+    assert compat(bits=words).functions == compat(bits=64).functions

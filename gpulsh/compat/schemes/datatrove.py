@@ -10,7 +10,7 @@ from typing import Literal
 
 from gpulsh.compat.schemes import sketches
 from gpulsh.io.normal_form import normal_form
-from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer
+from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer, set_one_of
 
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]  # but for tab and line feed
 _BEYOND_ASCII = "«´»–—’“”„…∶━►、。〈〉《》「」【】！％（），．１：；？～"  # among them a digit, as there
@@ -83,7 +83,7 @@ class DatatroveMinHash(sketches.TokenSketch):
     @property
     def functions(self) -> GivenFamily:
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
-        check_choice("precision", self.precision, (32, 64))
+        set_one_of(self, "precision", (32, 64))
         check_choice("hash", self.hash, ("sha1", "xxhash"))
         set_integer(self, "n_grams", 1, 1 << 20)
         name: ForeignName = "wrapped61" if self.precision == 64 else "wrapped61_low"

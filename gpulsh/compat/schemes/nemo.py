@@ -13,7 +13,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.compat.schemes.sketches import MERSENNE_61, HashSketch, by_turns, check_halves, finalized
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import GivenFamily, check_choice, set_integer
+from gpulsh.params import GivenFamily, set_integer, set_one_of
 from gpulsh.ragged import end_to_end, offsets, sorted_distinct
 
 Word = TypeVar("Word", np.uint32, np.uint64)
@@ -104,7 +104,7 @@ class NemoMinHash(HashSketch):
     @property
     def functions(self) -> GivenFamily:
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
-        check_choice("bits", self.bits, (32, 64))
+        set_one_of(self, "bits", (32, 64))
         set_integer(self, "char_ngrams", 2, 1 << 20)
         if self.bits == 32:
             return by_turns("affine32", self.num_perm, self.seed, 2**31 - 1, "uint32")

@@ -10,7 +10,7 @@ from typing import Literal
 from gpulsh.arrays import Signatures
 from gpulsh.backends.select import BackendName
 from gpulsh.compat.schemes import sketches
-from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer
+from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer, set_one_of
 
 _ARITHMETIC: dict[int, tuple[ForeignName, int, sketches.Word]] = {  # of each width: its family, modulus and words
     64: ("wrapped61_low", sketches.MERSENNE_61, "uint64"),
@@ -65,7 +65,7 @@ class TextDedupMinHash(sketches.TokenSketch):
     @property
     def functions(self) -> GivenFamily:
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
-        check_choice("hash_bits", self.hash_bits, tuple(_ARITHMETIC))
+        set_one_of(self, "hash_bits", _ARITHMETIC)
         check_choice("hash", self.hash, ("sha1", "xxh3"))
         set_integer(self, "ngram_size", 1, 1 << 20)
         set_integer(self, "min_length", 0, 1 << 40)
