@@ -247,11 +247,13 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
     lines = ['{"text": "a b", "s": "x"}', "no json", '{"text": "a b", "s": "y"}', '{"text": 5}', '{"text": "c"}']
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     how = {"on_error": "skip", "source_column": "s"}
-    result = run(tmp_path / "a.jsonl", tmp_path / "out", write="marked", **how)
-    marked = [json.loads(line) for line in (tmp_path / "out/data/a.jsonl").read_text().splitlines()]
+    for write, weights in {"data": [2, 1], "marked": [2, 0, 1]}.items():
+        result = run(tmp_path / "a.jsonl", tmp_path / write, write=write, **how)
+        result.weigh(tmp_path / f"{write}-weighted", "cap:9")
+        assert [row["weight"] for row in read_rows(tmp_path / f"{write}-weighted/a.jsonl")] == weights
+    marked = read_rows(tmp_path / "marked/data/a.jsonl")
     assert [(row["kept"], row["source_names"]) for row in marked] == [(True, ["x", "y"]), (False, None), (True, [])]
-    result = run(tmp_path / "a.jsonl", tmp_path / "few", min_sources=2, **how)
-    funnel = result.funnel
+    funnel = run(tmp_path / "a.jsonl", tmp_path / "few", min_sources=2, **how).funnel
     assert (funnel["documents"], funnel["kept"], funnel["dropped"], funnel["few_sources"]) == (3, 1, 1, 1)
 
 
@@ -394,15 +396,6 @@ def test_weights_of_a_finished_run_are_those_of_a_run_with_weights(
         if "jsonl" in name:
             assert found[name] == (tmp_path / "with/data" / name).read_bytes()
     assert count == 0
-
-
-def test_weights_leave_out_bad_records(tmp_path: Path) -> None:
-    lines = ['{"text": "a b"}', "no json", '{"text": "a b"}', '{"text": "c"}', '{"text": "a b"}']
-    (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    for write, wanted in {"data": [3, 1], "marked": [3, 0, 1, 0]}.items():
-        result = run(tmp_path / "a.jsonl", tmp_path / write, write=write, on_error="skip")
-        result.weigh(tmp_path / f"{write}-weighted", "cap:9")
-        assert [row["weight"] for row in read_rows(tmp_path / f"{write}-weighted/a.jsonl")] == wanted
 
 
 def test_the_command_weighs_a_finished_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,6 +144,10 @@ def test_order_and_names_of_inputs(folder: Path) -> None:
     assert [entry["file"] for entry in result.report["files"]] == [*names[1:3], "in/a/z.jsonl", "in/b.jsonl"]
     assert everything_below(Path("globbed/data")) == places - {"one.jsonl"}
 
+    write_rows("a[1].jsonl", [FOX])  # exists, and is no pattern then
+    run("a[1].jsonl", Path("named"))
+    assert everything_below(Path("named/data")) == {"a[1].jsonl"}
+
     with pytest.raises(InputError, match=r"in/a\.jsonl: is reached twice, as \./in/a\.jsonl too"):
         run(["./in/a.jsonl", "in"], Path("twice"))
     Path("other").mkdir()
@@ -173,12 +177,6 @@ def test_a_url_of_this_machine_is_another_name_of_a_path(tmp_path: Path) -> None
         f"{tmp_path}/b/x.jsonl",
     ]
     assert everything_below(tmp_path / "out/data") == {"a/x.jsonl", "b/x.jsonl"}
-
-
-def test_a_name_with_wildcards_that_exists_is_a_file(tmp_path: Path) -> None:
-    (tmp_path / "a[1].jsonl").write_bytes(b"\n".join(lines()))
-    run(tmp_path / "a[1].jsonl", tmp_path / "out")
-    assert everything_below(tmp_path / "out/data") == {"a[1].jsonl"}
 
 
 def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from gpulsh.errors import OutputError, ParameterError
 from gpulsh.run.index.earlier_runs import EarlierRuns
 from gpulsh.run.index.jobs import add_to_index
 from tests.crash.test_resume import results
-from tests.fuzz.warc import record
 from tests.support.files import write_rows
 from tests.support.naive_index import NaiveIndex
 from tests.support.runs import evidence
@@ -110,7 +109,7 @@ def test_runs_through_an_index_keep_what_one_run_keeps(parts: list[list[str | No
 KEEPS = [
     ("longest", "jaccard", False),
     ("score", "containment", True),
-    ("source:feb/2.jsonl,feb/0.jsonl,feb/1.wet", "jaccard", False),
+    ("source:feb/2.jsonl,feb/0.jsonl,feb/1.parquet", "jaccard", False),
 ]
 
 
@@ -122,19 +121,12 @@ def test_the_documents_of_a_run_are_kept_by_any_policy(keep: str, measure: str, 
 
     def crawl(name: str, some: list[list[str]]) -> list[str]:
         paths = []
-        for number, ending in enumerate(("jsonl", "wet", "jsonl")):
-            if ending == "wet" and keep == "score":
-                continue
+        for number, ending in enumerate(("jsonl", "parquet", "jsonl")):
             drawn = [source.choice(some)[: source.randint(10, 12)] + source.sample("uvwxyz", 2) for _ in range(20)]
+            path = f"{name}/{number}.{ending}"
             texts = ["", *map(" ".join, drawn)]
-            path = Path(name, f"{number}.{ending}")
-            path.parent.mkdir(exist_ok=True)
-            if ending == "wet":
-                path.write_bytes(b"".join(record({"WARC-Type": "conversion"}, text.encode()) for text in texts))
-            else:
-                rows = [{"text": text, "id": f"{path}{row}", "score": row % 3} for row, text in enumerate(texts)]
-                write_rows(path, rows)
-            paths.append(str(path))
+            rows = [{"text": text, "id": f"{path}{row}", "score": row % 3} for row, text in enumerate(texts)]
+            paths.append(write_rows(path, rows))
         return paths
 
     options = {**OPTIONS, "measure": measure, **({"id_column": "id"} if ids else {})}

@@ -19,7 +19,7 @@ import gpulsh
 from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.formats.keys import Instant, parsed_key
 from gpulsh.report.summary import funnel_table
-from gpulsh.run.policy import Order, check_kinds, highest_first, kind_of, longest_first
+from gpulsh.run.policy import Order, check_kinds, highest_first, kind_of
 from tests.support.files import read_rows, write_rows
 from tests.support.runs import evidence, run
 
@@ -104,31 +104,11 @@ def test_blocks_of_types_compare(signed: list[Any], unsigned: list[Any], real: l
     check_kinds(map(kind_of, blocks), "key")
 
 
-@given(st.lists(st.sampled_from([0, 1, 2, 2**31, 2**62]), max_size=9))
-def test_longest_first(sizes: list[int]) -> None:
-    assert_highest_first(longest_first(np.array(sizes, np.int64)), sizes)
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [[1, None, float("nan")], pa.array([1.0, None, float("nan")]), pa.array([1, None, float("nan")], pa.float32())],
-)
-def test_nan_is_told_with_its_place(keys: Any) -> None:
-    with pytest.raises(InputError, match=r"^row 2: column 'key' is NaN"):
-        highest_first(keys, "key", lambda row: f"row {row}")
-
-
 def test_an_integer_that_no_float_is_near_is_told() -> None:
     with pytest.raises(InputError, match=r"^row 1: column 'key' is an integer of 401 digits"):
         highest_first([1, -(10**400)], "key", lambda row: f"row {row}")
     with pytest.raises(InputError, match="integer of"):  # the rest of it does not fit
         highest_first([10**300], "key", lambda row: f"row {row}")
-
-
-def test_keys_that_do_not_compare_are_told() -> None:
-    blocks = [pa.array([date(2024, 1, 1)]), pa.array([1]), pa.nulls(3)]
-    with pytest.raises(InputError, match=r"column 'key' is date32\[day\] and number in different files"):
-        check_kinds(map(kind_of, blocks), "key")
 
 
 # --- dates that are text: the same document stays, whatever format the column comes in ---
