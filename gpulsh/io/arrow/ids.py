@@ -124,6 +124,8 @@ def values_in_parquet(values: pa.Array) -> bool:
         return all(map(values_in_parquet, values.flatten()))
     if types.is_map(kind):
         return values_in_parquet(values.keys) and values_in_parquet(values.items)
+    if types.is_run_end_encoded(kind):
+        return values_in_parquet(values.values)
     if hasattr(kind, "value_type"):
         return values_in_parquet(values.flatten())
     if kind == pa.date64():

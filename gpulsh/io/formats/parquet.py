@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, chain, compress, pairwise
 from typing import Unpack
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept, size_of, to_arrow
 from gpulsh.io.arrow.identities import of_python
+from gpulsh.io.arrow.ids import parquet_type
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
@@ -242,7 +243,10 @@ class _Source:
             size = max(size, size_of(first) / max(len(first), 1) if first is not None else 0)
         at_once = int(max(min(most_bytes / max(size, 1), MAX_BATCH_ROWS * most_bytes // DECODED_BYTES), 1))
         found = 0
-        for batch in read(at_once, row_groups=groups):
+        # Arrow cannot read several row groups with a nested dictionary of text.
+        coded = any(parquet_type(field.type) != parquet_type(field.type, coded=True) for field in self.schema)
+        runs = [[number] for number in groups] if coded else [groups]
+        for batch in chain.from_iterable(read(at_once, row_groups=run) for run in runs):
             check_batch(self.file, batch)
             found += len(batch)
             yield batch

@@ -1,6 +1,7 @@
 """Parquet: row groups of any size are read and written in parts; pages that lie, rows of nothing, odd columns."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from gpulsh.io.formats import parquet
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from tests.support.files import documents, write_kept
+from tests.support.runs import run
 
 ROWS = 5000
 
@@ -124,3 +126,16 @@ def test_a_large_row_group_is_written_in_parts(tmp_path: Path, monkeypatch: pyte
     rows = group_rows(written)
     assert pq.read_table(written).equals(given)
     assert sum(rows[:4]) == 60 and max(rows) < 20 and len(rows) == 7
+
+
+@pytest.mark.parametrize("nested", [[["a"], ["b", None]], [{"x": "a"}, {"x": None}]])
+def test_nested_dictionaries_in_several_row_groups(nested: list[Any], tmp_path: Path) -> None:
+    """Arrow reads each row group, but not several at once: the run said that the file could not be read."""
+    word = pa.dictionary(pa.int8(), pa.string())
+    kind = pa.list_(word) if isinstance(nested[0], list) else pa.struct([("x", word)])
+    given = pa.table({"text": ["one two three", "one two three", "four"], "nested": pa.array([*nested, None], kind)})
+    pq.write_table(given, tmp_path / "a.parquet", row_group_size=1)
+    run(tmp_path / "a.parquet", tmp_path / "out", write="marked")
+    written = pq.read_table(tmp_path / "out/data/a.parquet")
+    assert written.select(given.column_names).equals(given)
+    assert written["kept"].to_pylist() == [True, False, True]
