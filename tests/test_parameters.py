@@ -48,19 +48,19 @@ def test_sketches_by_name(named: dict[str, Any], same: dict[str, Any], tmp_path:
         gpulsh.Index.open(tmp_path / "index", **named, **ON)
 
 
-def test_each_sketch_has_its_own_distance(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sketch", "also", "distances"),
+    [
+        ("simhash:64:3", "simhash:64:9", (3, 9)),
+        ("simhash:64:3", "simhash:64", (3, 18)),
+        ("simhash:64", "simhash:64:3", (12, 3)),
+    ],
+)
+def test_each_sketch_has_its_own_distance(sketch: str, also: str, distances: tuple[int, int], tmp_path: Path) -> None:
     write_rows(tmp_path / "a.jsonl", TEXTS)
-    for number, (sketch, also, distances) in enumerate(
-        [
-            ("simhash:64:3", "simhash:64:9", (3, 9)),
-            ("simhash:64:3", "simhash:64", (3, 18)),
-            ("simhash:64", "simhash:64:3", (12, 3)),
-        ]
-    ):
-        given = {"sketch": sketch, "also": also, "threshold": 0.8, **ON}
-        made = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / str(number), **given)
-        assert tuple(made.report["parameters"][name]["distance"] for name in ("near", "also")) == distances
-        gpulsh.deduplicate(TEXTS, **given)
+    given = {"sketch": sketch, "also": also, "threshold": 0.8, **ON}
+    made = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **given)
+    assert tuple(made.report["parameters"][name]["distance"] for name in ("near", "also")) == distances
 
 
 def test_columns_as_a_list(tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ def test_a_file_is_whole_or_absent(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no more"), durable.durable_file(path) as file:
         file.write(b"half")
         raise ValueError("no more")
+    with pytest.raises(ValueError, match="no more"), durable.Together(tmp_path) as files:
+        Path(files.part(f"{tmp_path}/a", f"{tmp_path}/a.txt")).write_bytes(b"x")
+        raise ValueError("no more")
     assert list(tmp_path.iterdir()) == []
     with durable.durable_file(path) as file:
         file.write(b"who")
@@ -101,13 +104,6 @@ def test_a_file_system_that_cannot_be_synced() -> None:
     with pytest.raises(OSError) as failed:
         durable.sync_file_system(-1)
     assert failed.value.errno == errno.EBADF
-
-
-def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no more"), durable.Together(tmp_path) as files:
-        Path(files.part(f"{tmp_path}/a", f"{tmp_path}/a.txt")).write_bytes(b"x")
-        raise ValueError("no more")
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- which steps of a job are done: what a crash or a hand leaves of its manifest ---
