@@ -65,6 +65,18 @@ def _next(content: str, at: int) -> int:
 
 def members(batch: pa.RecordBatch) -> list[bytes]:
     """The columns of each row as more members of an object, with the comma before them, its brace and a line's end."""
+    names = batch.schema.names
+    if "cluster" not in names:
+        return [b",%b}\n" % row for row in _members(batch)]
+    # A document that is alone has a cluster of its own. Apart from this number, nearly all rows are alike.
+    place = names.index("cluster")
+    before, behind = _members(batch.select(names[:place])), _members(batch.select(names[place + 1 :]))
+    clusters = batch.column(place).to_pylist()
+    return [b',%b,"cluster":%d,%b}\n' % row for row in zip(before, clusters, behind, strict=True)]
+
+
+def _members(batch: pa.RecordBatch) -> list[bytes]:
+    """The columns of each row as members of an object. Rows that are alike are written once."""
     import orjson
 
     def values(column: pa.Array) -> list[object]:
@@ -72,10 +84,6 @@ def members(batch: pa.RecordBatch) -> list[bytes]:
         return [None if value is None else tuple(value) for value in found] if pa.types.is_list(column.type) else found
 
     rows = list(zip(*map(values, batch.columns), strict=True))
-    names, option = batch.schema.names, orjson.OPT_APPEND_NEWLINE
-    # Few rows differ, so each is written once: nearly all documents are kept and alone in their component.
-    lines = {
-        row: b"," + orjson.dumps(dict(zip(names, row, strict=True)), default=str, option=option)[1:]
-        for row in set(rows)
-    }
-    return [lines[row] for row in rows]
+    names = batch.schema.names
+    written = {row: orjson.dumps(dict(zip(names, row, strict=True)), default=str)[1:-1] for row in set(rows)}
+    return [written[row] for row in rows]

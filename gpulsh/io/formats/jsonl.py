@@ -45,6 +45,7 @@ from gpulsh.io.packing import Sink
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
 MOST_REJECTED = 1 << 14  # lines of a block
+LINES_AT_ONCE = 64  # with added members: the memory of so few is used again for the next
 ELEMENT = "element"  # the unit of a file that is an array
 
 Lost = Callable[[str], None]  # takes the error of a skipped stretch
@@ -194,14 +195,19 @@ class JsonLines(Streamed):
                 for at in np.flatnonzero(cuts.changed(here)).tolist():
                     change = partial(cuts.text, int(here[at]))
                     kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
-            if more is not None:
-                kept.lines[:] = [  # nearly always the line of an object, without spaces
-                    line[:-2] + own
-                    if line.startswith(b'{"') and line.endswith(b"}\n") and type(line) is bytes
-                    else _with_members(line, own)
-                    for line, own in zip(kept.lines, more, strict=False)
-                ]
-            yield kept
+            if more is None:
+                yield kept
+            else:
+                for start in range(0, len(kept.lines), LINES_AT_ONCE):
+                    some = slice(start, start + LINES_AT_ONCE)
+                    lines: list[Line] = [  # nearly always the line of an object, without spaces
+                        line[:-2] + own
+                        if line.startswith(b'{"') and line.endswith(b"}\n") and type(line) is bytes
+                        else _with_members(line, own)
+                        for line, own in zip(kept.lines[some], more, strict=False)
+                    ]
+                    yield Group(kept.numbers[some], lines)
+                    del lines
             del kept  # its lines may be as large as a document may be
 
     def write_sample(self, file: File, share: float, target: str) -> float:
