@@ -14,6 +14,7 @@ from gpulsh.cli import group as command
 from tests.sketch.test_main_job import decided, documents, dropped_rows
 from tests.support import naive
 from tests.support.files import write_rows
+from tests.support.runs import evidence
 
 SHINGLING = gpulsh.Shingling(size=2)
 words = st.sampled_from(list("abcdef"))
@@ -71,6 +72,14 @@ def test_a_quoted_page_goes_whichever_comes_first() -> None:
     assert best.keep.tolist() == [False, True] and best.similarity.tolist() == [1.0, 1.0]
     with pytest.raises(gpulsh.ParameterError, match="drop_contained_only is False, and measure is 'jaccard'"):
         gpulsh.deduplicate([page, quote], drop_contained_only=False)
+
+
+def test_copies_of_another_source_are_whole_also_if_nothing_is_measured(tmp_path: Path) -> None:
+    page = " ".join(f"word{i}" for i in range(40))
+    files = [write_rows(tmp_path / "a.jsonl", [page]), write_rows(tmp_path / "b.jsonl", [page.upper(), f"{page} end"])]
+    gpulsh.deduplicate_files(files, tmp_path / "out", verify="none", across=True, backend="cpu")
+    similarity = [row["similarity"] for row in evidence(tmp_path / "out")]
+    assert similarity[0] == 1 and np.isnan(similarity[1])
 
 
 # --- the main job by SimHash
