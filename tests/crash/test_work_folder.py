@@ -113,6 +113,8 @@ def test_a_work_folder_of_the_users(here: Path, make: Callable[[], None]) -> Non
 
 
 def test_one_beside_results(here: Path) -> None:
+    os.symlink("nowhere", "link")
+    refused("link: is a link to nowhere, which is not there", "link")
     run()
     Path("out/_work").mkdir()
     Path("out/_work/lock").write_text("mine")
@@ -153,11 +155,6 @@ def test_links_and_pipes_in_the_work_folder(here: Path, monkeypatch: pytest.Monk
     run(overwrite=True)  # removes the link, not what it leads to
     assert Path("precious/one.txt").read_text() == "precious" and not Path("out/_work").exists()
     assert name == "token" or Path("precious", name).exists()
-
-
-def test_a_link_as_output_that_leads_nowhere(here: Path) -> None:
-    os.symlink("nowhere", "out")
-    refused("out: is a link to nowhere, which is not there")
 
 
 def test_a_report_of_the_users_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
