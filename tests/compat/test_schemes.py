@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import gpulsh
@@ -96,6 +97,8 @@ def test_text_dedup(bits: Any, name: Any, backend: Any) -> None:
     known = golden("text_dedup")
     sketch = compat.TextDedupMinHash(num_perm=12, ngram_size=3, min_length=2, hash_bits=bits, hash=name)
     found = sketch.from_texts(known["texts"], backend=backend)
+    again = sketch.from_texts(pa.chunked_array([known["texts"], [None]]), backend=backend)
+    assert rows_of(again) == [*rows_of(found), *rows_of(sketch.from_texts([""], backend=backend))]
     assert [words(text) for text, *_ in golden("datatrove")["simplified"]] == known["tokens"]
     most = min(2**bits, 2**32) - 1
     assert [[min(value, most) for value in row] for row in rows_of(found)] == known["signatures"][f"{bits} {name}"]
@@ -173,6 +176,12 @@ def test_rows_that_hold_no_tokens() -> None:
         sketch.from_tokens([["a"], "text"])
     with pytest.raises(InputTypeError, match="row 0 holds a int; give tokens as bytes or str"):
         sketch.from_tokens([["a", 1]])  # type: ignore[list-item]
+    for row, given in ((None, "None"), (5, "one int")):
+        with pytest.raises(InputTypeError, match=f"row 1 is {given}; give its tokens"):
+            sketch.from_tokens([["a"], row])  # type: ignore[list-item]
+    with pytest.raises(InputTypeError, match="rows is None; give documents"):
+        sketch.from_tokens(None)  # type: ignore[arg-type]
+    assert len(sketch.from_tokens([["\ud800"]])) == 1
 
 
 def test_a_hash_without_its_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

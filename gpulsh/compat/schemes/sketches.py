@@ -19,7 +19,7 @@ from gpulsh.arrays import Array, Fingerprints, Signatures
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputTypeError, ParameterError, install
-from gpulsh.params import ForeignName, GivenFamily, check_integer, check_type
+from gpulsh.params import ForeignName, GivenFamily, check_integer, check_type, shown_type
 from gpulsh.ragged import end_to_end, offsets
 from gpulsh.sketch.base import SignatureSketch
 
@@ -200,6 +200,8 @@ class TokenSketch(HashSketch):
 
     def hashes(self, rows: TokenRows, *, backend: BackendName = "auto", threads: int | None = None) -> Fingerprints:
         """The hashes of rows of tokens, in the backend's memory."""
+        if not hasattr(rows, "__iter__"):
+            raise InputTypeError(f"rows is {shown_type(rows)}; give documents, each as a list of its tokens")
         token_hash, ops = self.token_hash, select_backend(backend, threads=threads)
         sets = [self._hashed_tokens(encoded(row, number)) for number, row in enumerate(rows)]
         with ops.here():
@@ -215,9 +217,10 @@ class TokenSketch(HashSketch):
 
 def encoded(row: Iterable[Token], number: int) -> list[bytes]:
     """The tokens of row `number` as bytes."""
-    if isinstance(row, (str, bytes)):
-        raise InputTypeError(f"row {number} is one {type(row).__name__}; give its tokens, such as ['a', 'b']")
-    tokens = [token.encode() if isinstance(token, str) else token for token in row]
+    if isinstance(row, (str, bytes)) or not hasattr(row, "__iter__"):
+        given = "None" if row is None else f"one {type(row).__name__}"
+        raise InputTypeError(f"row {number} is {given}; give its tokens, such as ['a', 'b']")
+    tokens = [token.encode("utf-8", "surrogatepass") if isinstance(token, str) else token for token in row]
     for token in tokens:
         if not isinstance(token, bytes):
             raise InputTypeError(f"row {number} holds a {type(token).__name__}; give tokens as bytes or str")

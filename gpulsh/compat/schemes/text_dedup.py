@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from gpulsh.arrays import Signatures
 from gpulsh.backends.select import BackendName
 from gpulsh.compat.schemes import sketches
+from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer, set_one_of
 
+BATCH_BYTES = 1 << 20  # of text whose words are cut at once
 _ARITHMETIC: dict[int, tuple[ForeignName, int, sketches.Word]] = {  # of each width: its family, modulus and words
     64: ("wrapped61_low", sketches.MERSENNE_61, "uint64"),
     32: ("wrapped32", 2**32 - 5, "uint32"),
@@ -83,11 +85,12 @@ class TextDedupMinHash(sketches.TokenSketch):
         xxh3 = sketches.xxhash_function("xxh3_64_intdigest", seed=self.seed)
         return lambda token: xxh3(token) & 0xFFFFFFFF
 
-    def from_texts(
-        self, texts: Iterable[str], *, backend: BackendName = "auto", threads: int | None = None
-    ) -> Signatures:
-        """`from_tokens` of each text's words."""
-        return self.from_tokens(map(words, texts), backend=backend, threads=threads)
+    def from_texts(self, texts: object, *, backend: BackendName = "auto", threads: int | None = None) -> Signatures:
+        """`from_tokens` of each text's words; of texts of every kind that `gpulsh.deduplicate` takes."""
+        batches = open_texts(texts).batches(BATCH_BYTES)
+        rows = ((batch.values.tobytes(), pairwise(batch.offset.tolist())) for batch in batches)
+        tokens = (words(text[start:stop].decode("utf-8", "replace")) for text, spans in rows for start, stop in spans)
+        return self.from_tokens(tokens, backend=backend, threads=threads)
 
     def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
         if len(tokens) < max(self.min_length, 1):
