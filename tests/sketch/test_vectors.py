@@ -51,6 +51,8 @@ def test_odd_sparse_vectors() -> None:
     far = sparse.csr_array((np.ones(2), np.array([0, 2**30]), np.array([0, 1, 2])), shape=(2, 2**30 + 1))
     assert Hyperplanes()(far, backend="cpu").shape == (2, 1)
     assert Hyperplanes()(sparse.csr_array((0, 9)), backend="cpu").shape == (0, 1)
+    twice = sparse.csr_array((np.array([1.0, 2.0, 1e9, -1e9]), np.array([1, 0, 2, 2]), np.array([0, 4])), shape=(1, 3))
+    assert Hyperplanes()(twice, backend="cpu") == Hyperplanes()([[2.0, 1.0, 0.0]], backend="cpu")
     with pytest.raises(ParameterError, match="NaN or infinity in row 1"):
         Hyperplanes()(sparse.csr_array(np.array([[1.0, 0.0], [0.0, np.nan]])), backend="cpu")
     with pytest.raises(ParameterError, match="complex128"):
