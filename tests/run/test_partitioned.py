@@ -354,6 +354,16 @@ def test_large_buckets_and_shares_of_a_component_depend_on_no_cut(
         assert len(set(wanted[2])) < 20 and 5 < tasks["compare"] < funnel.candidates / 5
 
 
+@pytest.mark.parametrize("relation", [{"within": True}, {"across": True}], ids=str)
+def test_large_buckets_keep_to_the_relation(tmp_path: Path, relation: dict[str, bool]) -> None:
+    documents = Given(families(2), [row // 30 for row in range(60)], "int", 7)
+    cut = Cut(memory=MEMORY, partition=300, digests=40, group=1)
+    _, rows = run(documents, tmp_path, cut, id_column="id", threshold=0.5, **relation)
+    how = {"threshold": 0.5, "small_bucket": SMALL_BUCKET}
+    assert_rows(rows, by_definition(documents, documents.documents, "first", relation, **how))
+    assert len(rows) > 20
+
+
 # --- `measure="containment"` ---
 
 
