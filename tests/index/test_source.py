@@ -204,6 +204,9 @@ def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, command: 
     Path("a.jsonl").write_text("[")
     assert place in asked()
     Path("a.jsonl").unlink()
+    os.mkfifo("a.jsonl")  # which was opened, and waited for a writer forever
+    assert f"{place}: is a named pipe, not a regular file" in asked()
+    Path("a.jsonl").unlink()
     assert f"{place}: is gone, and the index reads texts there again; restore it, or remove" in asked()
     for line in ("index add known", "dedup -o out --index known"):
         kept = {path.name: path.read_bytes() for path in Path("known").iterdir()}
