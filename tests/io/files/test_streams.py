@@ -21,10 +21,9 @@ import zstandard
 from gpulsh.cli import main
 from gpulsh.errors import InputError
 from gpulsh.io.files.inputs import find_files
-from gpulsh.run.files import deduplicate_files
 from tests.support.files import record
+from tests.support.runs import environment, evidence, run
 
-ROOT = Path(__file__).parents[3]
 LINES = b'{"text": "one and the same"}\n{"text": "another"}\n{"text": "one and the same"}\n'
 KEPT = [b'{"text": "one and the same"}', b'{"text": "another"}', b""]
 
@@ -62,19 +61,14 @@ def write_to(pipe: Path, content: bytes) -> threading.Thread:
 
 
 def test_standard_input(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    arguments = ["dedup", "-", "-o", out, "--backend", "reference"]
-    assert command(*arguments, given=LINES) == 0
+    out, backend = tmp_path / "out", ("--backend", "reference")
+    assert command("dedup", "-", "-o", out, *backend, given=LINES) == 0
     assert "rror" not in capfd.readouterr().err
     assert (out / "data/stdin.jsonl").read_bytes().split(b"\n") == KEPT
-    (row,) = pq.read_table(out / "duplicates.parquet").to_pylist()
+    (row,) = evidence(out)
     assert (row["file"], row["row"], row["duplicate_of_row"]) == ("-", 2, 0)
-    assert command(*arguments, "--resume", given=LINES) == 0
-    assert command(*arguments, "--resume", given=LINES[::-1]) == 1
-
-
-def test_standard_input_into_an_index(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    backend = ("--backend", "reference")
+    assert command("dedup", "-", "-o", out, *backend, "--resume", given=LINES) == 0
+    assert command("dedup", "-", "-o", out, *backend, "--resume", given=LINES[::-1]) == 1
     assert command("index", "build", tmp_path / "index", "-", *backend, given=LINES) == 0
     capfd.readouterr()
     assert command("index", "query", tmp_path / "index", "-", *backend, given=LINES) == 0
@@ -108,7 +102,7 @@ CONTENTS: dict[str, tuple[str, bytes]] = {
 def test_a_named_pipe(name: str, tmp_path: Path) -> None:
     written, content = CONTENTS[name]
     writer = write_to(tmp_path / name, content)
-    result = deduplicate_files(tmp_path / name, tmp_path / "out", backend="reference", lines=name == "lines")
+    result = run(tmp_path / name, tmp_path / "out", lines=name == "lines")
     writer.join(10)
     assert result.funnel["dropped"] == 1
     assert isinstance(result.data, Path)
@@ -119,13 +113,13 @@ def test_a_pipe_is_given_once(tmp_path: Path) -> None:
     write_to(tmp_path / "pipe", LINES)
     (tmp_path / "again").symlink_to("pipe")
     with pytest.raises(InputError, match=r"again: can be read only once, and is given as .*pipe too"):
-        deduplicate_files([tmp_path / "pipe", tmp_path / "again"], tmp_path / "out", backend="reference")
+        run([tmp_path / "pipe", tmp_path / "again"], tmp_path / "out")
 
 
 def test_standard_input_that_is_closed(tmp_path: Path) -> None:
     code = "import os, sys; os.close(0); from gpulsh.cli import main; sys.exit(main(['dedup', '-', '-o', sys.argv[1]]))"
-    run = [sys.executable, "-c", code, str(tmp_path / "out")]
-    done = subprocess.run(run, cwd=ROOT, capture_output=True, timeout=100, check=False)
+    line = [sys.executable, "-c", code, str(tmp_path / "out")]
+    done = subprocess.run(line, env=environment(), capture_output=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (1, b"gpulsh: error: -: cannot be read: Bad file descriptor\n")
 
 
@@ -156,14 +150,14 @@ def test_what_is_found_and_no_regular_file(tmp_path: Path, kind: str, how: str) 
             (folder / "a.jsonl").symlink_to(special)
         given = {"glob": f"{folder}/*.jsonl", "url": f"file://{folder}"}.get(how, str(folder))
         with pytest.raises(InputError, match=rf"a\.jsonl: is a (named )?{kind}, not a regular file; leave it out"):
-            deduplicate_files(given, tmp_path / "out", backend="reference")
+            run(given, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("given", ["/dev/zero", "/dev/null", "file:///dev/zero"])
 def test_a_device(given: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"^{given}: is a device, not a regular file"):
-        deduplicate_files(given, tmp_path / "out", backend="reference")
+        run(given, tmp_path / "out")
 
 
 def test_streams_are_for_runs(tmp_path: Path) -> None:
