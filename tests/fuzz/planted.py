@@ -23,22 +23,19 @@ def honest(arguments: list[str]) -> int:
     return main(arguments)
 
 
-def _plant(name: str, kind: str, act: Callable[[], Any], then: int | None = None) -> None:
-    """A command `name` that calls `act` before it runs as it should, or returns a status without running."""
+def _plant(
+    name: str,
+    kind: str,
+    before: Callable[[], Any] = lambda: None,
+    then: int | None = None,
+    after: Callable[[], Any] = lambda: None,
+) -> None:
+    """A command `name` with an act before and after what it should do, or in place of it with a status."""
 
     def command(arguments: list[str]) -> int:
-        act()
-        return honest(arguments) if then is None else then
-
-    globals()[name], PLANTED[name] = command, kind
-
-
-def _spoil(name: str, kind: str, change: Callable[[], Any]) -> None:
-    """A command `name` whose results are changed behind its back."""
-
-    def command(arguments: list[str]) -> int:
-        status = honest(arguments)
-        change()
+        before()
+        status = honest(arguments) if then is None else then
+        after()
         return status
 
     globals()[name], PLANTED[name] = command, kind
@@ -122,15 +119,15 @@ def _keep_copies() -> None:
     Path("out/data/a.jsonl").write_bytes(Path("in/a.jsonl").read_bytes())
 
 
-_spoil("similarity", "evidence", _rows(lambda rows: rows[0].update(similarity=0.99)))
-_spoil("low_similarity", "evidence", _rows(lambda rows: rows[0].update(similarity=0.1)))
-_spoil("false_witness", "evidence", _rows(lambda rows: rows[0].update(duplicate_of_row=3)))
-_spoil("dropped_witness", "evidence", _rows(lambda rows: rows[0].update(duplicate_of_row=rows[1]["row"])))
-_spoil("no_witness", "evidence", _rows(lambda rows: rows[0].update(duplicate_of_row=1000)))
-_spoil("twice", "evidence", _rows(lambda rows: rows.insert(0, dict(rows[0]))))
-_spoil("unlisted", "counts", _rows(lambda rows: rows.pop()))
-_spoil("line_lost", "data", _lines(lambda lines: lines.pop()))
-_spoil("line_changed", "data", _lines(lambda lines: lines.__setitem__(0, lines[0].replace(b"word0", b"word9"))))
-_spoil("line_twice", "data", _lines(lambda lines: lines.insert(0, lines[0])))
-_spoil("copy_kept", "missed", _keep_copies)
-_spoil("no_report", "results", lambda: os.remove("out/report.json"))
+_plant("similarity", "evidence", after=_rows(lambda rows: rows[0].update(similarity=0.99)))
+_plant("low_similarity", "evidence", after=_rows(lambda rows: rows[0].update(similarity=0.1)))
+_plant("false_witness", "evidence", after=_rows(lambda rows: rows[0].update(duplicate_of_row=3)))
+_plant("dropped_witness", "evidence", after=_rows(lambda rows: rows[0].update(duplicate_of_row=rows[1]["row"])))
+_plant("no_witness", "evidence", after=_rows(lambda rows: rows[0].update(duplicate_of_row=1000)))
+_plant("twice", "evidence", after=_rows(lambda rows: rows.insert(0, dict(rows[0]))))
+_plant("unlisted", "counts", after=_rows(lambda rows: rows.pop()))
+_plant("line_lost", "data", after=_lines(lambda lines: lines.pop()))
+_plant("line_changed", "data", after=_lines(lambda lines: lines.__setitem__(0, lines[0].replace(b"word0", b"word9"))))
+_plant("line_twice", "data", after=_lines(lambda lines: lines.insert(0, lines[0])))
+_plant("copy_kept", "missed", after=_keep_copies)
+_plant("no_report", "results", after=lambda: os.remove("out/report.json"))

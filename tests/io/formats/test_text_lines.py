@@ -49,8 +49,6 @@ def test_compressed_text(ending: str, tmp_path: Path) -> None:
     pack, unpack = PACK[ending], UNPACK[ending]
     path = tmp_path / f"a.txt.{ending}"
     path.write_bytes(pack("\n".join([*PAGES, PAGES[2]]).encode()))
-    run(path, tmp_path / "lines", lines=True)
-    assert unpack((tmp_path / "lines/data" / path.name).read_bytes()).decode() == "\n".join(PAGES) + "\n"
     run(path, tmp_path / "whole")
     assert (tmp_path / "whole/data" / path.name).read_bytes() == path.read_bytes()
     path.write_bytes(pack("\n".join(PAGES[:4]).encode()) + pack("\n".join(PAGES[3:]).encode())[:-9])
