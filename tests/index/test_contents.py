@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,7 +29,7 @@ from gpulsh.index.snapshot import Snapshot
 from tests.support.naive import tokens
 from tests.support.naive_index import NaiveIndex
 from tests.support.runs import SOAK
-from tests.support.texts import WORDS, known
+from tests.support.texts import WORDS, known, licences
 from tests.support.traced import at_most
 
 SHAPE = {"num_perm": 16, "bands": 8, "rows": 2}
@@ -248,6 +249,21 @@ def test_a_life_is_that_of_the_naive_index(name: str, spill: int, tmp_path: Path
         for key in naive.keys()[:2]:  # the second was dropped in some
             with pytest.raises(ParameterError, match="which is in the index"):
                 index.add([key], ["seven eight"])
+
+
+def test_real_text_is_decided_as_by_one_run() -> None:
+    """Long texts, many of them in large buckets."""
+    given = licences()[::2]
+    wanted = gpulsh.deduplicate(given, backend="cpu")
+    assert 0 < wanted.funnel.dropped < len(given)
+    index = Index(backend="cpu")
+    with mock.patch.object(admission, "LARGE_BUCKET", 8):
+        for start, stop in pairwise(np.linspace(0, len(given), 8).astype(int).tolist()):
+            added = index.add(range(start, stop), given[start:stop])
+            assert added.duplicate_of.tolist() == wanted.duplicate_of[start:stop].tolist()
+            np.testing.assert_array_equal(added.similarity, wanted.similarity[start:stop])
+    index.compact()
+    assert len(index) == len(given) and index.dropped() == wanted.funnel.dropped
 
 
 def test_a_template_of_many_held_documents_is_compared_once() -> None:
