@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,8 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     refused(InputError, "is not as it was when its passages were found")
     write_rows(path, TEXTS[:2])
     refused(InputError, "has 2 rows")
+    os.mkfifo(tmp_path / "pipe")  # which was opened, and waited for a writer forever
+    refused(InputError, "pipe: cannot be read: is a named pipe", passages=tmp_path / "pipe")
     none = Path(write_rows(tmp_path / "no.parquet", [{"file": "a"}]))
     refused(InputError, "was not written by `gpulsh passages`", passages=none)
     content = bytearray(passages.read_bytes())

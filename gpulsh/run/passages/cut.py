@@ -119,6 +119,8 @@ def parameters_of(path: Path) -> dict[str, Any]:
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
+        if path.is_fifo():  # to open it would wait for its writer, and end at no signal
+            raise OSError("is a named pipe")
         with pq.ParquetFile(path) as source:
             yield source
     except GpulshError:
