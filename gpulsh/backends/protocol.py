@@ -134,16 +134,16 @@ Result = TypeVar("Result")
 class Sizes(NamedTuple):
     """Bytes of text that a backend takes at once, and how many threads read them; no bit depends on these."""
 
-    batch: int  # to sign, of host memory
-    tile: int  # whose unique fingerprints it holds
-    largest_tile: int  # the same for documents that belong together; it holds two of these
+    batch: int  # signed together, in host memory
+    tile: int  # compared together: their unique fingerprints are held
+    largest_tile: int  # the same for documents of one component; two such tiles are held
     readers: int = 1  # threads that decode input files while it works
-    whole: int | None = None  # that it compares whole; larger documents are compared by ranges of fingerprints
-    ahead: int | None = None  # that these threads hold together; None: a few blocks each
-    pinned: int = 0  # that page-locked buffers hold, of all devices together
-    device: int = 0  # bytes of each device that a run uses at most
-    only: int = 0  # of a tile compared alone; 0: several are always compared at once
-    resident: int = 0  # of a batch to sign in device memory; 0: as in host memory
+    whole: int | None = None  # largest document compared whole; a larger one is compared by ranges of fingerprints
+    ahead: int | None = None  # held by all these threads together; None: a few blocks each
+    pinned: int = 0  # in page-locked buffers, of all devices together
+    device: int = 0  # most bytes that a run uses on each device
+    only: int = 0  # a tile that is compared alone; 0: several are always compared at once
+    resident: int = 0  # signed together in device memory; 0: as in host memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class DeviceBuffer:
     size: int
     owner: object
     event: int = 0  # a cudaEvent_t to wait for before the bytes are read; 0: none
-    stream: int | None = None  # they are written on, in the words of the CUDA array interface; None: they are there
+    stream: int | None = None  # writes the bytes, numbered as in the CUDA array interface; None: they are there
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
@@ -446,7 +446,7 @@ class Backend:
         A backend may work at several items at once, on threads, streams and devices of its own, and take items ahead.
         `work` gets the backend to use.
         """
-        return map(partial(work, self), items)  # which holds no item while the next one is made
+        return map(partial(work, self), items)  # `map` holds no item while the next one is made
 
     def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
         """`pipelined_map` for items that are work for one thread, with arrays and results in this backend's memory."""

@@ -23,7 +23,7 @@ from gpulsh.backends.parallel import pipelined_map, processors
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
 from gpulsh.params import Family
 
-PIPELINED = 2  # items in work
+PIPELINED = 2  # items at work at once
 MANY = 4  # items a thread, from which each is work for one thread: to share one among many takes Python's time
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
 
@@ -53,7 +53,7 @@ class CpuBackend(Backend):
 
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         if self.threads.count == 1 or (isinstance(items, Sequence) and len(items) < 2):
-            return map(partial(work, self), items)  # which holds no item while the next one is made
+            return map(partial(work, self), items)  # `map` holds no item while the next one is made
         if isinstance(items, Sequence) and len(items) >= MANY * self.threads.count:
             return iter(self.parallel_map(items, work))
 

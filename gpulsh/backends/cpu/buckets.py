@@ -234,7 +234,7 @@ def _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts):
     written = 0
     for document in range(start, stop):
         begin, own, its_bit = written, document >> 6, _ONE << (_U(document) & _LOW)
-        bits[own] = its_bit  # it is no neighbour of its own
+        bits[own] = its_bit  # a document is not its own neighbour
         for row in range(row_offset[document], row_offset[document + 1]):
             p = positions[row]
             for q in range(p + 1, ends[p]):
@@ -249,7 +249,7 @@ def _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts):
         first, last = bits.size, -1
         for i in range(begin, written):
             first, last = min(first, found[i] >> 6), max(last, found[i] >> 6)
-        if last - first < WORDS_A_NEIGHBOUR * (written - begin):  # their bits give them in order
+        if last - first < WORDS_A_NEIGHBOUR * (written - begin):  # reading the bits gives them in order
             i = begin
             for word in range(first, last + 1):
                 left = bits[word]

@@ -15,13 +15,13 @@ from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, everywhere, get, load, lowered, prefetch, put, store
 from gpulsh.backends.protocol import GOLDEN
 
-LANES = 16  # texts, and as many words are a block
+LANES = 16  # texts at once; a block has as many words
 BLOCK_SIZE = 64  # bytes
 TAIL = 8  # of the last block, with the length in bits
 START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
 ADDENDS = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)  # of twenty rounds each
 
-ROOM = LANES + len(START), LANES  # of 32-bit words, what `_heads` works in
+ROOM = LANES + len(START), LANES  # working memory of `_heads`, in 32-bit words
 
 _START = np.array(START, np.uint32)
 

@@ -43,7 +43,7 @@ def sort(values):
 @kernel
 def _unique_rows(values, offset, cells, room, out, ends):
     """Of the longest row of n values, `cells` int64 has room for 2n + 2 and `room` uint64 for n + 1."""
-    room[0] = _U(0)  # no value is less: nothing moves on over it
+    room[0] = _U(0)  # a sentinel: no value is less
     placed = room[1:]
     written = 0
     for row in range(offset.size - 1):
@@ -146,7 +146,7 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
     for row in range(offset.size - 1):
         begin, end = offset[row], offset[row + 1]
         row_values = values[begin:end]
-        for i in range(row_values.size):  # a loop of its own: the table, far from any cache, is asked once
+        for i in range(row_values.size):  # a loop of its own: the table is in no cache, so each place is read once
             _ask_ahead(values, begin + i, shift, counts)
             frequency[i] = counts[np.int64(row_values[i] >> shift)]
         once, fewest = 0, 0

@@ -25,7 +25,7 @@ _U = np.uint64
 _ONE, _NONE = _U(1), _U(0)
 _FREE = np.uint32(0)
 _TREE = 16  # hashes per tree
-_FULL = 15 * _TREE  # that eight digits count
+_FULL = 15 * _TREE  # hashes that eight binary digits can count
 
 _scratch = Scratch()
 

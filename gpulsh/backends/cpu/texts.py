@@ -23,7 +23,7 @@ from gpulsh.backends.cpu.vectors import copy
 from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.ragged import offsets
 
-CHUNK_BYTES = 1 << 20  # of str, that a thread copies at a time
+CHUNK_BYTES = 1 << 20  # of str; a thread copies so many at a time
 TOKEN_BYTES = 64  # room a token at first; sets of longer tokens are copied twice
 
 # Of the C API's stable ABI.
@@ -51,7 +51,7 @@ def gather(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBatch
         raise ParameterError(f"texts begin or end outside [0, {len(values)}]; give where each begins and ends in it")
     copied = np.empty(int(offset[-1]), np.uint8)
     _copy_rows(values.ctypes.data, begin, copied.ctypes.data, offset)
-    copied.flags.writeable = False  # as all texts are, which are of one type to the kernels
+    copied.flags.writeable = False  # like all texts: kernels are compiled for one type
     return TextBatch(copied, offset)
 
 
@@ -106,7 +106,7 @@ def encode(strings: list[Any], ascii: NDArray[np.bool_], first: int, most: int, 
         threads.map(work, by_weight(offset, CHUNK_BYTES))
     finally:
         _release_all(held[:made])
-    values.flags.writeable = False  # as all texts are, which are of one type to the kernels
+    values.flags.writeable = False  # like all texts: kernels are compiled for one type
     return TextBatch(values, offset)
 
 

@@ -24,7 +24,7 @@ from gpulsh.errors import DeviceMemoryError
 from gpulsh.ragged import offsets
 
 MEMORY = 8 << 30  # default bytes that a run may use
-SETS = 6  # log2 of the bytes a fingerprint of a set needs: 16 in each of two items in work, and 16 for each one's text
+SETS = 6  # log2 of the bytes for a fingerprint of a set: 16 for it and 16 for its text, in each of two items at work
 
 NO_ROWS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 
@@ -122,7 +122,7 @@ class Threads:
             (start, stop), part = chunks[number], parts[number]
             values[starts[number] : starts[number + 1]] = part.values
             offset[start + 1 : stop + 1] = part.offset[1:] + starts[number]
-            parts[number] = NO_ROWS  # to hold less
+            parts[number] = NO_ROWS  # releases it
 
         self.map(copy, by_count(len(chunks), 1))
         return Fingerprints(values, offset)

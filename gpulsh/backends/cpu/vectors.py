@@ -47,7 +47,7 @@ def lowered(types: Signature) -> Callable[[Emit], Callable[..., object]]:
     return of
 
 
-LANES = 8  # of a vector of 64-bit words; as many may be written or read after the last
+LANES = 8  # 64-bit words of a vector; as many may be read or written behind the end
 
 
 def width(features: str) -> int:

@@ -48,7 +48,7 @@ from gpulsh.secret import DIGITS, PLACES, TOKEN_FAR, EvidenceKeys
 BLOCK = 64  # bytes per mask
 WIDE = 32  # bytes of a longer word that are summed at once
 EXCLAMATION_MARK = np.int64(ord("!"))  # a token if symbols are
-FEW = 16  # bytes read code point by code point before the next try of a block
+FEW = 16  # bytes read code point by code point before a block is tried again
 FAR_BITS = DIGITS.bit_length() - 1  # of a digit of a far place
 TOKENS_FAR = np.int64(TOKEN_FAR)  # a literal has its own type, for which functions would be compiled again
 _INVALID = 0xFFFD  # for a byte in no well-formed sequence; a separator, too

@@ -14,7 +14,7 @@ from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.hashing import FUNCTIONS
 from gpulsh.params import Family
 
-CHUNK_SHINGLES = 1 << 16  # that a thread takes
+CHUNK_SHINGLES = 1 << 16  # a thread takes so many at a time
 # Files of several sketches; another sketch has a file of its own name.
 FILES = {
     **dict.fromkeys(FUNCTIONS, "functions"),
