@@ -348,13 +348,13 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
 }
 
 // One after the other, each reads and writes in a moment; another thread may come before it.
-#define ATOMIC(NAME, AFTER)                \
-    template <class T>                     \
-    inline T NAME(T* address, T value) {   \
-        host::interleave();                \
-        const T before = *address;         \
-        *address = AFTER;                  \
-        return before;                     \
+#define ATOMIC(NAME, AFTER)              \
+    template <class T>                   \
+    inline T NAME(T* address, T value) { \
+        host::interleave();              \
+        const T before = *address;       \
+        *address = AFTER;                \
+        return before;                   \
     }
 ATOMIC(atomicAdd, before + value)
 ATOMIC(atomicOr, before | value)
