@@ -24,7 +24,7 @@ from gpulsh.sketch.base import SetSketch
 from gpulsh.text.sets import numbered_sets
 
 AT_ONCE = 256  # elements signed together
-MANY = 200  # elements; for more, the trie is nearly the same
+MANY = 200  # elements; beyond, the mean no longer changes
 
 
 @dataclass(frozen=True, kw_only=True)
