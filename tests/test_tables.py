@@ -55,7 +55,7 @@ def test_duplicates_name_both_documents(result: Decision) -> None:
     for row in rows:
         own, other = row["row"], row["duplicate_of_row"]
         assert (row["id"], row["duplicate_of_id"]) == (IDS[own], IDS[other])
-        texts = [(TEXTS[at] or "").encode("utf-8", "surrogatepass").decode("utf-8", "replace") for at in (own, other)]
+        texts = [(TEXTS[at] or "").replace("\ud800", "\ufffd") for at in (own, other)]
         assert [row["text"], row["duplicate_of_text"]] == texts
         assert (other, row["cluster"]) == (result.duplicate_of[own], result.cluster[own])
         assert row["similarity"] == result.similarity[own] >= np.float32(0.8)

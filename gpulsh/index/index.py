@@ -28,6 +28,7 @@ from gpulsh.index.snapshot import ABSENT
 from gpulsh.index.stretches import find_stretches
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
+from gpulsh.io.rows import text_bytes
 from gpulsh.method import Asked, MeasureName, Method
 from gpulsh.params import (
     BitSketch,
@@ -279,7 +280,7 @@ class Index:
         """
         if not isinstance(text, (str, bytes)):
             raise InputTypeError(f"text is {shown_type(text)}; give one str, or bytes of UTF-8")
-        encoded = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        encoded = text if isinstance(text, bytes) else text_bytes(text)
         collection = self.collection
         keys = collection.evidence_keys
         return find_stretches(encoded, tokens, collection.snapshot(), self.parameters, keys, collection.ops)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -26,6 +27,16 @@ Copy = Callable[[NDArray[np.uint8], Numbers, Numbers], TextBatch]  # `Backend.ga
 # Bytes that a document costs besides its text: a billion empty documents must not be one batch.
 ROW_COST = 64
 FEWEST_ROWS = 1024  # a batch may have this many rows, whatever its size
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def text_bytes(text: str) -> bytes:
+    """The text in UTF-8; a lone surrogate becomes U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text).encode()
 
 
 class Rows(Protocol):

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,26 @@ def test_json_lines_keep_all_other_bytes(tmp_path: Path) -> None:
         assert expected[-1] != line
     content = gzip.decompress((data / path.name).read_bytes())
     assert content == b"\xef\xbb\xbf" + b"".join([*expected, *lines[3:]])
+
+
+def test_a_lone_surrogate_is_one_replacement(tmp_path: Path) -> None:
+    """In memory, in short and long records of JSON, and in what a cut writes."""
+    long = "a\udfff\ud800z " * 200
+    given = [f"\ud83d {SHARED}", long, f"{long} other \udc00 {SHARED} \udcff of it"]
+    whole = [re.sub("[\ud800-\udfff]", "\ufffd", text) for text in given]
+    for options in ({"tokens": 5}, {"bytes": 20}):
+        spans = gpulsh.passages(given, **options, **OPTIONS)
+        assert len(spans) and spans.equals(gpulsh.passages(whole, **options, **OPTIONS))
+        cut = gpulsh.cut(given, spans, min_left=0, **OPTIONS).texts
+        assert cut.equals(gpulsh.cut(whole, spans, min_left=0, **OPTIONS).texts)
+        write_rows(tmp_path / "a.jsonl", given)
+        found = gpulsh.passages_files(
+            tmp_path / "a.jsonl", tmp_path / next(iter(options)), cut=True, min_left=0, **options, **OPTIONS
+        )
+        table = pq.read_table(found.passages)
+        assert all(table[name].to_pylist() == spans[name].to_pylist() for name in ("row", "start", "stop"))
+        written = [row["text"] for row in read_rows(found.data / "a.jsonl")]
+        assert [re.sub("[\ud800-\udfff]", "\ufffd", text) for text in written] == cut.to_pylist()
 
 
 def test_csv_keeps_all_other_bytes(tmp_path: Path) -> None:

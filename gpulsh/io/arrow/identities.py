@@ -18,6 +18,7 @@ from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.io.arrow.buffers import as_one_array, binary_array, decoded, large_type
 from gpulsh.io.arrow.rows import has_views, is_text
 from gpulsh.io.arrow.soundness import check_given, in_host_memory
+from gpulsh.io.rows import text_bytes
 from gpulsh.params import shown, shown_type
 from gpulsh.ragged import offsets
 
@@ -57,9 +58,11 @@ def identities(values: pa.Array) -> pa.Array:
     return pc.if_else(empty, pa.scalar(None, BYTES), found) if pc.any(empty).as_py() else found
 
 
-def of_python(values: Sequence[str | int | None]) -> pa.Array:
-    """`identities` of Python values; a lone surrogate keeps its own three bytes."""
-    found = [b"" if value is None else str(value).encode("utf-8", "surrogatepass") for value in values]
+def of_python(values: Sequence[str | int | bytes | None]) -> pa.Array:
+    """`identities` of Python values."""
+    found = [
+        value if isinstance(value, bytes) else b"" if value is None else text_bytes(str(value)) for value in values
+    ]
     lengths = np.array(list(map(len, found)), np.int64)
     return binary_array(b"".join(found), offsets(lengths), lengths == 0)
 
@@ -86,7 +89,7 @@ def given_identities(key: Any, count: int) -> pa.Array:
 
 def _each(key: Any) -> pa.Array:
     """Values of several types, integers beyond 64 bits, or strings that UTF-8 does not hold."""
-    found: list[str | int | None] = []
+    found: list[str | int | bytes | None] = []
     for place, value in enumerate(key):
         if isinstance(value, np.generic):
             value = value.item()
@@ -95,7 +98,7 @@ def _each(key: Any) -> pa.Array:
         elif isinstance(value, bool) or not isinstance(value, (str, int, bytes)):
             raise ParameterError(f"key[{place}] is {shown(value)}; give {TAKES}")
         else:
-            found.append(value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value)
+            found.append(value)
     return of_python(found)
 
 

@@ -21,7 +21,7 @@ from gpulsh.io.columns import BETWEEN, Columns, Place, place_named
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import END, LARGE_LINE, UTF16, Line, utf16
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
-from gpulsh.io.rows import Bytes
+from gpulsh.io.rows import Bytes, text_bytes
 
 PARSE_COPIES = 2  # of the largest document: room for a line and its copies
 PARSED_BYTES = 8 << 20  # room for the other fields of a line, besides the largest text
@@ -48,7 +48,7 @@ class LongString:
     end: int
 
     def pieces(self) -> Iterator[Bytes]:
-        """The string as UTF-8, with lone surrogates; one piece, not copied, if the line has the same bytes."""
+        """The string as UTF-8; one piece, not copied, if the line has the same bytes."""
         view = memoryview(self.line)[self.begin : self.end]
         if self.line.find(b"\\", self.begin, self.end) < 0 and not stray_bytes(view):
             # A small part of a line must not hold all of it.
@@ -57,12 +57,12 @@ class LongString:
         at = self.begin
         while at < self.end:
             stop = self._border(at)
-            yield _decoded(bytes(memoryview(self.line)[at:stop])).encode("utf-8", "surrogatepass")
+            yield text_bytes(_decoded(bytes(memoryview(self.line)[at:stop])))
             at = stop
 
     def text(self) -> str:
         """The string as a Python str."""
-        return b"".join(self.pieces()).decode("utf-8", "surrogatepass")
+        return b"".join(self.pieces()).decode()
 
     def _border(self, begin: int) -> int:
         """A place shortly behind `begin` that splits no escape, pair of escapes or character."""
@@ -234,18 +234,15 @@ class RecordReader:
         return value.text() if isinstance(value, LongString) else value
 
     def id(self, column: str) -> object:
-        """The value to write again; a DamagedInputError if no UTF-8 can hold it."""
+        """The value to write again; a DamagedInputError if it is nested too deeply for that."""
         value = self.exact(column)
-        try:
-            if isinstance(value, str):
-                value.encode()
-            elif isinstance(value, (dict, list)):
+        if isinstance(value, str):
+            return text_bytes(value).decode()
+        if isinstance(value, (dict, list)):
+            try:
                 json.dumps(value, default=str)
-        except UnicodeEncodeError as error:
-            detail = f"{column!r} holds half of a surrogate pair; give text that UTF-8 can hold"
-            raise DamagedInputError(f"{self._file.name}: {self.at}: {detail}") from error
-        except RecursionError as error:
-            raise self._too_deep(f": {column!r}") from error
+            except RecursionError as error:
+                raise self._too_deep(f": {column!r}") from error
         return value
 
     def identity(self, column: str) -> str | int | None:
@@ -273,7 +270,7 @@ class RecordReader:
                 raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
             value = value.get(name)
         if isinstance(value, str):
-            return value.encode("utf-8", "surrogatepass")
+            return text_bytes(value)
         if isinstance(value, LongString):
             return self._long_text(value)
         if value is None or value != value:  # NaN means null, as in memory

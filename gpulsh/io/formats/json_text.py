@@ -12,7 +12,7 @@ from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns, Place
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import Line
-from gpulsh.io.rows import Bytes
+from gpulsh.io.rows import Bytes, text_bytes
 
 SPACE = " \t\n\r"
 BOM = "\ufeff"
@@ -30,13 +30,8 @@ def with_text(file: File, number: int, line: Line, columns: Columns, change: Cal
         start, stop = _place(content, begin, columns.texts[0])
     except RecursionError as error:
         raise InputError(f"{file.name}: {file.unit} {number} is nested too deeply; flatten it") from error
-    # As it was read: bytes that are not UTF-8 are U+FFFD, and halves of a surrogate pair stay.
     text = json.loads(content[start:stop].encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-    changed = change(text.encode("utf-8", "surrogatepass"))
-    try:
-        value = orjson.dumps(changed.decode("utf-8"))
-    except UnicodeDecodeError:
-        value = json.dumps(changed.decode("utf-8", "surrogatepass")).encode()
+    value = orjson.dumps(change(text_bytes(text)).decode("utf-8", "replace"))
     before, behind = (part.encode("utf-8", "surrogateescape") for part in (content[:start], content[stop:]))
     return before + value + behind
 

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpulsh.io.arrow.ids import json_text
+from gpulsh.io.rows import text_bytes
 
 MOST_FIELDS = 1 << 10  # of an object: one with more is a map, whose keys are data
 MOST_DEPTH = 32
@@ -116,4 +117,4 @@ def _fitted(value: Any, kind: pa.DataType) -> object:
         return None
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return json_text(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text_bytes(json_text(value)).decode()

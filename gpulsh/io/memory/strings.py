@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.host import utf8
 from gpulsh.errors import InputTypeError
-from gpulsh.io.rows import Bytes, Copy, Rows, cut, joined
+from gpulsh.io.rows import Bytes, Copy, Rows, cut, joined, text_bytes
 from gpulsh.params import shown
 
 GROUP = 4096  # strings that are looked at together
@@ -116,10 +116,7 @@ def is_null(value: object) -> bool:
 
 
 def encoded(texts: Sequence[object], start: int) -> tuple[list[bytes], int]:
-    """UTF-8 of each text, empty where null, and the number of nulls. `start` is the position of the first.
-
-    A lone surrogate becomes the bytes it would have, which no decoder accepts and every stage reads as U+FFFD.
-    """
+    """UTF-8 of each text, empty where null, and the number of nulls. `start` is the position of the first."""
     try:
         return list(map(str.encode, texts)), 0  # type: ignore[arg-type]
     except (TypeError, UnicodeEncodeError):
@@ -128,7 +125,7 @@ def encoded(texts: Sequence[object], start: int) -> tuple[list[bytes], int]:
     nulls = 0
     for place, text in enumerate(texts, start):
         if isinstance(text, str):
-            pieces.append(text.encode("utf-8", "surrogatepass"))
+            pieces.append(text_bytes(text))
         elif is_null(text):
             pieces.append(b"")
             nulls += 1

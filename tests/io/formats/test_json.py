@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,11 @@ def parsed(content: bytes | bytearray) -> Any:
         return json.loads(content.decode("utf-8", "replace"))
 
 
+def whole(value: Any) -> Any:
+    """The value with U+FFFD for lone surrogates."""
+    return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(value, ensure_ascii=False)))
+
+
 def hard_string(seed: random.Random) -> bytes:
     atoms = seed.sample(ATOMS, seed.randint(1, 5))
     return b"".join(seed.choices(atoms, k=seed.choice([3, 30, 3000, 5000])))
@@ -148,13 +154,13 @@ def test_the_values_are_those_of_a_parser() -> None:
     for _ in range(60):
         text, name, value, key = (hard_string(seed) for _ in range(4))
         line = b'{"text": "%s", "x": ["%s", {"%s": "%s"}, 1.5, null], "id": "%s"}' % (text, name, value, key, text)
-        expected = parsed(line)
+        expected = whole(parsed(line))
         large = LargeObject(bytearray(line), None)
         found = parsed(large.short)
-        assert large.restored(found, long=True) == expected
+        assert whole(large.restored(found, long=True)) == expected
         long = large.restored(found["text"])
         if isinstance(long, LongString):
-            assert b"".join(long.pieces()) == expected["text"].encode("utf-8", "surrogatepass")
+            assert b"".join(long.pieces()) == expected["text"].encode()
 
 
 @pytest.mark.parametrize("wrong", [b"\x01", b"\\q", b"\\u12g4", b'"', b"\n"])
