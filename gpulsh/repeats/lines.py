@@ -43,13 +43,14 @@ class WholeLines(NamedTuple):
 
     def located(
         self, base: Numbers, places: Numbers, bounds: Numbers, of_bytes: bool
-    ) -> tuple[TokenSpans, Numbers, Numbers, Numbers]:
-        """Spans, and int64 [k] each: their documents' numbers, and where they begin and end in bytes.
+    ) -> tuple[TokenSpans, Numbers, Numbers, Numbers, Numbers]:
+        """Spans, and int64 [k] each: their documents' numbers, where they begin and end in bytes, and their tokens.
 
         `base` has the first places of documents, ascending, at least of those with a span.
         `bounds` [q, 2] are the bytes of the tokens at `places` [q]. Bytes between two adjacent spans belong to the
         first, except between an added part of a line and a line that stays. Bytes after the last one do not: they may
-        be part of a character that normalization makes several tokens.
+        be part of a character that normalization makes several tokens. A span within such a character has no bytes,
+        and its tokens count for the span before it that has the character.
         If tokens are bytes, spans become spans of whole characters.
         """
         begin = bounds[np.searchsorted(places, self.spans.start), 0]
@@ -59,7 +60,7 @@ class WholeLines(NamedTuple):
         if of_bytes:
             spans = character_spans(self.spans, base[row] + start, base[row] + stop)
             row = np.searchsorted(base, spans.start, side="right") - 1
-            return spans, row, spans.start - base[row], spans.stop - base[row]
+            return spans, row, spans.start - base[row], spans.stop - base[row], spans.stop - spans.start
         is_added = self.spans.first < 0
         begins, ends = self.start[1:] >= 0, self.stop[:-1] >= 0
         parts = (begins & ~ends & is_added[1:]) | (ends & ~begins & is_added[:-1])
@@ -67,7 +68,13 @@ class WholeLines(NamedTuple):
         last = np.flatnonzero(~touching | np.append(parts, np.False_)[: len(stop)])
         limit = stop[last[np.searchsorted(last, np.arange(len(stop)))]]
         stop = np.where(touching, np.minimum(np.roll(start, -1), limit), stop)
-        return self.spans, row, start, stop
+        tokens, is_empty = self.spans.stop - self.spans.start, start >= stop
+        empty, others = np.flatnonzero(is_empty), np.flatnonzero(~is_empty)
+        before = np.searchsorted(others, empty)
+        empty, holder = empty[before > 0], others[before[before > 0] - 1]
+        is_held = (row[holder] == row[empty]) & (stop[holder] == start[empty])
+        np.add.at(tokens, holder[is_held], tokens[empty[is_held]])
+        return self.spans, row, start, stop, tokens
 
 
 def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Numbers, tokens: int) -> WholeLines:

@@ -255,7 +255,7 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
     spans = lines.spans
     places = sorted_distinct(np.concatenate([spans.start, spans.stop - 1, spans.first[spans.first >= 0]]))
     bounds = byte_bounds(documents, base, places)
-    spans, row, start, stop = lines.located(base, places, bounds, documents.of_bytes)
+    spans, row, start, stop, tokens = lines.located(base, places, bounds, documents.of_bytes)
     repeat = spans.first >= 0
     first = np.where(repeat, spans.first, places[0] if len(places) else 0)
     columns = {
@@ -264,7 +264,7 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
         "stop": stop,
         "first_row": to_arrow(np.searchsorted(base, first, side="right") - 1, ~repeat),
         "first_start": to_arrow(bounds[np.searchsorted(places, first), 0], ~repeat),
-        "tokens": spans.stop - spans.start,
+        "tokens": tokens,
         "occurrences": spans.occurrences,
     }
     table = pa.table(columns)

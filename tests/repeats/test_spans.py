@@ -198,7 +198,28 @@ def test_tokens_of_a_span_are_counted_after_normalization(tmp_path: Path) -> Non
 def test_a_character_that_is_several_tokens_is_marked_whole_or_not_at_all(backend: Any) -> None:
     texts = ["xf", "y", "ﬃ", "i", "ﬃz"]  # "ﬃ" is f, f, i, and no i comes before the first
     spans = gpulsh.passages(texts, tokens=1, unit="char", normalize="NFKC", backend=backend).to_pylist()
-    assert [(span["row"], span["start"], span["stop"]) for span in spans] == [(3, 0, 1), (4, 0, 3)]
+    assert [(span["row"], span["start"], span["stop"], span["tokens"]) for span in spans] == [
+        (3, 0, 1, 1),
+        (4, 0, 3, 3),
+    ]
+
+
+@given(
+    st.lists(composed.map(known), max_size=4),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from(["NFC", "NFKC"]),
+    st.sampled_from([1, 5, 1 << 20]),
+)
+@example(["ﬃ", "i"], 1, "NFKC", 1)
+def test_every_marked_token_of_documents_that_occur_twice_counts(
+    texts: list[str], size: int, form: Any, piece: int
+) -> None:
+    tokens = [len(naive.tokens(unicodedata.normalize(form, text), "char")) for text in texts]
+    options: dict[str, Any] = {"unit": "char", "normalize": form, "keep": "none"}
+    with pytest.MonkeyPatch.context() as patch:
+        normalize_by(patch, piece)
+        spans = gpulsh.passages([*texts, *texts], tokens=size, backend="cpu", **options)
+    assert sum(spans["tokens"].to_pylist()) == 2 * sum(count for count in tokens if count >= size)
 
 
 # --- equal windows beside a dict, and marks of windows that come piece by piece

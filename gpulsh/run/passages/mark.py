@@ -260,8 +260,7 @@ def _located(
     lines = part.lines
     places = sorted_distinct(np.concatenate([lines.spans.start, lines.spans.stop - 1, first]))
     bounds = part.bounds(places)
-    spans, number, start, stop = lines.located(some.start, places, bounds, reading.of_bytes)
-    tokens = spans.stop - spans.start
+    spans, number, start, stop, tokens = lines.located(some.start, places, bounds, reading.of_bytes)
     columns = map(np.asarray, (some.rows[number], start, stop, spans.first, tokens, spans.occurrences))
     here = (start < stop) & (spans.start < part.until)
     passages = tables.ByteStretches(*(column[here] for column in columns))
