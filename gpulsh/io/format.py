@@ -87,12 +87,23 @@ Keys: TypeAlias = "pa.Array | list[int | float | None]"  # to keep documents by;
 BLOCK_BYTES = 8 << 20  # of text that a reader aims at holding at once
 
 
+class Part(NamedTuple):
+    """Rows of a file that can be read without the rows before them."""
+
+    number: int
+    start: int
+    rows: int
+    size: int  # about how many bytes of text
+
+
 @dataclass(frozen=True)
 class Rules:
-    """How readers treat records that they cannot use."""
+    """What readers read, and how they treat records that they cannot use."""
 
     skip: bool = False  # reject bad records where later rows can still be read
     limit: Limit | None = None  # a larger document stops the run also with `skip`: give more memory
+    part: Part | None = None  # only these rows, where the format has parts
+    block_bytes: int = BLOCK_BYTES  # of text, about, in each block of a part
 
 
 STRICT = Rules()
@@ -128,15 +139,6 @@ class Block:
     rejected: tuple[Rejection, ...] = ()
     stray: Stray = NO_STRAY
     identity: pa.Array | None = None  # of `io.arrow.identities`
-
-
-class Part(NamedTuple):
-    """Rows of a file that can be read without the rows before them."""
-
-    number: int
-    start: int
-    rows: int
-    size: int  # about how many bytes of text
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:
@@ -192,12 +194,6 @@ class Format(ABC):
     def parts(self, file: File, columns: Columns) -> list[Part] | None:
         """All parts, in order, for threads to read; None if the format has none. InputError for an unusable file."""
         return None
-
-    def read_part(
-        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
-    ) -> Iterator[Block]:
-        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `read`."""
-        raise NotImplementedError
 
     def kind(self, file: File, column: str) -> pa.DataType | None:
         """The column's pyarrow.DataType; None if the format declares none."""

@@ -13,6 +13,7 @@ from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.arrays import Tokens
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.index import admission
+from gpulsh.io.format import STRICT, Rules
 from gpulsh.io.formats.parquet import Parquet
 from tests.decide.test_large_buckets import pages
 from tests.kernels.cuts import DEFAULT_CUT, assert_decisions, on_host, texts
@@ -108,10 +109,13 @@ def test_texts_of_files_are_decoded_once(
     """They wait in memory until those that met others are copied, and the kept ones are written."""
     file = write_rows(tmp_path / "pages.parquet", texts(60), group=16)
     read: list[int] = []
-    read_part = Parquet.read_part
-    monkeypatch.setattr(
-        Parquet, "read_part", lambda self, *given: read.append(given[2].number) or read_part(self, *given)
-    )
+    read_rows = Parquet.read
+
+    def reading(self: Any, file: Any, columns: Any, wanted: Any = None, rules: Rules = STRICT) -> Any:
+        read.extend(() if rules.part is None else [rules.part.number])
+        return read_rows(self, file, columns, wanted, rules)
+
+    monkeypatch.setattr(Parquet, "read", reading)
     found = gpulsh.deduplicate_files(file, tmp_path / "out", backend="cuda", memory=memory)
     assert found.funnel["verified"] and sorted(read) == sorted(times * [*set(read)])
 

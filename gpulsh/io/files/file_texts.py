@@ -6,6 +6,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -14,13 +15,12 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch, Values
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.buffers import binary_array
-from gpulsh.io.arrow.rows import array_of, arrow_rows, unread_rows
+from gpulsh.io.arrow.rows import array_of, unread_rows
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, Stamps, reason, wrong_length
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
-from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Format, Keys, Part, Rejection, Rules, Stray
+from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Keys, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, packed, piece_rows
@@ -29,7 +29,7 @@ from gpulsh.ragged import offsets, run_bounds
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OFFSET_BYTES = 8  # of a held row, besides its text
+OFFSET_BYTES, OBJECT_BYTES = 8, 48  # of a held row of an array, and of one that is an object, besides its text
 BLOCK_COST, TEXT_COST = 1 << 10, 1 << 8  # bytes of a held block, and of a file held as one text, besides its rows
 FIRST = np.zeros(1, np.int64)
 FEW_ROWS = 64
@@ -102,12 +102,10 @@ class HeldTexts:
     """
 
     def __init__(self, most_bytes: int) -> None:
-        self._left = most_bytes
+        self._left: float = most_bytes
         self._begun: dict[Piece, Blocks] = {}
-        # Files may be many and small: a file that is one text is held as that text alone.
-        self._complete: dict[Piece, Blocks | bytes] = {}
-        self._dropped: set[Piece] = set()  # too large to hold
-        self._closed = False
+        # None: too large to hold. Files may be many and small: a file that is one text is held as that text alone.
+        self._complete: dict[Piece, Blocks | bytes | None] = {}
         self._lock = Lock()
 
     def add(self, piece: Piece, start: int, texts: Rows) -> None:
@@ -116,7 +114,7 @@ class HeldTexts:
         A piece may be read again: if it is whole it stays, and otherwise begins anew.
         """
         with self._lock:
-            if self._closed or piece in self._dropped or piece in self._complete:
+            if piece in self._complete:
                 return
             if piece in self._begun and start <= self._begun[piece][-1][0]:
                 self._release(piece)
@@ -124,7 +122,7 @@ class HeldTexts:
             self._begun.setdefault(piece, []).append((start, texts))
             if self._left < 0:
                 self._release(piece)
-                self._dropped.add(piece)
+                self._complete[piece] = None
 
     def complete(self, piece: Piece) -> None:
         """All rows of the piece were added."""
@@ -166,14 +164,14 @@ class HeldTexts:
         with self._lock:
             self._begun.clear()
             self._complete.clear()
-            self._closed = True
+            self._left = -inf
 
     def _release(self, piece: Piece) -> None:
         self._left += sum(_size(texts) for _, texts in self._begun.pop(piece))
 
 
 def _size(texts: Rows) -> int:
-    return texts.size() + OFFSET_BYTES * len(texts) + BLOCK_COST
+    return texts.size() + (OBJECT_BYTES if array_of(texts) is None else OFFSET_BYTES) * len(texts) + BLOCK_COST
 
 
 class FileTexts:
@@ -204,8 +202,7 @@ class FileTexts:
         self.columns = columns
         self.rejected = Rejected()
         self._readers, self._rules = readers, Rules(skip, limit)
-        self._parts: dict[int, list[Part]] = {}  # of the checked files that have parts
-        self._unchecked = len(files)  # files before the first that `check` has looked at
+        self._parts: dict[int, list[Part]] = {}  # of the files that have some, as far as they were looked at
         self._rows = np.zeros(len(files), np.int64)
 
     def __len__(self) -> int:
@@ -225,19 +222,31 @@ class FileTexts:
         total: int | None = 0
         for number in range(first, len(self.files)):
             file, size = self.files[number], None
-            kind = format_of(file)
             try:
-                if (parts := kind.parts(file, self.columns)) is not None:
-                    self._parts[number] = parts
+                if (parts := self._parts_of(number)) is not None:
                     size = sum(part.size for part in parts)
                 else:
-                    size = kind.check(file, self.columns, self._size_of(number))
+                    size = format_of(file).check(file, self.columns, self._size_of(number))
             except DamagedInputError:
                 if not self._rules.skip:  # the pass in order meets it again
                     raise
             total = None if size is None or total is None else total + size
-        self._unchecked = first
         return total
+
+    def _parts_of(self, number: int) -> list[Part] | None:
+        """The parts of a file; with `skip` none where they cannot be read: reading the whole file reports the error."""
+        if number not in self._parts:
+            file = self.files[number]
+            try:
+                parts = format_of(file).parts(file, self.columns)
+            except DamagedInputError:
+                if not self._rules.skip:
+                    raise
+                parts = None
+            if parts is None:
+                return None
+            self._parts[number] = parts
+        return self._parts[number]
 
     def _size_of(self, number: int) -> int | None:
         """Bytes of a file, where its storage reports them."""
@@ -258,15 +267,8 @@ class FileTexts:
         return [*found, Partition(len(found), tuple(pieces))]
 
     def _pieces(self, first: int = 0) -> Iterator[tuple[Piece, int]]:
-        for number, file in enumerate(self.files[first:], first):
-            try:
-                parts = self._parts.get(number)
-                if parts is None and number < self._unchecked:
-                    parts = format_of(file).parts(file, self.columns)
-            except DamagedInputError:
-                if not self._rules.skip:
-                    raise
-                parts = None  # reading the whole file reports the error
+        for number in range(first, len(self.files)):
+            parts = self._parts_of(number)
             if parts is None:
                 yield Piece(number, None), self._size_of(number) or 0
             for part in parts or ():
@@ -301,14 +303,9 @@ class FileTexts:
             if piece != last:
                 self._end(last)
                 last = piece
+            if self._held is not None:
+                self._held.add(piece, block.start, block.texts)
             lengths = block.texts.lengths()
-            held = self._held
-            if held is not None and array_of(block.texts) is not None:  # the writer of kept rows can use it as it is
-                held.add(piece, block.start, block.texts)
-                held = None
-            elif held is not None and len(lengths) == 1 and lengths[0] < BLOCK_BYTES:
-                held.add(piece, block.start, piece_rows([bytes(block.texts.pieces(FIRST)[0])]))
-                held = None
             if len(lengths) >= FEW_ROWS:  # the narrowest type: a file without parts may have millions
                 lengths = lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
             facts.sizes.append(lengths)
@@ -323,13 +320,7 @@ class FileTexts:
             if block.identity is not None:
                 facts.identities.append(block.identity)
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
-            start = block.start
-            for texts in block.texts.slices(max_bytes):
-                if held is not None:
-                    held.add(piece, start, arrow_rows(binary_array(texts.values, texts.offset)))
-                start += len(texts)
-                yield texts
-                del texts
+            yield from block.texts.slices(max_bytes)
             del block
         self._end(last)
 
@@ -349,15 +340,18 @@ class FileTexts:
             ahead = max(ahead - readers * block_bytes, 0)  # besides the blocks being read
 
         def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
-            file = self.files[piece.file]
-            kind = format_of(file)
-            if piece.part is not None:
-                blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
-            else:
-                blocks = self._whole(file, kind)
-            for block in blocks:
-                yield piece, block
-                del block
+            file, rows = self.files[piece.file], piece.start
+            rules = replace(self._rules, part=piece.part, block_bytes=block_bytes)
+            try:
+                for block in format_of(file).read(file, self.columns, rules=rules):
+                    rows = block.start + len(block.texts)
+                    yield piece, block
+                    del block
+            except DamagedInputError as error:
+                if piece.part is not None or not rules.skip:
+                    raise
+                bad = Rejection(rows, 0, "row", rows, reason(file, error))
+                yield piece, Block(rows, piece_rows([]), rejected=(bad,))
 
         def size(of: tuple[Piece, Block]) -> int:
             return of[1].texts.size()
@@ -368,18 +362,6 @@ class FileTexts:
             else:
                 for piece in run:
                     yield from read(piece)
-
-    def _whole(self, file: File, kind: Format) -> Iterator[Block]:
-        rows = 0
-        try:
-            for block in kind.read(file, self.columns, rules=self._rules):
-                rows = block.start + len(block.texts)
-                yield block
-                del block
-        except DamagedInputError as error:
-            if not self._rules.skip:
-                raise
-            yield Block(rows, piece_rows([]), rejected=(Rejection(rows, 0, "row", rows, reason(file, error)),))
 
     def locate(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The number of the file and the row in it, int64 [m] each, of the documents at `positions`."""
@@ -414,13 +396,9 @@ class FileTexts:
         if self._held is not None and (held := self._held.find(piece)) is not None:
             yield from held
             return
-        file, columns = self.files[piece.file], Columns(self.columns.text)
-        kind = format_of(file)
-        if piece.part is not None:
-            blocks = kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
-        else:
-            blocks = kind.read(file, columns, wanted, Rules(limit=self._rules.limit))
-        for block in blocks:
+        file, limit = self.files[piece.file], self._rules.limit
+        rules = Rules(limit=limit) if piece.part is None else replace(self._rules, part=piece.part)
+        for block in format_of(file).read(file, Columns(self.columns.text), wanted, rules):
             yield block.start, block.texts
             del block
 

@@ -74,26 +74,21 @@ class Parquet(Format):
     in_order = False
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
-        """Batches of about BLOCK_BYTES; row groups without a wanted row are passed over."""
+        """Batches of about `rules.block_bytes`; row groups without a wanted row are passed over."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema, columns)
+            if rules.part is not None:
+                yield from _blocks_of_run(source, source.groups_of(rules.part), columns, rules)
+                return
             for groups in source.runs() if wanted is None else source.alone():
-                rows = source.rows(groups)
-                if wanted is None or wanted[rows].any():
-                    yield from _blocks_of_run(source, groups, columns, BLOCK_BYTES, rules)
+                if wanted is None or wanted[source.rows(groups)].any():
+                    yield from _blocks_of_run(source, groups, columns, rules)
 
     def parts(self, file: File, columns: Columns) -> list[Part]:
         """Row groups, small ones in runs, once the footer shows the columns and their types."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema, columns)
             return [source.part(groups, columns) for groups in source.runs()]
-
-    def read_part(
-        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
-    ) -> Iterator[Block]:
-        """A run of row groups in batches of about `block_bytes`."""
-        with reading(file), _opened(file) as source:
-            yield from _blocks_of_run(source, source.groups_of(part), columns, block_bytes, rules)
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
         """Rows and about how many bytes of text each row group has, from the footer."""
@@ -317,33 +312,33 @@ def _footer_size(source: pa.NativeFile) -> int:
     return found
 
 
-def _blocks(source: _Source, groups: range, columns: Columns, block_bytes: int, limit: Limit | None) -> Iterator[Block]:
+def _blocks(source: _Source, groups: range, columns: Columns, rules: Rules) -> Iterator[Block]:
     others = (name for name in (columns.key, columns.identity) if name is not None)
     texts = () if columns.unread else map(".".join, columns.texts)
     keys = None if columns.key is None else KeyColumn(source.file, columns.key, "row")
     # The many threads that read for a device decode as much as they hand on: each batch waits for Python's lock.
-    most_bytes = block_bytes if block_bytes > BLOCK_BYTES else None
+    most_bytes = rules.block_bytes if rules.block_bytes > BLOCK_BYTES else None
     at = source.rows(groups).start
     for batch in source.batches(groups, list(dict.fromkeys([*texts, *others])), most_bytes):
-        block = batch_block(source.file, batch, columns, keys, at, limit)
+        block = batch_block(source.file, batch, columns, keys, at, rules.limit)
         at += len(batch)
         del batch  # before the next one is decoded
         yield block
         del block
 
 
-def _blocks_of_run(source: _Source, groups: range, columns: Columns, block_bytes: int, rules: Rules) -> Iterator[Block]:
+def _blocks_of_run(source: _Source, groups: range, columns: Columns, rules: Rules) -> Iterator[Block]:
     """A run as a whole. With `rules.skip` all rows of a row group are rejected where one page of it is damaged: those
     that can be read could not be written again. A large one is decoded twice, once to see that it is whole.
     """
     if not rules.skip:
-        yield from _blocks(source, groups, columns, block_bytes, rules.limit)
+        yield from _blocks(source, groups, columns, rules)
         return
     held: list[Block] = []
     size = 0
     try:
         with reading(source.file):
-            for block in _blocks(source, groups, columns, block_bytes, rules.limit):
+            for block in _blocks(source, groups, columns, rules):
                 size += block.texts.size()
                 if size <= HELD_BYTES:
                     held.append(block)
@@ -353,7 +348,7 @@ def _blocks_of_run(source: _Source, groups: range, columns: Columns, block_bytes
     except DamagedInputError as error:
         if len(groups) > 1:
             for number in groups:
-                yield from _blocks_of_run(source, range(number, number + 1), columns, block_bytes, rules)
+                yield from _blocks_of_run(source, range(number, number + 1), columns, rules)
             return
         part = source.part(groups, columns)
         why = Rejection(
@@ -364,7 +359,7 @@ def _blocks_of_run(source: _Source, groups: range, columns: Columns, block_bytes
         yield Block(part.start, piece_rows([None] * part.rows), key, (why,), identity=identity)
         return
     if size > HELD_BYTES:
-        yield from _blocks(source, groups, columns, block_bytes, rules.limit)
+        yield from _blocks(source, groups, columns, rules)
     held.reverse()
     while held:
         yield held.pop()

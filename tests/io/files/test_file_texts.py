@@ -107,13 +107,13 @@ def test_what_is_read_ahead_is_bounded(ahead: int | None, tmp_path: Path, monkey
         asked.extend([threads, waiting])
         return (found for piece in pieces for found in read(piece))
 
-    def read_part(self: Any, file: Any, columns: Any, part: Any, block: int, rules: Any) -> Any:
-        asked.append(block)
+    def read_blocks(self: Any, file: Any, columns: Any, wanted: Any = None, rules: Any = None) -> Any:
+        asked.append(rules.block_bytes)
         return iter(())
 
     names = write_files(tmp_path)[:1]
     monkeypatch.setattr(file_texts, "read_ahead", read_ahead)
-    monkeypatch.setattr(Parquet, "read_part", read_part)
+    monkeypatch.setattr(Parquet, "read", read_blocks)
     list(FileTexts(find_files(names), Columns(text="text"), 16, ahead=ahead).batches(128 << 20 if ahead else 200))
     threads, waiting, *blocks = asked
     assert (blocks and threads == 16) or (ahead is not None and 2 <= threads <= ahead >> 19)
@@ -260,7 +260,7 @@ def test_held_texts_are_decoded_once_and_results_are_the_same(
         inputs = tmp_path / "in"
         for name, end in (("a", ""), ("b", " more")):
             write_rows(inputs / f"{name}.jsonl", [text and text + end for text in rows])
-    read = calls_of(monkeypatch, JsonLines if kind == "jsonl" else Parquet, "read" if kind == "jsonl" else "read_part")
+    read = calls_of(monkeypatch, JsonLines if kind == "jsonl" else Parquet, "read")
     monkeypatch.setattr(local, "missing", lambda: "tested elsewhere")
     found = []
     for held in (1 << 20, 0):
@@ -282,7 +282,7 @@ def test_the_report_shows_held_texts_and_reads_none_again(
     result = deduplicate_files(path, tmp_path / "out", write=write, backend="reference", memory="1GiB")
     (cluster,) = result.report["evidence"]["clusters"]["sample"]
     assert [pair["texts"] for pair in cluster["pairs"]] == [["one text", "one text"], ["one Text!", "one text"]]
-    assert len(read) == (0 if ending == "parquet" else 1)
+    assert len(read) == 1
 
 
 def test_a_small_budget_holds_nothing() -> None:

@@ -12,7 +12,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Known, Part
+from gpulsh.io.format import Known, Part, Rules
 from gpulsh.io.formats import parquet
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
@@ -83,7 +83,7 @@ def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytes
     (file,) = find_files([str(tmp_path / "a.parquet")])
     source = format_of(file)
     (part,) = source.parts(file, Columns("text")) or ()
-    for block in source.read_part(file, Columns("text"), part, 1 << 20):
+    for block in source.read(file, Columns("text"), rules=Rules(part=part)):
         assert block.texts.lengths().sum() <= 1 << 20
     assert documents(tmp_path / "a.parquet") == [page.encode(), b"small"] * 1000
 
