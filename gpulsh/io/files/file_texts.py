@@ -276,13 +276,12 @@ class FileTexts:
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
-        self.rejected = Rejected()
         self._rows[:] = 0
         rejected: list[pa.RecordBatch] = []
         everything = PartitionFacts(rejected=rejected)
         yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
         self.add(everything)
-        self.rejected.add(rejected)
+        self.rejected = Rejected(rejected)
 
     def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
         """The documents of `pieces`, as `batches` gives them; their facts go into `facts`."""

@@ -166,8 +166,7 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
             place.progress.advance(len(batch))
         if len(cuts.row) and cuts.row[-1] >= count:
             raise InputError(f"{file.name}: has {count} rows, and {path} lists passages of row {cuts.row[-1]}")
-        short, bad = SHORTS.joined(found), Rejected()
-        bad.add(rejected)
+        short, bad = SHORTS.joined(found), Rejected(rejected)
         keep = np.ones(count, np.bool_)
         keep[short.row] = False
         with Together(place.folder) as together:

@@ -18,7 +18,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.decide.relation import Relation
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.io.files.rejected import REJECTED, Rejected, end_to_end
+from gpulsh.io.files.rejected import REJECTED, Rejected
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import FileJob, Layout, Made, Workplace, step_file, step_of
 from gpulsh.run.policy import Policy, kind_of
@@ -117,7 +117,8 @@ class RejectionsFile(ExitStack):
     def _write(self) -> None:
         if self._file is None:
             self._file = self.enter_context(columns_file(self._path, self._held[0].schema))
-        self._file.append(list(end_to_end(self._held).values()))
+        table = pa.Table.from_batches(self._held).combine_chunks()
+        self._file.append([column.chunk(0) for column in table.columns])
         self._held, self._rows = [], 0
 
 
@@ -127,13 +128,11 @@ def _rejections(folder: Path, partition: int) -> Path:
 
 def rejected(folder: Path, layout: Layout, files: range | None = None) -> Rejected:
     """All rejected rows, or at least the rejected rows of these files, given by number."""
-    found = Rejected()
+    found: list[pa.RecordBatch] = []
     for partition, first, last in layout.rejecting:
-        if files is not None and (last < files.start or files.stop <= first):
-            continue
-        mapped = MappedBatches(_rejections(folder, partition))
-        found.add(mapped.batches, mapped.release)
-    return found
+        if files is None or (first < files.stop and files.start <= last):
+            found += MappedBatches(_rejections(folder, partition)).batches
+    return Rejected(found)
 
 
 def write_rejected(folder: Path, bad: Rejected, job: FileJob) -> dict[str, FileFact]:
