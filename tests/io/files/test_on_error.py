@@ -3,7 +3,6 @@
 import json
 import random
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ import pytest
 
 from gpulsh import budget
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError
-from gpulsh.io.files.rejected import end_to_end
+from gpulsh.io.files.rejected import SCHEMA
 from gpulsh.io.formats import jsonl
 from gpulsh.run.index.jobs import build_index
 from gpulsh.run.records import documents as passed_over
+from gpulsh.store.columns import ColumnsFile
 from tests.support.files import read_rows, rejected, write_rows
 from tests.support.runs import evidence, interrupting, run
 
@@ -248,11 +248,14 @@ def test_bad_records_are_not_in_memory_together(known: bool, tmp_path: Path, mon
     monkeypatch.setattr(passed_over, "HELD_ROWS", 2500)
     held: list[int] = []
 
-    def seen(batches: Sequence[Any]) -> Any:
-        held.append(sum(map(len, batches)))
-        return end_to_end(batches)
+    append = ColumnsFile.append
 
-    monkeypatch.setattr(passed_over, "end_to_end", seen)
+    def seen(self: ColumnsFile, columns: Any) -> None:
+        if len(columns) == len(SCHEMA):
+            held.append(len(columns[0]))
+        append(self, columns)
+
+    monkeypatch.setattr(ColumnsFile, "append", seen)
     bad = 9000
     (tmp_path / "a.jsonl").write_bytes(line(text(0)) + b"\n" + b"{\n" * bad + line(text(0)) + b"\n" + b"[]\n")
     options = {"index": tmp_path / "index"} if known else {}
