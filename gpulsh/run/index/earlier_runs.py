@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,7 @@ class EarlierRuns:
         if remote:
             where = dict(self._where)
             place = replace(place, ops=select_backend(where.pop("backend"), **where))
-        return Admission(self, place, manifest).decide
+        return partial(self._decide, place, manifest)
 
     def opened(self) -> Index:
         """The index, made if there is none."""
@@ -113,11 +115,91 @@ class EarlierRuns:
                     ) from None
         return self._index
 
-    def taken_in_by(self, run: str) -> range | None:
-        """The numbers of the documents that the index contains for the run."""
+    def _decide(
+        self, place: Workplace, manifest: Manifest, partitions: Sequence[Partition], total: int | None, stages: Stages
+    ) -> Decided:
+        """Decide and add the documents, or read the decisions of an interrupted run."""
+        named, funnel, job = manifest.finished(RUN), stages.funnel, place.job
+        if named is None:
+            named = {"name": secrets.token_hex(16)}
+            manifest.add(RUN, {}, named)
+        run = str(named["name"])
         folder = None if self._index is None else self._index.collection.folder
-        taken = folder.manifest.runs.get(run) if folder else None
-        return None if taken is None else range(*taken)
+        taken_in = folder.manifest.runs.get(run) if folder else None
+        facts = manifest.finished(ADMIT) if taken_in else None
+        source = OrderedInput(place, partitions)
+        if facts is None and job.policy.keep != "first":
+            source.arrange(manifest, total, stages, texts=taken_in is None)
+        with funnel.stage(place.progress, OF_FILES_WITH_INDEX["admit"], total):
+            if facts is None:
+                with place.unchanged(range(len(job.files))):
+                    facts = self._admitted(place, manifest, run, range(*taken_in) if taken_in else None, source)
+            else:
+                done = {"amount": facts["funnel"]["bytes"], "documents": facts["funnel"]["documents"]}
+                report_done(done, "B", place.progress, before=True)
+                funnel.resumed = [ADMIT]
+        release_memory()
+        for name, count in facts["funnel"].items():
+            setattr(funnel, name, count)
+        place.progress.count(dropped=funnel.dropped)
+        return Decided(job.layout(facts["partitions"]), tuple(facts["ids"]))
+
+    def _admitted(
+        self, place: Workplace, manifest: Manifest, run: str, taken_in: range | None, source: OrderedInput
+    ) -> Mapping[str, Any]:
+        """Decide and add the documents; the facts of the decisions, once both are durable."""
+        job, tally = place.job, Funnel()
+        recorded = manifest.find(ADMIT)
+        if taken_in is None and any(manifest.find(step) for step in (*map(step_of_run, runs_of(job)), EVIDENCE)):
+            raise OutputError(
+                f"{self.path}: has lost the documents of this run, which it contained before; restore it from a copy,"
+                " or start again with --overwrite"
+            )
+        with self.opened() as index:
+            collection = index.collection
+            if taken_in is None:
+                self._refuse_known(index, source)
+                origin = source.origin() if collection.evidence == "source" else None
+                numbers = collection.take_in(
+                    source, source.keys, decide=True, tally=tally, names=source.names(), origin=origin
+                )
+                before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
+            else:
+                if not source.made:  # the facts about documents that the index has added already
+                    for _ in source.batches(place.ops.sizes().batch):
+                        pass
+                numbers, before = taken_in, recorded.facts["funnel"] if recorded else {}
+            read = [made.facts for made in source.made]
+            layout = job.layout(read)
+            release_memory()
+            decisions = _Decisions(collection, source.decisions(collection, numbers), numbers, layout)
+            made = [decisions.write(place, number) for number in range(len(source.made))]
+            counts = {name: tallied(read, name) for name in ("bytes", "nulls", "not_utf8", "stray_bytes")}
+            decided = {"dropped": decisions.dropped, "earlier": decisions.earlier}
+            kept, wordless = len(layout) - decisions.dropped, before.get("empty", 0) - counts["nulls"]
+            facts = {
+                "funnel": {**before, **counts, **decided, "wordless": wordless, "kept": kept},
+                "partitions": read,
+                "ids": [part.facts["ids"] for part in made],
+            }
+            files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}
+            job.stamps.check()  # for the index cannot be rolled back
+            manifest.add(ADMIT, files, facts)
+            if taken_in is None:
+                collection.forget(numbers.start + source.numbers(_rejected(place.folder, layout)))
+                collection.commit({run: (numbers.start, numbers.stop)})
+        return facts
+
+    def _refuse_known(self, index: Index, source: OrderedInput) -> None:
+        """ParameterError if the first key of a file is in the index, or of another kind; others are checked later."""
+        refuse_other_ids(index.collection, self.path, source.named)
+        for file in () if self.key else source.named.files:
+            (key,) = place_keys(file.name, np.zeros(1, np.int64)).to_pylist()
+            if key in index:
+                raise ParameterError(
+                    f"{self.path}: has a document with the key {key!r}, so it contains {file.name} already; leave the"
+                    " file out, or give --id-column"
+                )
 
 
 def refuse_with_index(
@@ -223,116 +305,13 @@ class OrderedInput:
         return lambda some: iter([whole.where(slice(some.start - numbers.start, some.stop - numbers.start))])
 
 
-@dataclass(frozen=True)
-class Admission:
-    """A run whose documents an index decides about."""
-
-    earlier: EarlierRuns
-    place: Workplace
-    manifest: Manifest
-
-    def decide(self, partitions: Sequence[Partition], total: int | None, stages: Stages) -> Decided:
-        """Decide and add the documents, or read the decisions of an interrupted run."""
-        named, funnel, job = self.manifest.finished(RUN), stages.funnel, self.place.job
-        if named is None:
-            named = {"name": secrets.token_hex(16)}
-            self.manifest.add(RUN, {}, named)
-        run = str(named["name"])
-        taken_in = self.earlier.taken_in_by(run)
-        facts = self.manifest.finished(ADMIT) if taken_in else None
-        source = OrderedInput(self.place, partitions)
-        if facts is None and job.policy.keep != "first":
-            source.arrange(self.manifest, total, stages, texts=taken_in is None)
-        with funnel.stage(self.place.progress, OF_FILES_WITH_INDEX["admit"], total):
-            if facts is None:
-                with self.place.unchanged(range(len(job.files))):
-                    facts = self._admitted(run, taken_in, source)
-            else:
-                done = {"amount": facts["funnel"]["bytes"], "documents": facts["funnel"]["documents"]}
-                report_done(done, "B", self.place.progress, before=True)
-                funnel.resumed = [ADMIT]
-        release_memory()
-        for name, count in facts["funnel"].items():
-            setattr(funnel, name, count)
-        self.place.progress.count(dropped=funnel.dropped)
-        return Decided(job.layout(facts["partitions"]), tuple(facts["ids"]))
-
-    def _admitted(self, run: str, taken_in: range | None, source: OrderedInput) -> Mapping[str, Any]:
-        """Decide and add the documents; the facts of the decisions, once both are durable."""
-        job, tally = self.place.job, Funnel()
-        if taken_in is None:
-            self._refuse_results()
-        with self.earlier.opened() as index:
-            collection = index.collection
-            if taken_in is None:
-                self._refuse_known(index, source)
-                origin = source.origin() if collection.evidence == "source" else None
-                numbers = collection.take_in(
-                    source, source.keys, decide=True, tally=tally, names=source.names(), origin=origin
-                )
-                before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
-            else:
-                if not source.made:  # the facts about documents that the index has added already
-                    for _ in source.batches(self.place.ops.sizes().batch):
-                        pass
-                numbers = taken_in
-                recorded = self.manifest.find(ADMIT)
-                before = recorded.facts["funnel"] if recorded else {}
-            read = [made.facts for made in source.made]
-            layout = job.layout(read)
-            release_memory()
-            decisions = _Decisions(collection, source.decisions(collection, numbers), numbers, layout)
-            made = [self._written(decisions, number) for number in range(len(source.made))]
-            counts = {name: tallied(read, name) for name in ("bytes", "nulls", "not_utf8", "stray_bytes")}
-            decided = {"dropped": decisions.dropped, "earlier": decisions.earlier}
-            kept, wordless = len(layout) - decisions.dropped, before.get("empty", 0) - counts["nulls"]
-            facts = {
-                "funnel": {**before, **counts, **decided, "wordless": wordless, "kept": kept},
-                "partitions": read,
-                "ids": [part.facts["ids"] for part in made],
-            }
-            files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}
-            job.stamps.check()  # for the index cannot be rolled back
-            self.manifest.add(ADMIT, files, facts)
-            if taken_in is None:
-                collection.forget(numbers.start + source.numbers(self._rejected(layout)))
-                collection.commit({run: (numbers.start, numbers.stop)})
-        return facts
-
-    def _written(self, decisions: _Decisions, partition: int) -> Made:
-        layout, folder = decisions.layout, self.place.folder
-        columns, witnesses, keys = decisions.of(partition)
-        made = write_decisions(self.place, layout, partition, columns)
-        earlier = EARLIER.write(folder, partition, EarlierDocuments(witnesses, keys))
-        return replace(made, files={**made.files, **earlier})
-
-    def _rejected(self, layout: Layout) -> Numbers:
-        """Positions of rejected rows."""
-        bad, found = rejected(self.place.folder, layout), [np.empty(0, np.int64)]
-        for number, (start, stop) in enumerate(zip(layout.files, layout.files[1:], strict=False)):
-            if bad.touches(number):
-                found.append(np.flatnonzero(~bad.left_out(np.ones(int(stop - start), bool), number)) + start)
-        return np.concatenate(found)
-
-    def _refuse_results(self) -> None:
-        """OutputError if the run has results, but the index does not contain its name."""
-        written = map(step_of_run, runs_of(self.place.job))
-        if any(self.manifest.find(step) for step in (*written, EVIDENCE)):
-            raise OutputError(
-                f"{self.earlier.path}: has lost the documents of this run, which it contained before; restore it from a"
-                " copy, or start again with --overwrite"
-            )
-
-    def _refuse_known(self, index: Index, source: OrderedInput) -> None:
-        """ParameterError if the first key of a file is in the index, or of another kind; others are checked later."""
-        refuse_other_ids(index.collection, self.earlier.path, source.named)
-        for file in () if self.earlier.key else self.place.job.files:
-            (key,) = place_keys(file.name, np.zeros(1, np.int64)).to_pylist()
-            if key in index:
-                raise ParameterError(
-                    f"{self.earlier.path}: has a document with the key {key!r}, so it contains {file.name} already;"
-                    " leave the file out, or give --id-column"
-                )
+def _rejected(folder: Path, layout: Layout) -> Numbers:
+    """Positions of rejected rows."""
+    bad, found = rejected(folder, layout), [np.empty(0, np.int64)]
+    for number, (start, stop) in enumerate(pairwise(layout.files.tolist())):
+        if bad.touches(number):
+            found.append(np.flatnonzero(~bad.left_out(np.ones(stop - start, bool), number)) + start)
+    return np.concatenate(found)
 
 
 class _Decisions:
@@ -345,7 +324,7 @@ class _Decisions:
         numbers: range,
         layout: Layout,
     ) -> None:
-        self._collection, self._decided, self._numbers, self.layout = collection, decided, numbers, layout
+        self._collection, self._decided, self._numbers, self._layout = collection, decided, numbers, layout
         self._is_witness = np.zeros(len(numbers), bool)
         self.dropped = self.earlier = found = 0
         witnesses, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -366,10 +345,10 @@ class _Decisions:
         self._witnesses, places = np.unique(np.concatenate(witnesses), return_index=True)
         self._first = np.concatenate(positions)[places]
 
-    def of(self, partition: int) -> tuple[Decisions, Numbers, pa.Array]:
-        """DECISIONS of a partition; its earlier witnesses, ascending, and their keys."""
+    def write(self, place: Workplace, partition: int) -> Made:
+        """Write the decisions of a partition, and its earlier witnesses, ascending, with their keys."""
         base = self._numbers.start
-        start, stop = (base + self.layout.partitions[partition : partition + 2]).tolist()
+        start, stop = (base + self._layout.partitions[partition : partition + 2]).tolist()
         documents = Documents.joined(self._decided(range(start, stop)))
         old = documents.witness < base
         dropped = documents.witness != documents.number
@@ -386,5 +365,7 @@ class _Decisions:
             ~dropped,
             *(np.full(len(dropped), number) for number in (0, 0, 1)),  # an index counts for itself
         )
+        made = write_decisions(place, self._layout, partition, DECISIONS.rows(columns, dropped | is_witness))
         witnesses = sorted_distinct(documents.witness[old])
-        return DECISIONS.rows(columns, dropped | is_witness), witnesses, self._collection.snapshot().keys(witnesses)
+        earlier = EarlierDocuments(witnesses, self._collection.snapshot().keys(witnesses))
+        return replace(made, files={**made.files, **EARLIER.write(place.folder, partition, earlier)})
