@@ -152,8 +152,8 @@ def measured(corpora: dict[str, str], tokens: int, rounds: int) -> list[dict[str
 def rules(name: str, path: str, tokens: int) -> list[dict[str, Any]]:
     """The marks of each rule, and the windows left that occur more than once."""
     from gpulsh.params import Shingling
-    from gpulsh.repeats.marks import mark
     from gpulsh.repeats.passages import repeats
+    from gpulsh.repeats.windows import mark
     from gpulsh.secret import evidence_keys
     from gpulsh.text.documents import Documents
 

@@ -32,7 +32,7 @@ from gpulsh.lsh.similarity import cosine as cosine
 from gpulsh.lsh.similarity import jaccard as jaccard
 from gpulsh.params import Folding as Folding
 from gpulsh.params import Shingling as Shingling
-from gpulsh.repeats.contamination import contamination as contamination
+from gpulsh.repeats.benchmark import contamination as contamination
 from gpulsh.repeats.cut import Cut as Cut
 from gpulsh.repeats.cut import cut as cut
 from gpulsh.repeats.passages import passages as passages

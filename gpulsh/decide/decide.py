@@ -17,8 +17,7 @@ from gpulsh.cached import cached_value
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
-from gpulsh.decide.relation import Edges, Relation
-from gpulsh.decide.sample import Draw
+from gpulsh.decide.relation import Draw, Edges, Relation
 from gpulsh.io.rows import ChosenTexts
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import packed, unpacked

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -132,12 +131,13 @@ class Decision(Arrays):
             column = given_column("ids", ids, len(self))
             found |= {"id": chosen(column, row), "duplicate_of_id": chosen(column, other)}
         if texts is not None:
+            from gpulsh.io.arrow.texts import strings_of
             from gpulsh.io.memory.texts import open_texts
 
             source = open_texts(texts)
             self._check_length("texts", len(source))
             for name, rows in (("text", row), ("duplicate_of_text", other)):
-                found[name] = _strings(source.choose(rows).take(np.arange(len(rows))))
+                found[name] = strings_of(source.choose(rows).take(np.arange(len(rows))))
         return pa.table({name: found[name] for name in NAMES if name in found})
 
     def clusters(self) -> pa.Table:
@@ -312,14 +312,6 @@ def _library(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise BackendError(f"to_{name}() needs {name}: pip install {name}, or use to_arrow()") from error
-
-
-def _strings(batch: Rows) -> pa.Array:
-    """The rows of UTF-8 as Arrow strings."""
-    import pyarrow as pa
-
-    text, ends = batch.values.tobytes(), pairwise(batch.offset.tolist())
-    return pa.array((text[start:stop].decode("utf-8", "replace") for start, stop in ends), pa.large_string())
 
 
 def _with_columns(table: Any, columns: Mapping[str, pa.Array]) -> Any:

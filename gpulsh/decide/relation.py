@@ -1,21 +1,27 @@
-"""Similar pairs (`Edges`), and the rules for which document may be dropped for which other one (`Relation`).
+"""Similar pairs (`Edges`), the rules for which document may be dropped for which (`Relation`), and a sample (`Draw`).
 
-Both are array code, for NumPy's and CuPy's arrays; `moved` puts them into other memory.
+The first two are array code, for NumPy's and CuPy's arrays; `moved` puts them into other memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpulsh.arrays import Array
+from gpulsh.arrays import Array, Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.permutations import mixed
 from gpulsh.sketch.bits import distances
 
+MOST_DRAWN = 4096  # pairs
+AT_ONCE = 1 << 14  # pairs that are hashed
 
-@dataclass(frozen=True)
-class Edges:
+
+class Edges(NamedTuple):
     """Verified pairs: `earlier` and `later` int64 [m] in decision order, `similarity` float64 [m]."""
 
     earlier: Array
@@ -24,21 +30,18 @@ class Edges:
 
     def moved(self, asarray: Callable[[Array], Array]) -> Edges:
         """The same edges in other memory."""
-        return Edges(*map(asarray, (self.earlier, self.later, self.similarity)))
+        return Edges(*map(asarray, self))
 
     @classmethod
     def joined(cls, parts: Sequence[Edges]) -> Edges:
         """The edges of all `parts`, end to end; a single part itself."""
-        if len(parts) == 1:
-            return parts[0]
-        columns = zip(*((part.earlier, part.later, part.similarity) for part in parts), strict=True)
-        return cls(*map(np.concatenate, columns))
+        return parts[0] if len(parts) == 1 else cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     def where(self, chosen: Array | slice) -> Edges:
         """The edges that `chosen` marks (bool [m]), lists (int64) or spans (slice)."""
         if not isinstance(chosen, slice) and chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)  # once for all columns
-        return Edges(self.earlier[chosen], self.later[chosen], self.similarity[chosen])
+        return Edges(*(column[chosen] for column in self))
 
     def named(self, numbers: Array) -> Edges:
         """The same edges between numbers: place i becomes `numbers[i]`."""
@@ -91,3 +94,48 @@ class Relation:
 
 ARRAYS = ("source", "words", "places")
 ALL = Relation()
+
+
+class Sample(NamedTuple):
+    """The hashes of sampled pairs, ascending, and their similarities."""
+
+    hash: NDArray[np.uint64]
+    similarity: NDArray[np.float64]
+
+    def and_of(self, other: Sample) -> Sample:
+        """The sample of the pairs of both."""
+        hashes = np.concatenate([self.hash, other.hash])
+        order = np.argsort(hashes, kind="stable")[:MOST_DRAWN]
+        return Sample(hashes[order], np.concatenate([self.similarity, other.similarity])[order])
+
+
+NO_SAMPLE = Sample(np.empty(0, np.uint64), np.empty(0, np.float64))
+
+
+class Draw:
+    """Draws candidate pairs of documents by number; `positions` [n] are their positions in the run.
+
+    Bounds rule out most candidates below the threshold without measuring them. A few are measured all the same, to show
+    how similar candidates are: the pairs with the least hashes of their documents' positions. The sample of all pairs
+    is then the sample of the samples of their parts, however the work is cut. No decision depends on it.
+    """
+
+    def __init__(self, positions: Numbers) -> None:
+        self._positions, self._hash, self.sample = positions, NO_SAMPLE.hash, NO_SAMPLE
+
+    def of(self, pairs: Array, numbers: Array, ops: Backend) -> Numbers:
+        """int64 [s]: the drawn ones of `pairs` [m, 2] of places, whose documents have `numbers`."""
+        hashes, drawn = NO_SAMPLE.hash, np.empty(0, np.int64)
+        for start in range(0, len(pairs), AT_ONCE):
+            first, second = self._positions[ops.asnumpy(numbers[pairs[start : start + AT_ONCE]])].astype(np.uint64).T
+            found = mixed(mixed(first) + second)
+            near = np.flatnonzero(found < hashes[-1]) if len(hashes) == MOST_DRAWN else np.arange(len(found))
+            hashes, drawn = np.concatenate([hashes, found[near]]), np.concatenate([drawn, start + near])
+            order = np.argsort(hashes, kind="stable")[:MOST_DRAWN]
+            hashes, drawn = hashes[order], drawn[order]
+        self._hash = hashes
+        return drawn
+
+    def measured(self, similarity: NDArray[np.float64]) -> None:
+        """Take the similarities of the drawn pairs, float64 [s]."""
+        self.sample = Sample(self._hash, similarity)

@@ -24,11 +24,10 @@ from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.copies import first_copies
-from gpulsh.decide.meeting import Meeting
+from gpulsh.decide.meeting import Meeting, witnesses
 from gpulsh.decide.prefixes import Owners, containing_pairs
 from gpulsh.decide.readable import Readable
 from gpulsh.decide.relation import Edges, Relation
-from gpulsh.decide.resolve import witnesses
 from gpulsh.index.evidence.blocks import in_places
 from gpulsh.index.evidence.texts import TEXT_BYTES, fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment

@@ -22,7 +22,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method
 from gpulsh.params import check_integer
 from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges
-from gpulsh.repeats.places import byte_bounds_of
+from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
 
@@ -59,7 +59,8 @@ def find_stretches(
     first, last = at[fresh], at[np.append(fresh[1:], fresh[:1])] + length - 1
     long = last - first + 1 >= least
     first, last, number = first[long], last[long], number[fresh][long]
-    start, stop = _bytes(reading, text, first, last)
+    batch = TextBatch(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
+    start, stop = byte_spans(reading, batch, np.zeros_like(first), first, last + 1).T
     some = stop > start  # marks that a normal form puts in another order have no bytes of their own
     keys = as_numpy(snapshot.keys(number[some]))
     return Stretches(keys, start[some], stop[some], (last - first + 1)[some])
@@ -84,11 +85,3 @@ def _holders(
             found, place = found_in(values, sets.values)
             yield place, numbers[np.searchsorted(sets.offset, found, side="right") - 1]
             segment.release()
-
-
-def _bytes(reading: Documents, text: bytes, first: Numbers, last: Numbers) -> tuple[Numbers, Numbers]:
-    """The byte at which each of the tokens `first` [m] begins, and the byte after each of `last` [m]."""
-    token, which = np.unique(np.concatenate([first, last]), return_inverse=True)
-    batch = TextBatch(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
-    bounds = byte_bounds_of(reading, batch, np.zeros(len(token), np.int64), token)
-    return bounds[which[: len(first)], 0], bounds[which[len(first) :], 1]

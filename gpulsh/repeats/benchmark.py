@@ -1,4 +1,4 @@
-"""Items of a benchmark in documents: the benchmark's windows are indexed, and documents stream past them.
+"""`gpulsh.contamination`: items of a benchmark in documents. Its windows are indexed, and documents stream past them.
 
 A window is N consecutive tokens of an item; a shorter item is one window. A document covers the tokens of each window
 that it holds. The coverage of an item is the share of covered tokens among the tokens in windows that count. A document
@@ -14,21 +14,28 @@ documents does not find a question on a long page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, Values
 from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName
 from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
-from gpulsh.params import Shingling, check_integer
+from gpulsh.io.rows import normalized
+from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing
 from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges, within_runs
-from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys
+from gpulsh.repeats.places import byte_spans
+from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys, chosen_secret, evidence_keys
+from gpulsh.text.documents import BATCH_BYTES, Documents
 from gpulsh.theory import checked_number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WINDOW_BYTES = 128  # of memory for each window, at most, while the index is made
 FLAGS = 16  # of the filter, for each window
@@ -165,7 +172,11 @@ class Benchmark:
     def _found(self, row: Numbers, token: Numbers, window: Numbers) -> Found:
         number = row * len(self.windows.stop) + window
         _, first = np.unique(number, return_index=True)  # ascending in each document and window
-        return Found.joined(self._covered(*some) for some in self._in_parts(row[first], token[first], window[first]))
+        row, token, window = row[first], token[first], window[first]
+        bounds = np.append(np.flatnonzero(first_of_runs(row)), len(row))  # of whole documents
+        places = offsets(np.diff(self.windows.stop, prepend=0)[window])[bounds]
+        parts = (slice(bounds[start], bounds[stop]) for start, stop in cuts(places, PLACES_AT_ONCE))
+        return Found.joined(self._covered(row[some], token[some], window[some]) for some in parts)
 
     def _matches(
         self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys
@@ -189,14 +200,6 @@ class Benchmark:
                 for column, part in zip((row, token, window), (of, near - rows.offset[of], at[equal]), strict=True):
                     column.append(ops.asnumpy(part))
         return np.concatenate(row), np.concatenate(token), np.concatenate(window)
-
-    def _in_parts(self, row: Numbers, token: Numbers, window: Numbers) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
-        """Matches of whole documents, with about PLACES_AT_ONCE places."""
-        bounds = np.append(np.flatnonzero(first_of_runs(row)), len(row))
-        places = offsets(np.diff(self.windows.stop, prepend=0)[window])[bounds]
-        for start, stop in cuts(places, PLACES_AT_ONCE):
-            some = slice(bounds[start], bounds[stop])
-            yield row[some], token[some], window[some]
 
     def _covered(self, row: Numbers, token: Numbers, window: Numbers) -> Found:
         stop = self.windows.stop[window]
@@ -297,3 +300,80 @@ def _indexed(
     flags[distinct >> np.uint64(64 - bits)] = True
     windows = ItemWindows(distinct, size[order][fresh], stop)
     return Benchmark(overlap, windows, ItemPlaces(item[order], token[order]), ItemTokens(counts), Flags(flags))
+
+
+@known_keywords
+def contamination(
+    texts: object,
+    benchmark: object,
+    *,
+    tokens: int = 13,
+    coverage: float = 0.8,
+    ignore_common: int | None = None,
+    unit: Unit = "word",
+    symbols: bool = False,
+    folding: Folding | None = None,
+    normalize: NormalForm | None = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    secret: bytes | None = None,
+) -> pa.Table:
+    """Find the items of a benchmark that texts hold, exactly.
+
+    A window is `tokens` consecutive tokens of an item; a shorter item is one window. A text covers the tokens of each
+    window that it holds. It holds the item if it covers at least `coverage` of the tokens in windows that count.
+    Punctuation, case and line ends do not matter: gpulsh compares words.
+
+    texts          any kind that `deduplicate` takes
+    benchmark      the items, also of any such kind; their windows stay in memory
+    tokens         of a window, 1 to 64. An item of one word is in every text with that word
+    coverage       above 0, at most 1
+    ignore_common  ignore windows of more than this many items, such as instructions at the beginning of all questions.
+                   None: ignore none
+    unit           of tokens, "word" or "char"
+    symbols        whether each symbol is a token
+    folding        applied first; None: Folding(), which folds case
+    normalize      "NFC" or "NFKC", short for folding=Folding(form=...)
+    backend        "auto" (CUDA if it works, otherwise "cpu"), "cpu", "cuda" or "reference" (NumPy)
+    threads        of the CPU backend; None: all processors
+    secret         32 bytes that key the fingerprints, for tests; no result depends on them
+
+    Returns a pyarrow.Table with a row for each item in a text, ordered by row, then item:
+
+        row          int64: the text
+        item         int64: the item's position in `benchmark`
+        coverage     float64: the share of its tokens
+        start, stop  int64: bytes of the text as UTF-8, from the first window of the item in it to the last, each at its
+                     first occurrence
+
+    Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
+    Source: overlap of 13 words, Brown et al. 2020, *Language Models are Few-Shot Learners*, appendix C; the share of
+    covered tokens, Touvron et al. 2023, *Llama 2*, appendix A.6.
+
+    >>> question = "What is the largest city on the river that runs past the old mill?"
+    >>> page = "A quiz\\nWhat is the largest city on the river\\nthat runs past the old mill\\nAnswers: page 9."
+    >>> contamination(["Nothing of it.", page], [question], backend="cpu").to_pylist()
+    [{'row': 1, 'item': 0, 'coverage': 1.0, 'start': 7, 'stop': 72}]
+    """
+    import pyarrow as pa
+
+    overlap = Overlap.chosen("tokens", tokens, coverage, ignore_common)
+    shingling, folding = Shingling(unit=unit, symbols=symbols), normalizing(folding, normalize)
+    keys = evidence_keys(chosen_secret(secret))
+    items = Documents.opened(benchmark, shingling, folding, backend, threads)
+    documents = Documents.opened(texts, shingling, folding, backend, threads)
+    ops, reading, form = documents.ops, documents.shingling, documents.folding.form
+    index = index_items(ops, items.batches(), reading, keys, overlap)
+
+    def held(ops: Backend, text: TextBatch) -> tuple[Found, Numbers, int]:
+        found = index.find(ops, normalized(text, form), reading, keys)
+        return found, byte_spans(replace(documents, ops=ops), text, found.row, found.first, found.stop), len(text)
+
+    parts, spans, first = [], [np.empty((0, 2), np.int64)], 0
+    for found, span, count in ops.pipelined_map(documents.source.batches(BATCH_BYTES), held):
+        parts.append(found._replace(row=found.row + first))
+        spans.append(span)
+        first += count
+    whole, (start, stop) = Found.joined(parts), np.concatenate(spans).T
+    columns = {"row": whole.row, "item": whole.item, "coverage": whole.coverage, "start": start, "stop": stop}
+    return pa.table({name: pa.array(column) for name, column in columns.items()})

@@ -95,6 +95,8 @@ def cut(
     >>> cut(texts, passages(texts, tokens=3), min_left=1, backend="cpu").texts.to_pylist()
     ['One: please read this!', 'Two. ? No.']
     """
+    from gpulsh.io.arrow.texts import strings_of
+
     min_left = check_integer("min_left", min_left, 0, MOST)
     min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MOST)
     reading = Shingling(unit=unit, symbols=symbols)
@@ -113,7 +115,7 @@ def cut(
             tokens[changed] = ops.asnumpy(ops.tokens(read, documents.shingling).lengths)
         first += len(batch)
     keep = (tokens < 0) | (tokens >= min_left)
-    return Cut(_strings(end_to_end(parts), documents.source.null_rows()), keep, tokens)
+    return Cut(strings_of(end_to_end(parts), documents.source.null_rows()), keep, tokens)
 
 
 def without(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: Numbers) -> TextBatch:
@@ -153,16 +155,3 @@ def _columns(spans: object, count: int, min_occurrences: int) -> tuple[Numbers, 
     if len(row) and not 0 <= row[0] <= row[-1] < count:
         raise ParameterError(f"spans name rows {row[0]} to {row[-1]} of {count} texts; give the spans of these texts")
     return row, start[order], stop[order]
-
-
-def _strings(text: TextBatch, null: NDArray[np.bool_]) -> pa.Array:
-    """As Arrow strings. Bytes that are not UTF-8 become U+FFFD."""
-    import pyarrow as pa
-
-    valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
-    array = pa.Array.from_buffers(pa.large_binary(), len(text), [valid, *map(pa.py_buffer, (text.offset, text.values))])
-    try:
-        return array.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        rows = (None if one is None else one.decode("utf-8", "replace") for one in array.to_pylist())
-        return pa.array(rows, pa.large_string())

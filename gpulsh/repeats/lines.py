@@ -9,9 +9,8 @@ import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch, Values, on_host
 from gpulsh.ragged import distinct, first_of_runs, ranges, within_runs
-from gpulsh.repeats.byte_text import character_spans
-from gpulsh.repeats.marks import TokenSpans
-from gpulsh.repeats.places import byte_bounds_of, chosen_batches
+from gpulsh.repeats.places import byte_bounds_of, character_spans, chosen_batches
+from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
 
 LINE_END = 10

@@ -25,18 +25,19 @@ from gpulsh.params import (
     shown,
 )
 from gpulsh.ragged import distinct, offsets, sorted_distinct
-from gpulsh.repeats import byte_text
 from gpulsh.repeats.copies import Part, copies_of, group_numbers, parts_of
 from gpulsh.repeats.lines import WholeLines
 from gpulsh.repeats.lines import whole_lines as widened
-from gpulsh.repeats.marks import Keep, bridged, mark
-from gpulsh.repeats.places import byte_bounds, chosen_batches, read_text
+from gpulsh.repeats.places import BYTES_FOLDING, BYTES_READING, WIDTH, byte_bounds, chosen_batches, read_text, spelled
 from gpulsh.repeats.windows import (
+    Keep,
     Repeats,
     Samples,
     WindowRuns,
+    bridged,
     find_repeats,
     hash_windows,
+    mark,
     met_again,
     sample_windows,
     windows_near,
@@ -130,7 +131,7 @@ def passages(
         return _copies(documents, cast("Part", unit), most, within, keys)
     reading = Shingling(unit=cast("Unit", unit), symbols=symbols)
     if bytes is not None:
-        reading, folding = byte_text.READING, byte_text.FOLDING
+        reading, folding = BYTES_READING, BYTES_FOLDING
     documents = replace(Documents.opened(texts, reading, folding, backend, threads), of_bytes=bytes is not None)
     found, base = repeats(documents, tokens, keys)
     spans = bridged(mark(found, tokens, keep), base, bridge)
@@ -229,9 +230,9 @@ def _batches(documents: Documents, most: int) -> Iterator[TextBatch]:
     if not documents.of_bytes:
         yield from folded_batches(documents.source, documents.folding, most)
         return
-    for batch in documents.source.batches(most // byte_text.WIDTH):
+    for batch in documents.source.batches(most // WIDTH):
         with documents.ops.here():
-            yield byte_text.spelled(batch)
+            yield spelled(batch)
 
 
 def met_places(ops: Backend, batches: Iterable[Samples]) -> tuple[Numbers, Numbers]:

@@ -13,7 +13,7 @@ import numpy as np
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST, Cut
 from gpulsh.decide.decide import is_read
-from gpulsh.decide.sample import NOTHING, Sample
+from gpulsh.decide.relation import NO_SAMPLE, Sample
 from gpulsh.io.files.file_texts import FileTexts, Partition
 from gpulsh.run.engines import Runner
 from gpulsh.run.job import Job, Layout, Made, Stage, Task, step_of, tallied
@@ -45,7 +45,7 @@ class Decided:
     layout: Layout
     id_files: tuple[int, ...]  # how many files of ids each partition has
     beginnings: Callable[..., dict[tuple[int, int], bytes]] | None = None  # of texts that were read again
-    sample: Sample = NOTHING  # of the pairs that were compared
+    sample: Sample = NO_SAMPLE  # of the pairs that were compared
     ranges: Ranges = field(default_factory=Ranges)
     kept: Mapping[int, int] = field(default_factory=dict)  # kept rows by file, with --min-sources
 
@@ -176,7 +176,7 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
     funnel.kept = funnel.documents - funnel.protected - funnel.contaminated - funnel.dropped
     if job.policy.retention.min_sources > 1:  # documents in no candidate pair have one source
         funnel.few_sources, funnel.kept = funnel.kept - tallied(verified, "kept"), tallied(verified, "kept")
-    sample = NOTHING
+    sample = NO_SAMPLE
     for step in (*(step_of("compare", share) for share in range(groups["shares"])), *range(groups["groups"])):
         sample = sample.and_of(tables.SAMPLE.read(folder, step))
     texts = partial(beginnings, folder, layout) if read else None

@@ -25,10 +25,10 @@ from gpulsh.decide import compare as comparing
 from gpulsh.decide import large_buckets, prefixes
 from gpulsh.decide.compare import bounds_allow
 from gpulsh.decide.large_buckets import Bitmaps, LargeBucketJoin
+from gpulsh.decide.meeting import KEPT, resolved
 from gpulsh.decide.prefixes import Matches, Prefixes
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL, Edges, Relation
-from gpulsh.decide.resolve import KEPT, resolved
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from gpulsh import Fingerprints, Index
 from gpulsh.backends import reference
 from gpulsh.cli import main
-from gpulsh.decide import large_buckets, resolve
+from gpulsh.decide import large_buckets, meeting
 from gpulsh.decide.relation import Edges
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index import collection, merging
@@ -182,13 +182,13 @@ def test_near_duplicates_of_held_near_duplicates_are_paired_some_at_a_time() -> 
     texts = [f"{common} own{number}" for number in range(1400)]
     index = Index(threshold=0.5, backend="cpu", num_perm=32)
     index.insert(range(700), texts[:700])
-    most, whole = [], resolve.distinct_edges
+    most, whole = [], meeting.distinct_edges
 
     def distinct(edges: Edges) -> Edges:
         most.append(len(edges.later))
         return whole(edges)
 
-    with mock.patch.object(large_buckets, "LARGEST_JOIN", 2048), mock.patch.object(resolve, "distinct_edges", distinct):
+    with mock.patch.object(large_buckets, "LARGEST_JOIN", 2048), mock.patch.object(meeting, "distinct_edges", distinct):
         nearest = index.query(texts[700:], top=1)
         added = index.add(range(700, 1400), texts[700:])
     assert nearest.positions.tolist() == list(range(700)) and not nearest.keys.any()

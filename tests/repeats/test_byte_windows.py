@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.repeats import byte_text, places, windows
-from gpulsh.repeats.byte_text import whole_characters
+from gpulsh.repeats import places, windows
+from gpulsh.repeats.places import whole_characters
 from gpulsh.run.passages import documents, find
 from tests.run.test_passages_files import cut_small, found
 from tests.support import naive_passages
@@ -112,11 +112,11 @@ def test_files_in_many_pieces(
     if long:
         texts, size, of_a_file = ["語" * 100, "a" * 2000 + "語" * 100 + "ab" * 500, "b" * 90], 30, 1
     wanted = gpulsh.passages(texts, bytes=size, backend="cpu", threads=1, **options)
-    sizes = []
+    sizes, spell = [], places.spelled
 
     def spelled(text: TextBatch) -> TextBatch:
         sizes.append(int(text.offset[-1] - text.offset[0]))
-        return byte_text.spelled(text)
+        return spell(text)
 
     for module in (find, places):
         monkeypatch.setattr(module, "spelled", spelled)

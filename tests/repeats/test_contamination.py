@@ -122,7 +122,7 @@ def test_neither_batch_nor_secret_nor_filter_matters(monkeypatch: pytest.MonkeyP
     assert expected.num_rows > 100
     for secret in SECRETS:
         assert gpulsh.contamination(texts, items, secret=secret, **options).equals(expected)
-    monkeypatch.setattr("gpulsh.repeats.contamination.BATCH_BYTES", 5000)
+    monkeypatch.setattr("gpulsh.repeats.benchmark.BATCH_BYTES", 5000)
     monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 3000)
     monkeypatch.setattr(benchmark, "PLACES_AT_ONCE", 7)
     monkeypatch.setattr(benchmark, "HASHES_AT_ONCE", 11)

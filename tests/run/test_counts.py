@@ -20,8 +20,7 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.select import select_backend
 from gpulsh.budget import Cut
 from gpulsh.cli import main
-from gpulsh.decide import sample
-from gpulsh.decide.sample import NOTHING, Draw, Sample
+from gpulsh.decide.relation import MOST_DRAWN, NO_SAMPLE, Draw, Sample
 from gpulsh.permutations import splitmix64
 from gpulsh.report.evidence import by_similarity
 from gpulsh.report.page import missing
@@ -247,7 +246,7 @@ def test_candidates_below_the_threshold_are_as_similar_as_brute_force_says(
     pairs = gpulsh.candidate_pairs(digests, backend="cpu")
     similarity = np.asarray(gpulsh.jaccard(fingerprints, pairs, backend="cpu"))
     assert report["sampled"] == by_similarity(similarity)
-    assert 1000 < len(pairs) == report["funnel"]["candidates"] < sample.MOST
+    assert 1000 < len(pairs) == report["funnel"]["candidates"] < MOST_DRAWN
     assert ("compare" in report["funnel"]["seconds"]) == (group == 2000)
     assert similarity.min() < 0.5 and (similarity >= 0.8).any()
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import decoded, large_type, to_arrow
 from gpulsh.io.arrow.identities import BYTES, TAKES, is_identity
@@ -54,6 +55,13 @@ def as_strings(array: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         found = [None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()]
         return pa.array(found, pa.large_string())
+
+
+def strings_of(batch: TextBatch, null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """The texts of a batch on the host as large_string, null where `null` [n] says so; in place if all are UTF-8."""
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    buffers = [valid, pa.py_buffer(batch.offset), pa.py_buffer(batch.values)]
+    return as_strings(pa.Array.from_buffers(BYTES, len(batch), buffers))
 
 
 def in_utf8(array: pa.Array, encoding: str | None) -> pa.Array:

@@ -35,8 +35,8 @@ from gpulsh.params import (
 )
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
-from gpulsh.repeats.marks import Keep
 from gpulsh.repeats.passages import copies_chosen, window_size
+from gpulsh.repeats.windows import Keep
 from gpulsh.report.page import missing, write_passages_page
 from gpulsh.report.reproduce import machine as machine_facts
 from gpulsh.report.reproduce import versions

@@ -30,8 +30,7 @@ from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import found_in, sorted_distinct
-from gpulsh.repeats.byte_text import WIDTH, spelled
-from gpulsh.repeats.places import read_text
+from gpulsh.repeats.places import WIDTH, read_text, spelled
 from gpulsh.repeats.windows import (
     Samples,
     as_digests,

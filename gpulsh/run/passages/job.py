@@ -17,10 +17,10 @@ from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File, Stamp, Stamps
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.params import Folding, Shingling
-from gpulsh.repeats import byte_text
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
-from gpulsh.repeats.marks import Keep
+from gpulsh.repeats.places import BYTES_FOLDING, BYTES_READING
+from gpulsh.repeats.windows import Keep
 from gpulsh.run.job import FileJob, Place
 from gpulsh.run.policy import Screening
 
@@ -111,7 +111,7 @@ class PassagesJob(TokenJob):
     @property
     def windows(self) -> Shingling:
         """How the tokens of windows are read."""
-        return byte_text.READING.under(byte_text.FOLDING) if self.of_bytes else self.shingling
+        return BYTES_READING.under(BYTES_FOLDING) if self.of_bytes else self.shingling
 
     def parameters(self) -> Mapping[str, Any]:
         """All that decides the bytes of its results, but for the files."""

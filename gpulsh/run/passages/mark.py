@@ -23,9 +23,8 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import found_in, sorted_distinct, stable_order
 from gpulsh.repeats.lines import WholeLines, ascending, lines_of_batch, lines_of_parts, widened
-from gpulsh.repeats.marks import Marker, TokenSpans
 from gpulsh.repeats.places import NormalPieces, bounds_as_read, byte_bounds_of
-from gpulsh.repeats.windows import Repeats, is_long, text_parts
+from gpulsh.repeats.windows import Marker, Repeats, TokenSpans, is_long, text_parts
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import (

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.repeats.copies import Copies
-from gpulsh.repeats.marks import TokenSpans
-from gpulsh.repeats.windows import Repeats
+from gpulsh.repeats.windows import Repeats, TokenSpans
 from gpulsh.run.records.tables import Table
 
 

@@ -26,7 +26,7 @@ from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.benchmark import Benchmark, index_items
-from gpulsh.repeats.contamination import byte_spans
+from gpulsh.repeats.places import byte_spans
 from gpulsh.run.job import FileJob, Layout, Made, Place
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import read_facts
@@ -73,10 +73,11 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
         given = ops, normalized(text, folding.form), reading, place.keys
         how = TextReading(ops=ops, shingling=reading, folding=folding)
         found, spans = index.cover(*given) if screening.marks else (index.find(*given), None)
-        items = tables.HeldItems(found.row, found.item, found.coverage, *byte_spans(how, text, found).T)
+        places = byte_spans(how, text, found.row, found.first, found.stop)
+        items = tables.HeldItems(found.row, found.item, found.coverage, *places.T)
         marked = tables.HELD_SPANS.empty()
         if spans is not None:
-            start, stop = byte_spans(how, text, spans).T
+            start, stop = byte_spans(how, text, spans.row, spans.first, spans.stop).T
             marked = tables.HeldSpans(spans.row, start, stop, spans.stop - spans.first, spans.item)
         return len(text), items, marked
 

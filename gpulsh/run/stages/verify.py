@@ -20,8 +20,7 @@ from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decide import Compared, Undecided
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
-from gpulsh.decide.relation import Edges
-from gpulsh.decide.sample import Draw
+from gpulsh.decide.relation import Draw, Edges
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.ragged import sorted_distinct

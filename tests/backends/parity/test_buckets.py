@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import Array, Values
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, Sizes
-from gpulsh.decide import resolve
+from gpulsh.decide import meeting
 from gpulsh.decide.compare import grouped_by_tile
 from gpulsh.decide.copies import first_copies
+from gpulsh.decide.meeting import settle, witnesses
 from gpulsh.decide.relation import Edges
-from gpulsh.decide.resolve import settle, witnesses
 from gpulsh.params import BandShape
 from tests.backends.parity.agreement import REFERENCE, agree, fewer
 from tests.backends.parity.test_any import buckets_of, candidates
@@ -156,13 +156,13 @@ def test_the_greedy_in_rounds_and_in_order(
         best[j] = min((-similar[i, j], i) for i in range(j) if wanted[i] and (i, j) in similar)
     edges = Edges(*np.array(pairs, np.int64).reshape(-1, 2).T.copy(), np.array(list(similar.values()), np.float64))
     with pytest.MonkeyPatch.context() as patch, ops.here():
-        patch.setattr(resolve, "ROUNDS", rounds)
+        patch.setattr(meeting, "ROUNDS", rounds)
         there, status = edges.moved(ops.asarray), ops.asarray(np.zeros(PLACES, np.int8))
         for start, stop in ((0, cut), (cut, PLACES)):
             inside = (there.later >= start) & (there.later < stop)
             settle(status, start, stop, there.earlier[inside], there.later[inside], ops)
-        assert (ops.asnumpy(status) == resolve.KEPT).tolist() == wanted
-        found = witnesses(status == resolve.KEPT, there).moved(ops.asnumpy)
+        assert (ops.asnumpy(status) == meeting.KEPT).tolist() == wanted
+        found = witnesses(status == meeting.KEPT, there).moved(ops.asnumpy)
     rows = zip(found.later.tolist(), found.earlier.tolist(), found.similarity.tolist(), strict=True)
     assert list(rows) == [(j, i, -value) for j, (value, i) in sorted(best.items())]
 
