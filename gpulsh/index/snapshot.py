@@ -45,7 +45,7 @@ class Snapshot:
             if group.filters:
                 passed = passing_own(group.filters, bands, digests, together=True)
                 own_bands, own_digests = bands[passed], digests[passed]
-            for segment in group.segments:
+            for segment in group.segments if len(own_digests) else ():
                 place, number = segment.holders(own_bands, own_digests)
                 if len(place):
                     alive = ~among(number, self.removed)
@@ -88,7 +88,7 @@ class Snapshot:
         witness, similarity, is_own = np.full(len(once), ABSENT), np.zeros(len(once)), np.zeros(len(once), bool)
         for group in reversed([*in_groups(self.segments, self.groups)]):  # earlier segments overwrite later ones
             passed = passing(group.filters[-1], halves, together=True) if group.filters else np.arange(len(halves))
-            for segment in reversed(group.segments):
+            for segment in reversed(group.segments) if len(passed) else ():
                 documents = segment.documents
                 place, row = segment.first_live(once[passed], self.removed)
                 place = passed[place]

@@ -30,6 +30,7 @@ from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
 Row = TypeVar("Row")
 Other = TypeVar("Other")
 SHIFT = np.uint64(48)
+LIBC = ctypes.CDLL(None)
 
 
 @contextmanager
@@ -96,7 +97,7 @@ class MappedBatches:
     def release(self) -> None:
         """Return the pages that were read to the system; a later access reads them again."""
         address, size = ctypes.c_void_p(self._whole.address), ctypes.c_size_t(self._whole.size)
-        ctypes.CDLL(None).madvise(address, size, mmap.MADV_DONTNEED)
+        LIBC.madvise(address, size, mmap.MADV_DONTNEED)
 
 
 def damaged_file(path: Path, reason: str) -> DamagedInputError:
@@ -214,7 +215,7 @@ def release_memory() -> None:
     """Return the unused memory of this process to the system: the next stage needs other sizes."""
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):  # other C libraries have no such function
-        ctypes.CDLL(None).malloc_trim(0)
+        LIBC.malloc_trim(0)
 
 
 def keep_freed(size: int) -> None:

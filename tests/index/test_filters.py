@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -190,3 +191,29 @@ def test_filters_lie_with_the_index_wherever_it_was_saved_before(tmp_path: Path)
         made.save()
         made.insert([], [])
         made.save()
+
+
+def test_the_work_of_a_commit_hardly_grows_with_the_segments(tmp_path: Path) -> None:
+    """Filters of groups rule out nearly all segments, and a manifest of many files is written at once."""
+    index = Index.create(tmp_path / "index", backend="cpu", threads=1)
+
+    def calls_of(start: int, stop: int) -> int:
+        calls = 0
+
+        def count(frame: Any, event: str, what: Any) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            for number in range(start, stop):
+                index.add([number], [" ".join(f"w{number}x{place}" for place in range(20))])
+                index.save()
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    calls_of(0, 8)
+    few = calls_of(8, 16)
+    calls_of(16, 64)
+    assert calls_of(64, 72) < 2 * few  # it was three times
