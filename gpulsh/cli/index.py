@@ -154,7 +154,7 @@ def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> No
     if not named:
         raise click.UsageError("no key is given; give KEY or --from FILE")
     with Index.open(path, backend="reference") as opened:
-        opened.remove(parsed_keys(named, opened.collection.contents.keys))
+        opened.remove(parsed_keys(named, opened.collection.contents.kind))
         opened.save()
         conclude(f"{path} holds {many(len(opened) - opened.dropped(), 'document')}.")
 

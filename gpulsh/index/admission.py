@@ -54,30 +54,61 @@ class SignedBatch:
     """Documents of a batch with their hashes in host memory."""
 
     batch: TextBatch
-    keys: EvidenceKeys
     exact: NDArray[np.uint64]  # [n, 2]
     digests: NDArray[np.uint64]  # [n, bands]
-    with_token: NDArray[np.bool_]  # [n]
+    with_token: Numbers  # ascending rows of documents with a token
     shingles: int  # of all of them
+    method: Method
+    keys: EvidenceKeys
+    ops: Backend
 
     def __len__(self) -> int:
         return len(self.exact)
 
+    def sets(self, rows: Numbers) -> Fingerprints:
+        """The unique fingerprints, as evidence, of the documents `rows` [m], in host memory."""
+        return fingerprint_sets(self.batch, rows, self.method.reading, self.keys, self.ops)
 
-def hold_all(signed: SignedBatch, start: int, method: Method, ops: Backend) -> Segment:
+    def meeting(
+        self, rows: Numbers, sets: Fingerprints, snapshot: Snapshot, *, querying: bool = False
+    ) -> tuple[Numbers, Meeting]:
+        """The numbers of held documents that may be similar to new ones, and the comparison, where they come first.
+
+        The new ones are `rows` [m], with fingerprints `sets` [m]; `querying` compares none with another.
+        """
+        method, ops = self.method, self.ops
+        if method.measure == "containment":
+            held, met = possible_containers(sets, snapshot, method.threshold, ops, one_another=not querying)
+        else:
+            held, met = sharing_buckets(self.digests[rows], snapshot, ops, one_another=not querying)
+        base = len(held)
+        relation = Relation(protected=base, asking=base if querying else None)
+        readable = HeldSets.of(snapshot, held, sets, ops)
+        met = replace(met, pairs=ops.asarray(met.pairs))
+        return held, Meeting(met, ops.asarray(readable.chosen), relation, readable, method, ops)
+
+    def segment(
+        self, numbers: Numbers, witness: Numbers, similarity: NDArray[np.float64], rows: Numbers, sets: Fingerprints
+    ) -> Segment:
+        """A segment that holds the documents of the ascending `rows` [m], with the fingerprints `sets` [m]."""
+        size = np.zeros(len(numbers), np.int64)
+        size[rows] = sets.lengths
+        fingerprints = Fingerprints(sets.values[sets.offset[0] : sets.offset[-1]], offsets(size))
+        digests = None if self.method.measure == "containment" else self.digests
+        return make_segment(Documents(numbers, witness, similarity, size), self.exact, digests, fingerprints)
+
+
+def hold_all(signed: SignedBatch, start: int) -> Segment:
     """A segment of all documents, numbered from `start`, each held."""
-    rows = np.flatnonzero(signed.with_token)
-    sets = fingerprint_sets(signed.batch, rows, method.reading, signed.keys, ops)
     numbers = np.arange(start, start + len(signed))
-    return _segment(signed, method, numbers, numbers, np.ones(len(numbers)), rows, sets)
+    return signed.segment(numbers, numbers, np.ones(len(numbers)), signed.with_token, signed.sets(signed.with_token))
 
 
-def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, ops: Backend, tally: Funnel) -> Segment:
+def admit(signed: SignedBatch, start: int, snapshot: Snapshot, tally: Funnel) -> Segment:
     """A segment of all documents, numbered from `start`. It holds those without an earlier witness; `tally` counts."""
-    count = len(signed)
+    count, ops, with_token = len(signed), signed.ops, signed.with_token
     numbers = np.arange(start, start + count)
     witness, similarity = numbers.copy(), np.ones(count)
-    with_token = np.flatnonzero(signed.with_token)
     known, how_similar, is_own = snapshot.first_copies(signed.exact[with_token])
     is_known = known != ABSENT
     copies_of_held = with_token[is_known]
@@ -87,9 +118,9 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
     with ops.here():
         copies, first = map(ops.asnumpy, first_copies(ops.asarray(signed.exact), ops.asarray(rest), None, ops))
     taking_part = np.setdiff1d(rest, copies, assume_unique=True) if len(copies) else rest
-    sets = fingerprint_sets(signed.batch, taking_part, method.reading, signed.keys, ops)
+    sets = signed.sets(taking_part)
     with ops.here():
-        earlier, meeting = _meeting(signed, taking_part, sets, snapshot, method, ops)
+        earlier, meeting = signed.meeting(taking_part, sets, snapshot)
         base = len(earlier)  # held documents, which are never dropped
         small = meeting.similar()
         parts, verified = list[Edges](), 0
@@ -118,20 +149,20 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
 
     stays = witness[taking_part] == numbers[taking_part]
     held = chosen_rows(sets, np.flatnonzero(stays))
-    return _segment(signed, method, numbers, witness, similarity, taking_part[stays], held)
+    return signed.segment(numbers, witness, similarity, taking_part[stays], held)
 
 
 def similar(
-    signed: SignedBatch, snapshot: Snapshot, method: Method, ops: Backend, top: int | None = None
+    signed: SignedBatch, snapshot: Snapshot, top: int | None = None
 ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
     """Ascending rows [m] of the batch, numbers [m] of held documents and similarities, highest first for each row.
 
     There are at most `top` of a row, ties to the earlier.
     """
-    rows = np.flatnonzero(signed.with_token)
-    sets = fingerprint_sets(signed.batch, rows, method.reading, signed.keys, ops)
+    rows, ops = signed.with_token, signed.ops
+    sets = signed.sets(rows)
     with ops.here():
-        held, meeting = _meeting(signed, rows, sets, snapshot, method, ops, querying=True)
+        held, meeting = signed.meeting(rows, sets, snapshot, querying=True)
         parts = [Edges(rows[:0], rows[:0], np.empty(0))]
         for _, block in meeting.by_block(meeting.similar()):
             edges = block.moved(ops.asnumpy)
@@ -141,48 +172,6 @@ def similar(
             parts.append(edges)
     edges = Edges.joined(parts)
     return rows[edges.later - len(held)], held[edges.earlier], edges.similarity
-
-
-def _meeting(
-    signed: SignedBatch,
-    rows: Numbers,
-    sets: Fingerprints,
-    snapshot: Snapshot,
-    method: Method,
-    ops: Backend,
-    *,
-    querying: bool = False,
-) -> tuple[Numbers, Meeting]:
-    """The numbers of held documents that may be similar to new ones, and the comparison; its first places are theirs.
-
-    The new ones are the `rows` [m] of the batch, with fingerprints `sets` [m]; `querying` compares none with another.
-    """
-    if method.measure == "containment":
-        held, met = possible_containers(sets, snapshot, method.threshold, ops, one_another=not querying)
-    else:
-        held, met = sharing_buckets(signed.digests[rows], snapshot, ops, one_another=not querying)
-    base = len(held)
-    relation = Relation(protected=base, asking=base if querying else None)
-    readable = HeldSets.of(snapshot, held, sets, ops)
-    met = replace(met, pairs=ops.asarray(met.pairs))
-    return held, Meeting(met, ops.asarray(readable.chosen), relation, readable, method, ops)
-
-
-def _segment(
-    signed: SignedBatch,
-    method: Method,
-    numbers: Numbers,
-    witness: Numbers,
-    similarity: NDArray[np.float64],
-    rows: Numbers,
-    sets: Fingerprints,
-) -> Segment:
-    """A segment that holds the documents of the ascending rows `rows` [m], with the fingerprints `sets` [m]."""
-    size = np.zeros(len(numbers), np.int64)
-    size[rows] = sets.lengths
-    fingerprints = Fingerprints(sets.values[sets.offset[0] : sets.offset[-1]], offsets(size))
-    digests = None if method.measure == "containment" else signed.digests
-    return make_segment(Documents(numbers, witness, similarity, size), signed.exact, digests, fingerprints)
 
 
 @dataclass(frozen=True)

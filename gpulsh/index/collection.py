@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -24,11 +24,11 @@ from gpulsh.errors import ParameterError
 from gpulsh.index.admission import SignedBatch, admit, hold_all, similar
 from gpulsh.index.evidence.places import Origin, located
 from gpulsh.index.evidence.texts import Read, TextsAgain
-from gpulsh.index.folder import Contents, Folder, Manifest
+from gpulsh.index.folder import Folder, Manifest
 from gpulsh.index.groups import grouped
 from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, kind_of, refuse_kind, refuse_repeats, repeated, sorted_keys
 from gpulsh.index.merging import joined, settled, stored
-from gpulsh.index.segment import KEY_TYPES, NOTHING, Documents, Keys, Segment, keyed, remove_files
+from gpulsh.index.segment import NOTHING, Documents, Keys, Segment, keyed, remove_files
 from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.io.rows import TextSource
 from gpulsh.lsh.signing import sign_by_method
@@ -45,8 +45,8 @@ class Collection:
     """Documents by number, in input order; their keys are Arrow arrays of one kind.
 
     A change makes new `contents`, which replace the old ones when they are complete: an error leaves all as it was. A
-    reader takes one `snapshot`, which no change touches, and needs no lock. Callers make one change at a time. Segments
-    with more than `spill` bytes in memory are written to the folder, if there is one.
+    reader takes `contents` once, which no change touches, and needs no lock. Callers make one change at a time.
+    Segments with more than `spill` bytes in memory are written to the folder, if there is one.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Collection:
         self._secret, self.evidence_keys = secret, evidence_keys(secret)
         self.again = TextsAgain(method, self.evidence_keys, read) if evidence == "source" else None
         self.folder: Folder | None = None
-        self.contents, self.changed = Contents(), False
+        self.contents, self.changed = Snapshot(again=self.again), False
 
     @classmethod
     def opened(cls, path: Path, ops: Backend, spill: int, *, check: bool, read: Read | None) -> Self:
@@ -71,7 +71,7 @@ class Collection:
         manifest = folder.manifest
         method = Method.restored(manifest.parameters)
         found = cls(method, bytes.fromhex(manifest.secret), ops, spill, manifest.evidence, read)
-        found.folder, found.contents = folder, contents
+        found.folder, found.contents = folder, replace(contents, again=found.again)
         return found
 
     @property
@@ -87,20 +87,12 @@ class Collection:
     def _new_folder(self, path: Path) -> Folder:
         return Folder.made(path, Manifest(self.method.matching(), self._secret.hex(), evidence=self.evidence))
 
-    def snapshot(self) -> Snapshot:
-        """The present state."""
-        return self._snapshot(self.contents)
-
-    def _snapshot(self, contents: Contents, new: Sequence[Segment] = ()) -> Snapshot:
-        kind = KEY_TYPES[contents.keys or "string"]
-        return Snapshot((*contents.segments, *new), contents.removed, contents.groups, self.again, kind)
-
     def begin_change(self) -> None:
         """Become the writer, of the newest commit; OutputError if there is another, or if it would lose changes."""
         if self.folder is not None:
             newer = self.folder.lock(changed=self.changed)
             if newer is not None:
-                self.contents = newer
+                self.contents = replace(newer, again=self.again)
 
     def take_in(
         self,
@@ -126,33 +118,30 @@ class Collection:
         all_keys = None
         if known is not None and len(known):
             all_keys = sorted_keys(known)
-            refuse_kind(kind_of(known), before.keys)
-            self._refuse_known(all_keys, self.snapshot(), 0, names)
+            refuse_kind(kind_of(known), before.kind)
+            self._refuse_known(all_keys, before, 0, names)
         new: list[Segment] = []
         number, tally = before.next_number, tally or Funnel()
-        now = before  # with the filters of groups of new segments
+        now = before  # with the new segments, and the filters of their groups
         sources, places_of = before.sources, None
         if self.again is not None:
             sources, places_of = located(origin, before.sources)
         try:
             for batch in self.signed(source):
-                if decide:
-                    snapshot = self._snapshot(now, new)
-                    segment = admit(batch, number, snapshot, self.method, self.ops, tally)
-                    snapshot.release(len(batch))
-                else:
-                    segment = hold_all(batch, number, self.method, self.ops)
+                segment = admit(batch, number, now, tally) if decide else hold_all(batch, number)
+                now.release(len(batch))
                 number += len(segment)
                 new = settled([*new, replace(segment, at_source=self.again is not None)], path, self.spill)
+                now = replace(now, segments=(*before.segments, *new))
                 if new[-1].files and path:
-                    now = replace(now, groups=grouped([*before.segments, *new], now.groups, path))
+                    now = replace(now, groups=grouped(now.segments, now.groups, path))
                     release_memory()
-            stream = KeyStream(keys(), before.keys)
+            stream = KeyStream(keys(), before.kind)
             done = 0
             for place, segment in enumerate(new):
                 own = all_keys if all_keys is not None and len(new) == 1 else sorted_keys(stream.take(len(segment)))
                 if all_keys is None:
-                    snapshot = self._snapshot(now, new[:place])
+                    snapshot = replace(now, segments=(*before.segments, *new[:place]))
                     self._refuse_known(own, snapshot, done, names)
                     snapshot.release(len(own.key))
                 places = None if places_of is None else places_of(np.arange(done, done + len(segment)))
@@ -169,7 +158,7 @@ class Collection:
         segments = tuple(settled([*before.segments, *new], path, self.spill))
         groups = grouped(segments, now.groups, path) if path else now.groups
         kind = stream.kind if known is None or all_keys is None else kind_of(known)
-        self._change(Contents(segments, before.removed, number, kind, groups, sources))
+        self._change(Snapshot(segments, before.removed, groups, number, kind, sources, self.again))
         return range(before.next_number, number)
 
     def _refuse_known(self, keys: Keys, snapshot: Snapshot, start: int, names: KeyNames) -> None:
@@ -193,7 +182,8 @@ class Collection:
         def sign(lane: Backend, batch: TextBatch) -> SignedBatch:
             signed = sign_by_method(batch, method, keys, lane)
             exact, digests, shingles = map(lane.asnumpy, (signed.exact, signed.digests, signed.shingles))
-            return SignedBatch(batch, keys, exact, digests, shingles > 0, int(shingles.sum()))
+            with_token = np.flatnonzero(shingles)
+            return SignedBatch(batch, exact, digests, with_token, int(shingles.sum()), method, keys, ops)
 
         with ops.here():
             batches: Iterable[TextBatch] = folded_batches(source, method.folding, ops.sizes().batch)
@@ -228,7 +218,7 @@ class Collection:
         for batch in self.signed(source):
             if start:
                 snapshot.release(len(batch))
-            rows, numbers, similarity = similar(batch, snapshot, self.method, self.ops, top)
+            rows, numbers, similarity = similar(batch, snapshot, top)
             enough = similarity >= threshold
             found.append((rows[enough] + start, numbers[enough], similarity[enough]))
             start += len(batch)
@@ -240,14 +230,14 @@ class Collection:
 
         `bytes_per_document` divides it by the documents in the index, held and dropped.
         """
-        held, dropped = self.snapshot().counts()
+        held, dropped = self.contents.counts()
         files = self.folder.manifest.files() if self.folder else {}
         size = sum(fact.size for fact in files.values())
         return {
             "documents": held,
             "dropped": dropped,
             "removed": len(self.contents.removed),
-            "keys": self.contents.keys,
+            "keys": self.contents.kind,
             "segments": len(self.contents.segments),
             "bytes": size,
             "bytes_per_document": round(size / max(held + dropped, 1), 1),
@@ -260,7 +250,7 @@ class Collection:
         """Forget documents, held or dropped. A held document takes the documents dropped for it along."""
         self._change(replace(self.contents, removed=np.union1d(self.contents.removed, numbers)))
 
-    def _change(self, contents: Contents) -> None:
+    def _change(self, contents: Snapshot) -> None:
         self.contents, self.changed = contents, True
 
     def commit(self, runs: Mapping[str, tuple[int, int]] | None = None) -> None:

@@ -11,8 +11,9 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,9 +23,10 @@ from gpulsh import __version__
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.evidence.places import Source
-from gpulsh.index.groups import Group, grouped, kept_groups, written
+from gpulsh.index.groups import grouped, kept_groups, written
 from gpulsh.index.merging import in_files
-from gpulsh.index.segment import INTACT, NOTHING, Segment, StoredSegment, file_name, mapped, new_name
+from gpulsh.index.segment import INTACT, NOTHING, StoredSegment, file_name, mapped
+from gpulsh.index.snapshot import Snapshot
 from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
 from gpulsh.store.durable import FileFact, fact_of, writing
@@ -41,18 +43,6 @@ KNOWN_FILES = re.compile(
     r"(documents|digests|hashes|fingerprints|filters|keys|places|removed|groups|key-groups)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
     r"|index\.json\.[0-9a-f]+\.part"
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Contents:
-    """All of an index at one moment; segments ascend by document number."""
-
-    segments: tuple[Segment, ...] = ()
-    removed: Numbers = field(default_factory=lambda: NOTHING)  # ascending
-    next_number: int = 0
-    keys: str | None = None  # their kind
-    groups: Sequence[Group] = ()  # those with common filters
-    sources: Sequence[Source] = ()  # of the texts, with evidence at the source
 
 
 @dataclass(frozen=True)
@@ -176,7 +166,7 @@ def _refuse_link(path: Path) -> None:
         raise InputError(f"{path}: is {kind}, which gpulsh did not make; put the file itself there")
 
 
-def _read(path: Path, *, contents: bool) -> tuple[Manifest, Contents]:
+def _read(path: Path, *, contents: bool) -> tuple[Manifest, Snapshot]:
     """A commit with its files open; read again if a `compact` removed them in between.
 
     InputError with the first file that is missing, of another size, a link or, with `contents`, damaged.
@@ -193,7 +183,7 @@ def _read(path: Path, *, contents: bool) -> tuple[Manifest, Contents]:
     raise InputError(f"{path}: is written to faster than it can be opened; try again")
 
 
-def _mapped(path: Path, manifest: Manifest, *, contents: bool) -> Contents:
+def _mapped(path: Path, manifest: Manifest, *, contents: bool) -> Snapshot:
     for name, fact in manifest.needed().items():
         if wrong := damage(path / name, fact, contents=contents):
             raise InputError(f"{path / name}: {wrong}; restore it from a copy, or build the index again")
@@ -203,7 +193,7 @@ def _mapped(path: Path, manifest: Manifest, *, contents: bool) -> Contents:
         removed = MappedColumns(path / file_name("removed", manifest.removed.name), Removed).whole().number
     sound = {name: fact for name, fact in manifest.groups.items() if not damage(path / name, fact, contents=contents)}
     groups = kept_groups(path, sound, segments)
-    return Contents(segments, removed, manifest.next_number, manifest.keys, groups, manifest.sources)
+    return Snapshot(segments, removed, groups, manifest.next_number, manifest.keys, manifest.sources)
 
 
 class Folder:
@@ -245,12 +235,12 @@ class Folder:
         return folder
 
     @classmethod
-    def opened(cls, path: Path, *, contents: bool) -> tuple[Folder, Contents]:
+    def opened(cls, path: Path, *, contents: bool) -> tuple[Folder, Snapshot]:
         """The newest commit; InputError for a damaged file, which only `contents` finds by its content."""
         manifest, found = _read(path, contents=contents)
         return cls(path, manifest), found
 
-    def lock(self, *, changed: bool = False) -> Contents | None:
+    def lock(self, *, changed: bool = False) -> Snapshot | None:
         """Become the writer. The result is the contents of a newer commit, None if there is none.
 
         OutputError if there is another writer; if another one has committed and `changed` says that changes would be
@@ -301,14 +291,14 @@ class Folder:
     def __del__(self) -> None:
         self.unlock()
 
-    def commit(self, contents: Contents, runs: Mapping[str, tuple[int, int]]) -> Contents:
+    def commit(self, contents: Snapshot, runs: Mapping[str, tuple[int, int]]) -> Snapshot:
         """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
         removed = None
         with writing(self.path, INTACT):
             segments = in_files(contents.segments, contents.removed, self.path)
             groups = written(grouped(segments, contents.groups, self.path), self.path)
             if len(contents.removed):  # after the large files: a full disk leaves nothing behind
-                name = new_name()
+                name = secrets.token_hex(8)
                 fact = write_columns(self.path / file_name("removed", name), {"number": contents.removed})
                 removed = StoredSegment(name, {"removed": fact})
             before = self.manifest
@@ -316,7 +306,7 @@ class Folder:
                 before,
                 generation=before.generation + 1,
                 next_number=contents.next_number,
-                keys=contents.keys,
+                keys=contents.kind,
                 segments=tuple(StoredSegment(segment.name, segment.files) for segment in segments if segment.files),
                 removed=removed,
                 runs={**before.runs, **runs},

@@ -202,11 +202,11 @@ class Index:
 
     def __len__(self) -> int:
         """The number of documents in the index: inserted or added, dropped or not, and not removed."""
-        return sum(self.collection.snapshot().counts())
+        return sum(self.collection.contents.counts())
 
     def dropped(self) -> int:
         """The number of documents in the index that `add` dropped."""
-        return self.collection.snapshot().counts()[1]
+        return self.collection.contents.counts()[1]
 
     def __contains__(self, key: object) -> bool:
         """Whether a document of the index, held or dropped, has the key."""
@@ -216,7 +216,7 @@ class Index:
             array, _ = checked_keys([key], "key")
         except ParameterError:  # no key can be half a surrogate pair, or an integer beyond 64 bits
             return False
-        return int(self.collection.snapshot().find(sorted_keys(array))[0]) != ABSENT
+        return int(self.collection.contents.find(sorted_keys(array))[0]) != ABSENT
 
     def insert(self, keys: object, texts: object) -> None:
         """Hold all documents, even duplicates; `texts` is any kind that `deduplicate` takes.
@@ -241,7 +241,7 @@ class Index:
             found = Documents.joined(self.collection.decisions(numbers))
             keep = found.witness == found.number
             duplicate_of = as_numpy(array).copy()
-            duplicate_of[~keep] = as_numpy(self.collection.snapshot().keys(found.witness[~keep]))
+            duplicate_of[~keep] = as_numpy(self.collection.contents.keys(found.witness[~keep]))
         return Added(keep, duplicate_of, found.similarity.astype(np.float32))
 
     def query(self, texts: object, *, threshold: float | None = None, top: int | None = None) -> Matches:
@@ -258,7 +258,7 @@ class Index:
         ...     print(position, key, similarity)
         0 a 1.0
         """
-        snapshot = self.collection.snapshot()
+        snapshot = self.collection.contents
         source = open_texts(texts, self.collection.ops)
         positions, numbers, similarity = self.collection.find_similar(source, snapshot, threshold, top)
         return Matches(positions, as_numpy(snapshot.keys(numbers)), similarity)
@@ -283,7 +283,7 @@ class Index:
         encoded = text if isinstance(text, bytes) else text_bytes(text)
         collection = self.collection
         keys = collection.evidence_keys
-        return find_stretches(encoded, tokens, collection.snapshot(), self.parameters, keys, collection.ops)
+        return find_stretches(encoded, tokens, collection.contents, self.parameters, keys, collection.ops)
 
     def buckets(self) -> Iterator[tuple[int, Values]]:
         """Iterate over the buckets of two or more held documents: the band, and the keys in the order of insertion.
@@ -297,7 +297,7 @@ class Index:
         >>> [(band, keys.tolist()) for band, keys in index.buckets()]
         [(0, ['a', 'b']), (1, ['a', 'b'])]
         """
-        snapshot = self.collection.snapshot()
+        snapshot = self.collection.contents
         for band, buckets in enumerate(held_buckets(snapshot, self.parameters.banding.bands, self.collection.ops)):
             keys = as_numpy(snapshot.keys(buckets.ids))
             for start, stop in pairwise(buckets.offset.tolist()):
@@ -315,7 +315,7 @@ class Index:
         >>> found.first, found.second, found.similarity
         (array([10]), array([20]), array([1.]))
         """
-        snapshot = self.collection.snapshot()
+        snapshot = self.collection.contents
         numbers, similarity = similar_pairs(snapshot, self.parameters, self.collection.ops)
         first, second = (as_numpy(snapshot.keys(column)) for column in numbers.T)
         return Pairs(first, second, similarity)
@@ -335,7 +335,7 @@ class Index:
         1 1 0
         3 0 0
         """
-        snapshot = self.collection.snapshot()
+        snapshot = self.collection.contents
         number, copies, near = snapshot.occurrences()
         return Counts(as_numpy(snapshot.keys(number)), copies, near)
 
@@ -349,7 +349,7 @@ class Index:
             return
         with self._changing():
             self.collection.begin_change()
-            numbers = self.collection.snapshot().find(sorted_keys(array))
+            numbers = self.collection.contents.find(sorted_keys(array))
             missing = np.flatnonzero(numbers == ABSENT)
             if len(missing):
                 key = array[int(missing[0])].as_py()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from gpulsh.arrays import Values
 from gpulsh.errors import ParameterError
@@ -69,21 +68,16 @@ def parsed_keys(named: Sequence[str], kind: str | None) -> list[str | int]:
     return [int(key) for key in named]
 
 
-def hashes_of(keys: pa.Array) -> NDArray[np.uint64]:
-    """uint64 [n]: 64 bits of each key, BLAKE2b of a string's UTF-8, an integer itself."""
-    if pa.types.is_integer(keys.type):
-        return keys.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)  # type: ignore[no-any-return]
-    hashes = np.empty(len(keys), np.uint64)
-    for start in range(0, len(keys), HASHED_AT_ONCE):
-        texts = keys.slice(start, HASHED_AT_ONCE).to_pylist()
-        digests = b"".join([hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts])
-        hashes[start : start + len(texts)] = np.frombuffer(digests, "<u8")
-    return hashes
-
-
 def sorted_keys(keys: pa.Array) -> Keys:
-    """Keys [n], ready to be looked up."""
-    hashes = hashes_of(keys)
+    """Keys [n], ready to be looked up by 64 bits of each: BLAKE2b of a string's UTF-8, an integer itself."""
+    if pa.types.is_integer(keys.type):
+        hashes = keys.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
+    else:
+        hashes = np.empty(len(keys), np.uint64)
+        for start in range(0, len(keys), HASHED_AT_ONCE):
+            texts = keys.slice(start, HASHED_AT_ONCE).to_pylist()
+            digests = b"".join([hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts])
+            hashes[start : start + len(texts)] = np.frombuffer(digests, "<u8")
     order = np.argsort(hashes, kind="stable")
     return Keys(keys, hashes[order], order)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, starmap
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from gpulsh.index.segment import (
     file_name,
     mapped,
     narrow,
-    new_name,
     remove_files,
     wide,
     write_keys,
@@ -75,7 +75,7 @@ def stored(parts: Sequence[Segment], removed: Numbers, folder: Path) -> Segment:
 
     Keys are written if all parts have them. Places are written if all parts have them; then fingerprints are not.
     """
-    name = new_name()
+    name = secrets.token_hex(8)  # that no segment has had, so a retried commit never overwrites files of a manifest
     merge = _Merge(parts, removed, folder if any(part.mapped for part in parts) else None)
     try:
         with writing(folder, INTACT):
@@ -205,13 +205,12 @@ class _Merge:
             return Keys(known[0].key, *hashes)
         return Keys(self._keys_in_a_row(), *hashes)
 
-    def _live_keys(self) -> Iterator[pa.Array]:
-        for number, first, alive in self._stretches():
-            some = self._parts[number].keys_at(slice(first, first + ROWS_AT_ONCE))
-            yield some.filter(to_arrow(alive)) if isinstance(alive, np.ndarray) else some
-
     def _keys_in_a_row(self) -> pa.Array:
-        none, stretches = self._parts[0].keys_at(slice(0, 0)), self._live_keys()
+        def live(number: int, first: int, alive: NDArray[np.bool_] | slice) -> pa.Array:
+            some = self._parts[number].keys_at(slice(first, first + ROWS_AT_ONCE))
+            return some.filter(to_arrow(alive)) if isinstance(alive, np.ndarray) else some
+
+        none, stretches = self._parts[0].keys_at(slice(0, 0)), starmap(live, self._stretches())
         if self._folder is None:
             return pa.concat_arrays([none, *stretches])  # of no parts Arrow makes no array
         if pa.types.is_integer(none.type):

@@ -21,7 +21,6 @@ nor places.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -311,11 +310,6 @@ class StoredSegment:
 def file_name(kind: str, name: str) -> str:
     """Return the name of the file of a kind of the segment `name`."""
     return f"{kind}-{name}.arrow"
-
-
-def new_name() -> str:
-    """A name that no segment has had, so that a retried commit never overwrites files of a manifest."""
-    return secrets.token_hex(8)
 
 
 def remove_files(folder: Path, name: str) -> None:

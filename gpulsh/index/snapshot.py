@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.index.evidence.blocks import in_places
+from gpulsh.index.evidence.places import Source
 from gpulsh.index.evidence.texts import TextsAgain
 from gpulsh.index.filters import passing, passing_own
 from gpulsh.index.groups import Group, in_groups
@@ -25,17 +26,19 @@ LOOKED_UP = 1 << 18  # hashes of dropped documents at once
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Segments that ascend by number, and the ascending numbers of removed documents; neither ever changes.
+    """All documents of an index at one moment, which never changes; segments ascend by number.
 
     A document is live unless it or its witness was removed. Columns are searched in place, so only the rows that are
     found take memory.
     """
 
-    segments: Sequence[Segment]
-    removed: Numbers
-    groups: Sequence[Group] = ()
+    segments: Sequence[Segment] = ()
+    removed: Numbers = field(default_factory=lambda: NOTHING)  # ascending
+    groups: Sequence[Group] = ()  # those with common filters
+    next_number: int = 0
+    kind: str | None = None  # of the keys
+    sources: Sequence[Source] = ()  # of the texts, with evidence at the source
     again: TextsAgain | None = None  # reads the texts of segments without fingerprints
-    key_type: pa.DataType = KEY_TYPES["string"]
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """Held documents with digests [m], ascending by `bands` [m], then digest: places [k] and numbers [k]."""
@@ -122,7 +125,7 @@ class Snapshot:
     def keys(self, numbers: Numbers) -> pa.Array:
         """The keys of documents by their numbers."""
         if len(numbers) == 0:
-            return pa.array([], self.key_type)
+            return pa.array([], KEY_TYPES[self.kind or "string"])
         parts, places = [], []
         for segment, here, rows in self._rows(numbers):
             parts.append(segment.keys_at(rows))

@@ -113,11 +113,11 @@ def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path
             for number in range(0, 90, 10):
                 index.add(range(number, number + 10), texts[number : number + 10])
                 assert number in index and number + 10 not in index
-                made |= {(fold, len(group.segments)) for group in index.collection.snapshot().groups}
+                made |= {(fold, len(group.segments)) for group in index.collection.contents.groups}
             index.remove([5])
             found.append(answers(index, texts))
             index.compact()
-            assert not index.collection.snapshot().groups
+            assert not index.collection.contents.groups
     assert found[0] == found[1] and 0 < found[0][-1] < 80
     assert made == {(2, width) for width in (2, 3, 5, 8)}
 
@@ -165,12 +165,12 @@ def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_pa
         for name in groups:
             wrong(path / name)
         with Index.open(path, backend="cpu") as index:
-            assert {group.name for group in index.collection.snapshot().groups} == (set() if place else set(groups))
+            assert {group.name for group in index.collection.contents.groups} == (set() if place else set(groups))
             assert answers(index, texts) == before
             add(index, 30)
             index.save()
         with Index.open(path, backend="cpu") as index:
-            kept = {group.name: group.fact for group in index.collection.snapshot().groups}
+            kept = {group.name: group.fact for group in index.collection.contents.groups}
             assert kept == read_manifest(path).groups and len(kept) == 1
             assert answers(index, texts) == answers(whole, texts)
 

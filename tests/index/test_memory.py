@@ -113,8 +113,8 @@ def test_calls_that_leave_small_segments_are_written_too(tmp_path: Path) -> None
     ):
         for call in range(5):
             index.insert(range(call << 10, (call << 10) + 81), [*large, *few])
-            assert sum(segment.bytes for segment in index.collection.snapshot().segments) <= 50_000
-        assert any(segment.files for segment in index.collection.snapshot().segments)
+            assert sum(segment.bytes for segment in index.collection.contents.segments) <= 50_000
+        assert any(segment.files for segment in index.collection.contents.segments)
 
 
 def test_what_is_held_follows_the_budget() -> None:

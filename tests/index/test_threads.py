@@ -110,7 +110,7 @@ def explained(naive: NaiveIndex, calls: list[Any], answers: list[Any], after: Ca
 def in_order(index: Index) -> list[str]:
     """The keys in the order of insertion, which later answers to ties depend on."""
     array, _ = checked_keys(list(KEYS))
-    numbers = index.collection.snapshot().find(sorted_keys(array)).tolist()
+    numbers = index.collection.contents.find(sorted_keys(array)).tolist()
     return [key for number, key in sorted(zip(numbers, KEYS, strict=True)) if number != ABSENT]
 
 

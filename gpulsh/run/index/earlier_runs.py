@@ -367,5 +367,5 @@ class _Decisions:
         )
         made = write_decisions(place, self._layout, partition, DECISIONS.rows(columns, dropped | is_witness))
         witnesses = sorted_distinct(documents.witness[old])
-        earlier = EarlierDocuments(witnesses, self._collection.snapshot().keys(witnesses))
+        earlier = EarlierDocuments(witnesses, self._collection.contents.keys(witnesses))
         return replace(made, files={**made.files, **EARLIER.write(place.folder, partition, earlier)})

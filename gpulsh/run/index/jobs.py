@@ -114,7 +114,7 @@ def index_counts(
     Rows of key, copies and near, in the order of insertion.
     """
     refuse_output(output, os.fspath(path), COUNT_COLUMNS, overwrite)
-    snapshot = Index.open(path, backend="reference").collection.snapshot()
+    snapshot = Index.open(path, backend="reference").collection.contents
     number, copies, near = snapshot.occurrences()
 
     def tables() -> Iterator[pa.Table]:
@@ -180,7 +180,7 @@ def _grown(
         with shown.stage("save", None, OF_INDEX["save"].unit):
             if output is not None:
                 columns = found.number - numbers.start, found.witness, found.similarity
-                Listing(dropped, partial(duplicate_rows, collection.snapshot(), texts, *columns)).write(Path(output))
+                Listing(dropped, partial(duplicate_rows, collection.contents, texts, *columns)).write(Path(output))
             before = commits_in(folder)
             try:
                 index.save()
@@ -194,7 +194,7 @@ def _grown(
 
 def refuse_places(collection: Collection, path: str | os.PathLike[str], id_column: str | None) -> None:
     """ParameterError if the index has integer keys and new documents would get the keys FILE:ROW."""
-    if id_column is None and collection.contents.keys == "integer":
+    if id_column is None and collection.contents.kind == "integer":
         raise ParameterError(
             f"{path}: its keys are integers, and without --id-column keys are FILE:ROW; give --id-column"
         )
@@ -208,7 +208,7 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
     column = texts.columns.id
     if column is None:
         return
-    known, of = collection.contents.keys, os.fspath(path)
+    known, of = collection.contents.kind, os.fspath(path)
     try:
         declared = texts.kinds(column)
     except InputError:  # reading all texts meets it again
@@ -249,7 +249,7 @@ def query_index(
     collection = Index.open(path, **parameters).collection
     refuse_output(output, os.fspath(path), COLUMNS, overwrite, inputs, texts.files)
     shown = open_progress(progress)
-    snapshot = collection.snapshot()
+    snapshot = collection.contents
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.unchanged():
         watched = _Watched(texts, shown)
         positions, numbers, similarity = collection.find_similar(watched, snapshot, threshold, None if every else top)
