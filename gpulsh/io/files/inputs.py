@@ -144,6 +144,8 @@ def _search(given: str, path: str, filesystem: Any, form: Form) -> list[File]:
         return _in_local_folder(folder, form) if filesystem is None else _in_folder(given, folder, filesystem, form)
 
     if at.isdir(path):
+        if filesystem is None:  # a name and a path are one string: there may be a million
+            return [File(key, relative, key, source=given) for relative, key in in_folder(path)]
         return [
             File(posixpath.join(given, relative), relative, key, filesystem, given) for relative, key in in_folder(path)
         ]
