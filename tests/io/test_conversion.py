@@ -382,3 +382,12 @@ def test_added_members(values: pa.Array) -> None:
     assert [json.loads(b'{"c": 1' + one) for one in found] == [
         {"c": 1, "a": each, 'b"': each} for each in values.to_pylist()
     ]
+
+
+def test_added_members_of_rows_that_are_alike_but_for_one_column() -> None:
+    rows = [
+        {"kept": row % 3 > 0, "cluster": row, "names": [str(row % 2)] * (row % 3), "near": None} for row in range(9)
+    ]
+    assert [json.loads(b'{"c": 1' + one) for one in members(pa.RecordBatch.from_pylist(rows))] == [
+        {"c": 1, **row} for row in rows
+    ]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import groupby
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns, Place
 from gpulsh.io.file import File
@@ -59,26 +62,45 @@ def _next(content: str, at: int) -> int:
 
 
 def members(batch: pa.RecordBatch) -> list[bytes]:
-    """The columns of each row as more members of an object, with the comma before them, its brace and a line's end."""
-    names = batch.schema.names
-    if "cluster" not in names:
-        return [b",%b}\n" % row for row in _members(batch)]
-    # A document that is alone has a cluster of its own. Apart from this number, nearly all rows are alike.
-    place = names.index("cluster")
-    before, behind = _members(batch.select(names[:place])), _members(batch.select(names[place + 1 :]))
-    clusters = batch.column(place).to_pylist()
-    return [b',%b,"cluster":%d,%b}\n' % row for row in zip(before, clusters, behind, strict=True)]
+    """The columns of each row as more members of an object, with the comma before them, its brace and a line's end.
+
+    Nearly all rows are alike, so rows that are alike are written once. A column whose values mostly differ, such as the
+    cluster of a document that is alone, is written apart.
+    """
+    codes = [_codes(column) for column in batch.columns]
+    is_varied = [int(code.max(initial=0)) > batch.num_rows // 2 for code in codes]
+    parts: list[list[bytes]] = []
+    for _, found in groupby(range(batch.num_columns), is_varied.__getitem__):
+        run = list(found)
+        end = b"}\n" if run[-1] == batch.num_columns - 1 else b""
+        parts.append(_members(batch.select(run), [codes[at] for at in run], end))
+    return list(map(b"".join, zip(*parts, strict=True)))
 
 
-def _members(batch: pa.RecordBatch) -> list[bytes]:
-    """The columns of each row as members of an object. Rows that are alike are written once."""
+def _codes(column: pa.Array) -> Numbers:
+    """int64 [rows]: a number of each value, which equal values share."""
+    if pa.types.is_list(column.type):
+        texts = column.values.dictionary_encode("encode").indices.cast(pa.string())
+        joined = pc.binary_join(pa.ListArray.from_arrays(column.offsets, texts), ",")
+        column = pc.if_else(column.is_null(), None, joined)
+    found: Numbers = column.dictionary_encode("encode").indices.to_numpy().astype(np.int64)
+    return found
+
+
+def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> list[bytes]:
+    """The columns of each row, of these codes, as members of an object, with the comma before them."""
     import orjson
 
-    def values(column: pa.Array) -> list[object]:
-        found: list[Any] = (column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-        return [None if value is None else tuple(value) for value in found] if pa.types.is_list(column.type) else found
+    def of(name: str, column: pa.Array) -> list[bytes]:
+        begin = b",%b:" % orjson.dumps(name)
+        values = (column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+        return [begin + orjson.dumps(value, default=str) for value in values]
 
-    rows = list(zip(*map(values, batch.columns), strict=True))
-    names = batch.schema.names
-    written = {row: orjson.dumps(dict(zip(names, row, strict=True)), default=str)[1:-1] for row in set(rows)}
-    return [written[row] for row in rows]
+    whole = codes[0]
+    for code in codes[1:]:
+        whole = _codes(pa.array(whole * (int(code.max(initial=0)) + 1) + code))
+    first = np.unique(whole, return_index=True)[1]
+    some = batch.take(pa.array(first))
+    rows = zip(*map(of, batch.schema.names, some), [end] * len(first), strict=True)
+    written = list(map(b"".join, rows))
+    return [written[code] for code in whole.tolist()]
