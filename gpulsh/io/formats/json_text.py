@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
+from gpulsh.io.arrow.buffers import numbers, strings, to_arrow
 from gpulsh.io.columns import Columns, Place
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import Line
@@ -81,10 +82,10 @@ def _codes(column: pa.Array) -> Numbers:
     """int64 [rows]: a number of each value, which equal values share."""
     if pa.types.is_list(column.type):
         texts = column.values.dictionary_encode("encode").indices.cast(pa.string())
-        joined = pc.binary_join(pa.ListArray.from_arrays(column.offsets, texts), ",")
-        column = pc.if_else(column.is_null(), None, joined)
-    found: Numbers = column.dictionary_encode("encode").indices.to_numpy().astype(np.int64)
-    return found
+        places = column.buffers()[:2]  # of nulls, and where each list begins
+        lists = pa.Array.from_buffers(pa.list_(pa.string()), len(column), places, -1, column.offset, [texts])
+        column = pc.binary_join(lists, strings([","])[0])  # a str would need pandas
+    return numbers(column.dictionary_encode("encode").indices).astype(np.int64)
 
 
 def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> list[bytes]:
@@ -98,9 +99,9 @@ def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> lis
 
     whole = codes[0]
     for code in codes[1:]:
-        whole = _codes(pa.array(whole * (int(code.max(initial=0)) + 1) + code))
+        whole = _codes(to_arrow(whole * (int(code.max(initial=0)) + 1) + code))
     first = np.unique(whole, return_index=True)[1]
-    some = batch.take(pa.array(first))
+    some = batch.take(to_arrow(first))
     rows = zip(*map(of, batch.schema.names, some), [end] * len(first), strict=True)
     written = list(map(b"".join, rows))
     return [written[code] for code in whole.tolist()]
