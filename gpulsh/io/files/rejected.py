@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.buffers import numbers, strings
 from gpulsh.io.format import Rejection
 from gpulsh.io.formats.parquet import GROUP_ROWS
@@ -46,8 +47,7 @@ class Rejected:
 
     def __init__(self, batches: Sequence[pa.RecordBatch] = ()) -> None:
         self._table = pa.Table.from_batches(batches, SCHEMA)
-        places = (numbers(self._table.column(name).combine_chunks()) for name in ("file", "row", "rows"))
-        self._file, self._row, self._rows = places
+        self._file, self._row, self._rows = (_joined(batches, name) for name in ("file", "row", "rows"))
         self.records = int(np.maximum(self._rows, 1).sum())  # bad records and stretches, all rows of a row group
         self.rows = int(self._rows.sum())
 
@@ -78,3 +78,8 @@ class Rejected:
             for start in range(0, len(self._table), GROUP_ROWS):
                 file, *others = self._table.slice(start, GROUP_ROWS).combine_chunks().columns
                 out.write_table(pa.table([shown.take(file.chunk(0)), *others], schema), row_group_size=GROUP_ROWS)
+
+
+def _joined(batches: Sequence[pa.RecordBatch], name: str) -> Numbers:
+    none: Numbers = np.empty(0, np.int64)
+    return np.concatenate([none, *(numbers(batch.column(name)) for batch in batches)])
