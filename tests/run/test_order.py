@@ -188,6 +188,16 @@ def test_text_and_typed_dates_compare(tmp_path: Path) -> None:
     assert {row["duplicate_of_file"] for row in evidence(tmp_path / "out")} == {str(tmp_path / "a.csv")}
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+@pytest.mark.parametrize(
+    "column", [pa.array([3, None, 8, 8]), pa.array([3.5, None, 8, 8]), pa.array([3, None, 8, 8], pa.timestamp("s"))]
+)
+def test_a_dictionary_is_ordered_by_its_values(column: pa.Array, ending: str, tmp_path: Path) -> None:
+    table = pa.table({"text": [PAGE] * 4, "date": column.dictionary_encode()})
+    run(write_rows(tmp_path / f"a.{ending}", table, 2), tmp_path / "out", keep="date")
+    assert [row["duplicate_of_row"] for row in evidence(tmp_path / "out")] == [2] * 3
+
+
 @given(st.datetimes(), st.integers(-14 * 60, 14 * 60))
 def test_instants_are_those_of_the_clock(when: datetime, minutes: int) -> None:
     offset = timedelta(minutes=minutes)

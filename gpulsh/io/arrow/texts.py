@@ -104,6 +104,8 @@ def column_named(batch: pa.RecordBatch, name: str) -> pa.Array:
 def is_ordered(kind: pa.DataType) -> bool:
     """Whether `--keep` may order by an Arrow type: integers, floats, dates and times, and strings that hold these."""
     types = pa.types
+    if types.is_dictionary(kind):
+        return is_ordered(kind.value_type)
     is_number = types.is_integer(kind) or types.is_floating(kind)
     return bool(is_number or is_text(kind) or (types.is_temporal(kind) and not types.is_interval(kind)))
 

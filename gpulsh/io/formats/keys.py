@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from gpulsh.errors import InputError, InputTypeError
-from gpulsh.io.arrow.buffers import python_array
+from gpulsh.io.arrow.buffers import decoded, python_array
 from gpulsh.io.arrow.identities import identities, of_python
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings, column_named, texts_of
@@ -72,7 +72,7 @@ class KeyColumn:
     def read(self, values: pa.Array, start: int) -> Keys:
         """The keys of values from row `start` on. A column whose type has an order stays as it is."""
         if pa.types.is_null(values.type) or not is_text(values.type):
-            return values
+            return decoded(values)
         return typed_keys([self.key(start + row, text) for row, text in enumerate(as_strings(values).to_pylist())])
 
     def _at(self, number: int) -> str:
