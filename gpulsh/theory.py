@@ -322,7 +322,7 @@ def checked_threshold(value: float) -> float:
 def checked_requirement(name: str, value: tuple[float, float]) -> tuple[float, float]:
     """(similarity, probability), or a ParameterError."""
     try:
-        similarity, probability = value
+        similarity, probability = () if isinstance(value, (set, frozenset)) else value  # a set has no order
     except (TypeError, ValueError):
         raise ParameterError(f"{name} is {shown(value)}; give two numbers, (similarity, probability)") from None
     similarity = float(_fractions(f"the similarity of {name}", checked_number(f"the similarity of {name}", similarity)))

@@ -401,6 +401,8 @@ class Index:
 
     def _given(self, keys: object, texts: object) -> tuple[pa.Array, MemoryTexts]:
         """Checked keys, and as many opened texts."""
+        if isinstance(keys, (set, frozenset)):
+            raise ParameterError(f"keys is {shown_type(keys)}, which has no order; give a list, a key for each text")
         source = open_texts(texts, self.collection.ops)
         array, _ = checked_keys(keys)
         if len(array) != len(source):

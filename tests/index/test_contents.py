@@ -292,6 +292,7 @@ def test_keys_are_of_one_kind_and_each_once() -> None:
         (["b", 2], "keys\\[1\\] is 2"),
         (["\ud800"], "UTF-8"),
         ("ab", "list"),
+        ({"b", "c"}, "set, which has no order"),
     ):
         given = ["text"] * len(keys)
         for verb in (index.insert, index.add):

@@ -69,7 +69,8 @@ def of_python(values: Sequence[str | int | bytes | None]) -> pa.Array:
 
 def given_identities(key: Any, count: int) -> pa.Array:
     """`key` as a pyarrow.LargeBinaryArray [count]; ParameterError for another length or type, naming the position."""
-    if isinstance(key, (str, bytes)) or not hasattr(key, "__len__") or getattr(key, "shape", None) == ():
+    is_no_column = isinstance(key, (str, bytes, dict, set, frozenset))  # a set has no order
+    if is_no_column or not hasattr(key, "__len__") or getattr(key, "shape", None) == ():
         raise ParameterError(f"key is {shown_type(key)}; give a column or a list, one value for each document")
     if len(key) != count:
         raise ParameterError(f"key has {len(key)} values, and there are {count} documents; give one for each")

@@ -90,8 +90,8 @@ def given_column(name: str, values: Any, count: int) -> pa.Array:
     `values` is a list, or a column of NumPy, pyarrow, pandas, polars, cuDF or CuPy. Raises ParameterError with `name`
     for another length, for anything else and for values of several kinds; DamagedInputError for an unsound array.
     """
-    is_table = getattr(values, "ndim", 1) != 1 or isinstance(values, (pa.Table, pa.RecordBatch, dict))
-    if is_table or isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+    others = (pa.Table, pa.RecordBatch, dict, set, frozenset, str, bytes)  # a set has no order
+    if isinstance(values, others) or getattr(values, "ndim", 1) != 1 or not hasattr(values, "__iter__"):
         raise ParameterError(f"{name} is {shown_type(values)}; give a column or a list, one value for each document")
     try:
         column = in_host_memory(values)
