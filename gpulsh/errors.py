@@ -30,13 +30,13 @@ from typing import Literal
 Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text", "s3", "gs", "http", "hf", "url"]
 
 # Options in messages. The keyword of a switch is True; other options may have a value after them.
-SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines", "add-counts")
+SWITCHES = ("overwrite", "resume", "dry-run", "across", "lines", "add-counts")
 OPTIONS = (
     *SWITCHES,
     *("and", "as-text", "backend", "compression", "delimiter", "encoding", "engine", "format", "id-column", "keep"),
     *("key", "memory", "num-perm", "on-error", "passages", "protect", "reader", "shingle", "sketch", "text-column"),
     *("verify", "work"),
-    *("source-column", "date-column", "min-cluster", "max-copies", "min-sources", "weights", "weight-by"),
+    *("source-column", "date-column", "min-cluster", "max-copies", "min-sources", "weights", "weight-by", "within"),
 )
 RENAMED = {"and": "also", "shingle": "shingling"}  # options whose keyword has another name
 FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # commands that are functions, too

@@ -63,7 +63,8 @@ class Columns:
     text: str
     key: str | None = None  # orders documents, for --keep
     id: str | None = None
-    identity: str | None = None  # documents with equal values are copies, for --key
+    identity: str | None = None  # documents with equal values are copies, for --key, or compared, for --within
+    identity_option: str = "--key"
     unread: bool = False  # texts are not needed: each is given as an empty one
     more: tuple[str, ...] = ()  # columns that a later stage reads
     added: frozenset[str] = frozenset()  # names of columns that will be written, which files must not have
@@ -96,13 +97,17 @@ def missing_column(file: File, place: Place, columns: Columns, present: Sequence
         column += ", which --keep names; its other values are first, longest and source:INPUT,INPUT"
     elif columns.id == ".".join(place):
         column += ", which --id-column names for every INPUT and --protect; add it, or leave --id-column out"
+    elif columns.identity == ".".join(place):
+        column += f", which {columns.identity_option} names"
+    elif place not in columns.texts:
+        column += ", which --source-column or --date-column names"
     names = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
     hint = ""
     if place in columns.texts:
         is_name = columns.text in present
         hint = f"; give column:{columns.text} for the one of that name" if is_name else "; name one by --text-column"
     meant = nearest(".".join(place), present)
-    near = "" if meant is None else f"; did you mean {meant!r}?"
+    near = "" if meant in (None, ".".join(place)) else f"; did you mean {meant!r}?"
     return InputError(f"{file.name}: has no column {column}; its columns are: {names or 'none'}{hint}{near}")
 
 

@@ -30,7 +30,7 @@ def sketches_named(
     (NearBits(bits=64, weights='set', seed=1, distance=3), SimHash(bits=128, seed=1, weights='set'))
     """
     if isinstance(also, str):
-        also = _bits_named("also", also, seed, distance)
+        also = _bits_named("--and", also, seed, distance)
     if not isinstance(sketch, str):
         return sketch, also
     if sketch.split(":")[0] == "simhash":
@@ -40,7 +40,7 @@ def sketches_named(
 
 
 def _bits_named(name: str, text: str, seed: int | None, distance: int | None) -> BitSketch:
-    sketch, own = parse_bits(text, seed)
+    sketch, own = parse_bits(text, seed, name)
     if own is None:
         return sketch
     if distance not in (None, own):
@@ -50,8 +50,8 @@ def _bits_named(name: str, text: str, seed: int | None, distance: int | None) ->
     return sketch.near(own)
 
 
-def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int | None]:
-    """The SimHash that `text` names, and the distance; None if the threshold chooses it.
+def parse_bits(text: str, seed: int | None = None, parameter: str = "method") -> tuple[SimHash, int | None]:
+    """The SimHash that `text`, the value of `parameter`, names, and the distance; None if the threshold chooses it.
 
     A single number below 64 is a distance; a larger one is a number of bits.
 
@@ -62,9 +62,7 @@ def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int | None]
     """
     name, *numbers = text.split(":")
     if name != "simhash" or len(numbers) > 2 or not all(n.isascii() and n.isdigit() and len(n) < 9 for n in numbers):
-        raise ParameterError(
-            f"{text!r} has no bits and distance; give simhash[:BITS][:DISTANCE], such as simhash:64:16"
-        )
+        raise ParameterError(f"{parameter} is {text!r}; give simhash[:BITS][:DISTANCE], such as simhash:64:16")
     given = [int(number) for number in numbers]
     bits = given.pop(0) if len(given) == 2 or (given and given[0] >= WORD_BITS) else WORD_BITS
     return SimHash(bits=bits, seed=1 if seed is None else seed), given[0] if given else None

@@ -267,7 +267,7 @@ def test_what_is_no_key_is_named(form: str, keys: Values, told: str, tmp_path: P
 
 def test_a_missing_column(tmp_path: Path) -> None:
     for form in FORMATS:
-        with pytest.raises(InputError, match=r"has no column 'uri'.*did you mean 'url'\?"):
+        with pytest.raises(InputError, match=r"has no column 'uri', which key names; .*did you mean 'url'\?"):
             run_plain(write(form, tmp_path, ["a"]), tmp_path / "out", key="uri")
     (tmp_path / "a.txt").write_text("words")
     with pytest.raises(InputError, match="is plain text and has no column 'uri'"):
@@ -278,6 +278,7 @@ def test_a_missing_column(tmp_path: Path) -> None:
     ("key", "told"),
     [
         ("url", "key is of type str; give a column or a list"),
+        ({"a", "b"}, "key is of type set; give a column or a list"),
         (["a"], "key has 1 values, and there are 2 documents"),
         ([1.5, 2], "key is a column of double; give text, bytes or integers"),
         (["a", 1.5], r"key\[1\] is 1.5; give text, bytes or integers"),

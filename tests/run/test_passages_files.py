@@ -225,6 +225,16 @@ def test_the_report_and_the_cut_of_lines(tmp_path: Path) -> None:
     assert (again.data / "a.jsonl").read_bytes() == (result.data / "a.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
+def test_messages_name_the_option_of_groups(tmp_path: Path, ending: str) -> None:
+    path = write_rows(tmp_path / f"a.{ending}", [{"text": "a page", "n": 1.5}])
+    told = {"host": "has no column 'host', which within names"}
+    told |= {} if ending == "csv" else {"n": "within takes"}
+    for within, message in told.items():
+        with pytest.raises(InputError, match=message):
+            gpulsh.passages_files(path, tmp_path / "out", within=within, **OF_PARTS, unit="line")
+
+
 def test_a_line_that_is_everywhere_takes_a_row_a_run(tmp_path: Path, small_parts: None) -> None:
     path = write_rows(tmp_path / "a.jsonl", [{"text": "the same line\n" * 7}] * 300)
     table = found(path, tmp_path / "out", unit="line", max_copies=5, tokens=50)

@@ -168,7 +168,7 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
     (run(bands=40, rows=4), "bands"),
     *((run(sketch="minhsh"), "sketch is 'minhsh'"), (run(sketch="minhash:0"), "num_perm is 0")),
     (run(sketch="minhash:64", num_perm=32), "num_perm is 32"),
-    (run(also="minhash"), "'minhash' has no bits and distance; give simhash"),
+    (run(also="minhash"), "also is 'minhash'; give simhash"),
     *((run(**{name: "simhash:64:3"}, distance=4), "distance") for name in ("sketch", "also")),
     (run(measure="cosine"), "measure is 'cosine'"),
     (run(measure="containment", verify="signature"), "measure is 'containment'"),

@@ -128,7 +128,7 @@ def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
             f"{file.name}: column {columns.key!r} is {kind}; --keep takes numbers, dates and times, or strings of them"
         )
     if columns.identity is not None and not is_identity(kind := kinds[columns.identity]):
-        raise InputError(f"{file.name}: column {columns.identity!r} is {kind}; --key takes {TAKES}")
+        raise InputError(f"{file.name}: column {columns.identity!r} is {kind}; {columns.identity_option} takes {TAKES}")
 
 
 def type_named(schema: pa.Schema, name: str) -> pa.DataType:

@@ -245,12 +245,12 @@ class RecordReader:
                 raise self._too_deep(f": {column!r}") from error
         return value
 
-    def identity(self, column: str) -> str | int | None:
-        """The value that --key compares; InputTypeError for another than a string, an integer or null."""
+    def identity(self, column: str, option: str) -> str | int | None:
+        """The value that `option` compares; InputTypeError for another than a string, an integer or null."""
         value = self.exact(column)
         if value is None or (isinstance(value, (str, int)) and not isinstance(value, bool)):
             return value
-        detail = f"{column!r} is {kind_of(value)}; --key takes a string, an integer or null"
+        detail = f"{column!r} is {kind_of(value)}; {option} takes a string, an integer or null"
         raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
 
     def text(self, places: tuple[Place, ...]) -> Bytes | None:

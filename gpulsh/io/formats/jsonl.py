@@ -119,7 +119,7 @@ class JsonLines(Streamed):
                             if key_column is not None and columns.key is not None:
                                 key_value = reader.exact(columns.key)
                             if wanted is None and columns.identity is not None:
-                                identity = reader.identity(columns.identity)
+                                identity = reader.identity(columns.identity, columns.identity_option)
                         except (DamagedInputError, InputTypeError) as error:
                             if not rules.skip:
                                 raise

@@ -214,7 +214,8 @@ def passages_files(
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     streams = Streams(form)  # to the end of the run
     files = input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
-    columns = Columns(text=text_named(text_column), id=id_column or natural_id(files), identity=within)
+    text, id = text_named(text_column), id_column or natural_id(files)
+    columns = Columns(text=text, id=id, identity=within, identity_option="--within")
     if cutting is not None:
         files = _cuttable(files, columns, guarded, cutting)
     job = PassagesJob(

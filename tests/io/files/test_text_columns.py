@@ -63,7 +63,7 @@ def test_what_is_not_there_is_named(kind: str, tmp_path: Path) -> None:
     for column, error, told in (
         ("meta.text", InputError, r"has no column 'meta\.text'; its columns are: "),
         ("title,body", InputError, "has no column 'body'; its columns are: "),
-        ("a.b", InputError, r"has no column 'a\.b'.*; give column:a\.b for the one of that name"),
+        ("a.b", InputError, r"has no column 'a\.b'.*; give column:a\.b for the one of that name$"),
         ("meta.n", InputError, r"'meta\.n' is "),
         ("meta", InputError, "'meta' is "),
         *((wrong, ParameterError, "and a part of it is empty; give NAME") for wrong in ("title,", ".title", "a..b")),
