@@ -10,6 +10,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,15 +31,16 @@ from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, kind_of, refuse_kind, 
 from gpulsh.index.merging import joined, settled, stored
 from gpulsh.index.segment import NOTHING, Documents, Keys, Segment, keyed, remove_files
 from gpulsh.index.snapshot import ABSENT, Snapshot
-from gpulsh.io.rows import TextSource
+from gpulsh.io.rows import TextSource, normalized
 from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Method
 from gpulsh.params import EvidenceName, check_integer
 from gpulsh.secret import evidence_keys
-from gpulsh.stats.stages import Funnel
+from gpulsh.stats.stages import Funnel, Progress, with_progress
 from gpulsh.store.columns import release_memory
-from gpulsh.text.documents import folded_batches
 from gpulsh.theory import checked_number
+
+UNSHOWN = Progress()
 
 
 class Collection:
@@ -104,6 +106,7 @@ class Collection:
         names: KeyNames = GIVEN,
         known: pa.Array | None = None,
         origin: Origin | None = None,
+        progress: Progress = UNSHOWN,
     ) -> range:
         """Add the documents of `source` and return their numbers; `tally` counts the decisions.
 
@@ -127,7 +130,7 @@ class Collection:
         if self.again is not None:
             sources, places_of = located(origin, before.sources)
         try:
-            for batch in self.signed(source):
+            for batch in self.signed(source, progress):
                 segment = admit(batch, number, now, tally) if decide else hold_all(batch, number)
                 now.release(len(batch))
                 number += len(segment)
@@ -175,7 +178,7 @@ class Collection:
         given = f"{names.of(start + place)}{names.its_key} is {key!r}"
         raise ParameterError(f"{given}, which is in the index; {names.remedy}")
 
-    def signed(self, source: TextSource) -> Iterator[SignedBatch]:
+    def signed(self, source: TextSource, progress: Progress) -> Iterator[SignedBatch]:
         """The documents of a source with their hashes, batch after batch."""
         method, ops, keys = self.method, self.ops, self.evidence_keys
 
@@ -186,7 +189,8 @@ class Collection:
             return SignedBatch(batch, exact, digests, with_token, int(shingles.sum()), method, keys, ops)
 
         with ops.here():
-            batches: Iterable[TextBatch] = folded_batches(source, method.folding, ops.sizes().batch)
+            prepare = partial(normalized, form=method.folding.form)
+            batches: Iterable[TextBatch] = with_progress(source.batches(ops.sizes().batch), progress, prepare)
             if isinstance(source, Sized) and len(source) == 1:
                 batches = [*batches]  # one needs no threads
             yield from map_batches(ops, batches, sign)
@@ -200,7 +204,12 @@ class Collection:
                 yield documents.where(slice(first, last))
 
     def find_similar(
-        self, source: TextSource, snapshot: Snapshot, threshold: float | None = None, top: int | None = None
+        self,
+        source: TextSource,
+        snapshot: Snapshot,
+        threshold: float | None = None,
+        top: int | None = None,
+        progress: Progress = UNSHOWN,
     ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
         """Documents of `snapshot` similar to documents of a source: positions, numbers, similarity, [m] each.
 
@@ -215,7 +224,7 @@ class Collection:
             raise ParameterError(f"threshold is {threshold!r}, and the index has {least}; give {least} to 1")
         start = 0
         found: list[tuple[Values, ...]] = [(NOTHING, NOTHING, np.empty(0))]
-        for batch in self.signed(source):
+        for batch in self.signed(source, progress):
             if start:
                 snapshot.release(len(batch))
             rows, numbers, similarity = similar(batch, snapshot, top)

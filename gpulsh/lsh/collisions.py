@@ -131,11 +131,26 @@ class SmallBuckets:
 
 
 def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Memberships]:
-    """The small buckets of all bands, and the members of the large ones."""
-    members: list[Array] = []
-    member_sizes: list[Array] = []
-    large: list[Memberships] = []
-    for bands, found in _buckets_of_bands(digests, ops):
+    """The small buckets of all bands, and the members of the large ones.
+
+    The bands are sorted one after another, or together where a device has room.
+    """
+    parts = 1  # as memory requires; each band begins with the number that the last one took
+
+    def of_band(ops: Backend, band: int) -> list[tuple[Buckets, Array]]:
+        nonlocal parts
+        found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
+        return [(buckets, np.full_like(buckets.offset[1:], band)) for buckets in found]
+
+    every: Iterable[list[tuple[Buckets, Array]]] = ()  # buckets, and the band of each, int64
+    at_once = digests.bands
+    if ops.sizes().device and digests.documents * digests.bands <= SORTED_TOGETHER:
+        with suppress(DeviceMemoryError):
+            every = [[_together(digests, ops)]]
+    if not every:
+        every, at_once = _each_band(digests.bands, digests.documents, ops, of_band), 1
+    members, member_sizes, large = list[Array](), list[Array](), list[Memberships]()
+    for found in every:
         for buckets, band in found:
             ids, sizes = buckets.ids, buckets.lengths
             is_large = sizes > SMALL_BUCKET
@@ -147,31 +162,8 @@ def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> 
                 ids, sizes = ids[~in_large], sizes[~is_large]
             members.append(ids)
             member_sizes.append(sizes)
-        advance(bands)
+        advance(at_once)
     return SmallBuckets.joined(members, member_sizes, digests.documents, ops), Memberships.joined(large)
-
-
-OfBands = list[tuple[Buckets, Array]]  # with the band of each bucket, int64
-
-
-def _buckets_of_bands(digests: Digests, ops: Backend) -> Iterator[tuple[int, OfBands]]:
-    """A number of bands, and their buckets: one band after another, or all in one sort where a device has room."""
-    together: OfBands = []
-    if ops.sizes().device and digests.documents * digests.bands <= SORTED_TOGETHER:
-        with suppress(DeviceMemoryError):
-            together = [_together(digests, ops)]
-    if together:
-        yield digests.bands, together
-        return
-    parts = 1  # as memory requires; each band begins with the number that the last one took
-
-    def of_band(ops: Backend, band: int) -> OfBands:
-        nonlocal parts
-        found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
-        return [(buckets, np.full_like(buckets.offset[1:], band)) for buckets in found]
-
-    for found in _each_band(digests.bands, digests.documents, ops, of_band):
-        yield 1, found
 
 
 def _together(digests: Digests, ops: Backend) -> tuple[Buckets, Array]:

@@ -71,7 +71,9 @@ def durable_file(path: Path, *, private: bool = False) -> Iterator[ChecksummedFi
     with unfinished(path) as part:
         with open(part, "xb", opener=partial(os.open, mode=0o600) if private else None) as file:
             yield ChecksummedFile(file, path)
-        put_in_place(part, path)
+        sync(part, path)
+        os.replace(part, path)
+        sync(path.parent)
 
 
 @contextmanager
@@ -143,18 +145,12 @@ def sync_file_system(handle: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def put_in_place(part: Path, path: Path) -> None:
-    """Rename the finished file `part` to `path`, on the same disk; it then survives a crash."""
-    sync(part, path)
+def completed(part: Path, path: Path) -> FileFact:
+    """Rename `part`, which others wrote, to `path`, on the same disk, so that it survives a crash; the file's fact."""
+    fact = fact_of(part, durable=True)
+    assert fact is not None
     os.replace(part, path)
     sync(path.parent)
-
-
-def completed(part: Path, path: Path) -> FileFact:
-    """`put_in_place` a file that others wrote; its fact, read from it."""
-    put_in_place(part, path)
-    fact = fact_of(path)
-    assert fact is not None
     return fact
 
 

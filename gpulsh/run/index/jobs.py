@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import InputError, ParameterError
@@ -40,7 +40,7 @@ from gpulsh.params import checked_folder
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.output.paths import marked, refuse_inside, refuse_overlap, refuse_present, refuse_url
 from gpulsh.run.progress import open_progress
-from gpulsh.stats.stages import OF_INDEX, Progress, with_progress
+from gpulsh.stats.stages import OF_INDEX
 from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
@@ -170,10 +170,8 @@ def _grown(
         origin = origin_of(texts) if collection.evidence == "source" else None
         with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
             with texts.unchanged():
-                watched, names = _Watched(texts, shown), names_of_files(texts)
-                numbers = collection.take_in(
-                    watched, lambda: keys_of_files(texts), decide=True, names=names, origin=origin
-                )
+                keys, names = partial(keys_of_files, texts), names_of_files(texts)
+                numbers = collection.take_in(texts, keys, decide=True, names=names, origin=origin, progress=shown)
             decided = collection.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
         dropped = len(found.number)
@@ -251,8 +249,8 @@ def query_index(
     shown = open_progress(progress)
     snapshot = collection.contents
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.unchanged():
-        watched = _Watched(texts, shown)
-        positions, numbers, similarity = collection.find_similar(watched, snapshot, threshold, None if every else top)
+        most = None if every else top
+        positions, numbers, similarity = collection.find_similar(texts, snapshot, threshold, most, shown)
     found = Listing(len(positions), partial(duplicate_rows, snapshot, texts, positions, numbers, similarity))
     if output is not None:
         found.write(Path(output))
@@ -344,13 +342,3 @@ def _ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) 
     if not any(is_type(ids.type) for is_type in known):
         raise InputError(f"column {column!r} is {ids.type}; name a column of strings or integers")
     return ids
-
-
-class _Watched:
-    """Documents of files, with progress after each batch."""
-
-    def __init__(self, texts: FileTexts, progress: Progress) -> None:
-        self._texts, self._progress = texts, progress
-
-    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        return with_progress(self._texts.batches(max_bytes), self._progress)
