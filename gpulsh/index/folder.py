@@ -29,7 +29,7 @@ from gpulsh.index.segment import INTACT, NOTHING, StoredSegment, file_name, mapp
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import FileFact, fact_of, writing
+from gpulsh.store.durable import FileFact, fact_of, refused, writing
 from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
 NAME = "index.json"
@@ -231,7 +231,7 @@ class Folder:
         except OutputError:
             raise
         except OSError as error:
-            raise OutputError(f"{path}: cannot be made: {os.strerror(error.errno or 0)}") from error
+            raise refused(path, error) from error
         return folder
 
     @classmethod

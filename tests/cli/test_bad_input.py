@@ -87,7 +87,7 @@ CASES: list[tuple[Callable[[], None], str, list[str]]] = [
     (both(good, write("out/mine.txt", b"mine")), "a.jsonl", ["out: is not empty"]),
     (both(good, write("out/report.json", b'{"by": "me"}')), "a.jsonl --overwrite", ["out", "gpulsh did not write"]),
     (both(good, write("out", b"mine")), "a.jsonl", ["out: is a file"]),
-    (good, "a.jsonl -o a.jsonl/out", ["a.jsonl/out", "cannot be made"]),
+    (good, "a.jsonl -o a.jsonl/out", ["a.jsonl/out", "cannot be written"]),
     (write("in/a.jsonl", LINE), "in -o in", ["in: is the input"]),
     (write("in/a.jsonl", LINE), "in -o in/out", ["in/out", "input in"]),
     (write("out/a.jsonl", LINE), "out/a.jsonl --overwrite", ["out: holds the input"]),

@@ -1,5 +1,6 @@
 """Runs on a Ray cluster: the bytes of a local run, although workers are killed; and clear errors."""
 
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 import gpulsh
 import gpulsh.run.engines.ray as engine
+from gpulsh.cli.terminal import clean_end
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.io.file import File
 from gpulsh.run.engines import worker
@@ -164,6 +166,19 @@ def test_an_address_where_nobody_answers() -> None:
             check_reachable(f"{host}:{port}")
     with pytest.raises(ParameterError, match=r"'ray://here:1'; give HOST:PORT, or 'auto' on a machine of the cluster"):
         check_reachable("ray://here:1")
+
+
+def test_a_signal_while_a_cluster_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's own handler ended the command in silence, with status 15."""
+
+    def start(*_: Any, **__: Any) -> None:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(engine.ray, "init", start)
+    monkeypatch.setattr(engine.ray, "is_initialized", lambda: False)
+    with pytest.raises(SystemExit, match=r"^143$"), clean_end():
+        engine.Cluster(None, "cpu", 1, None).__enter__()
 
 
 def test_without_ray_the_extra_is_named(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

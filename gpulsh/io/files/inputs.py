@@ -233,7 +233,7 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, odd: s
                     odd.add(path)
                 yield path
     except OSError as error:
-        raise InputError(f"{os.path.join(folder, relative)}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
 def _hidden(form: Form) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from gpulsh.io.columns import Columns
 
 ROWS = 4096  # of a stream, read at once
+READERS = ("RecordBatchReader", "RecordBatchStreamReader")
 TABLES = {
-    "pyarrow": ("Table", "RecordBatch"),
+    "pyarrow": ("Table", "RecordBatch", *READERS),
     "pandas": ("DataFrame",),
     "polars": ("DataFrame", "LazyFrame"),
     "cudf": ("DataFrame",),
@@ -41,8 +42,8 @@ def refuse_tables(texts: object) -> None:
 def column_of(table: Any, text_column: object, parameter: str = "text_column") -> object:
     """The texts of a table that `text_column` names as `deduplicate_files` takes it; all of a table with columns.
 
-    `parameter` is its name in messages. A LazyFrame is collected, and a Dataset read, for these columns alone. Raises
-    InputTypeError if there is no such column, InputError if it holds no text.
+    `parameter` is its name in messages. A LazyFrame is collected, and a Dataset or a reader of Arrow read, for these
+    columns alone. Raises InputTypeError if there is no such column, InputError if it holds no text.
     """
     from gpulsh.io.columns import Columns, text_named
 
@@ -66,6 +67,10 @@ def column_of(table: Any, text_column: object, parameter: str = "text_column") -
             raise InputTypeError(
                 f"{parameter} is {text_column!r}, and texts, a {kind}, has {count} columns {name!r}; rename the others"
             )
+    if kind in READERS:
+        if parameter != "text_column":
+            raise InputTypeError(f"{parameter} is {text_column!r}, and a {kind} is read once; give texts.read_all()")
+        return (_texts(_arrow(batch), columns) for batch in table)
     if kind == "IterableDataset":
         return (_texts(rows, columns) for rows in table.with_format("arrow").iter(ROWS))
     chosen = _chosen(table, names)
@@ -77,6 +82,8 @@ def column_of(table: Any, text_column: object, parameter: str = "text_column") -
 def _names(table: Any) -> list[str]:
     if type(table).__name__ == "LazyFrame":
         return list(table.collect_schema().names())
+    if type(table).__name__ in READERS:
+        return list(table.schema.names)
     names = getattr(table, "column_names", None)
     return list(table.columns if names is None else names)
 

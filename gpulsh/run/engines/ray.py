@@ -194,6 +194,10 @@ def _join(address: str | None) -> bool:
         if address == "local":
             raise BackendError(f"a Ray cluster could not be started on this machine: {reason}{_no_room()}") from error
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {reason}") from error
+    except SystemExit as end:
+        if end.code == signal.SIGTERM and callable(before):  # Ray's handler took the signal
+            before(signal.SIGTERM, None)
+        raise
     finally:
         if threading.current_thread() is threading.main_thread():  # Ray replaces the program's handler
             signal.signal(signal.SIGTERM, before)

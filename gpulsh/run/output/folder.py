@@ -25,7 +25,7 @@ from gpulsh.run.output.work_folder import (
     remove_work,
 )
 from gpulsh.stats.counts import COUNTS
-from gpulsh.store.durable import PART, open_file, sync
+from gpulsh.store.durable import PART, open_file, refused, sync
 from gpulsh.store.manifest import NAME, Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
@@ -65,7 +65,7 @@ class OutputFolder:
         except BaseException as error:
             self._undo()
             if isinstance(error, OSError) and not isinstance(error, OutputError):
-                raise OutputError(f"{self.path}: cannot be made: {os.strerror(error.errno or 0)}") from error
+                raise refused(self.path, error) from error
             raise
         return self
 
@@ -85,7 +85,7 @@ class OutputFolder:
             refuse_difference(self.path, found.job, steps)
         there = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if not os.access(there, os.W_OK | os.X_OK):
-            raise OutputError(f"{self.path}: cannot be made: {there} allows nobody to write; give another folder")
+            raise OutputError(f"{self.path}: cannot be written: {there} is closed to this user; give another folder")
 
     def manifest(self, job: Mapping[str, Any], secret: bytes) -> Manifest:
         """The manifest of the resumed run, or a new one with this secret; OutputError that names what differs."""

@@ -150,6 +150,13 @@ def test_a_dangling_link_is_told_as_one(here: Path, given: str) -> None:
     assert not Path("out").exists()
 
 
+def test_a_link_to_itself_is_named(here: Path) -> None:
+    Path("in").mkdir()
+    os.symlink("b", "in/b")
+    with pytest.raises(InputError, match=r"^in/b: cannot be read: Too many levels"):
+        find_files(["in"])
+
+
 @pytest.mark.parametrize("given", ["in/closed/a.jsonl", "in/closed/*", "in/*/*.jsonl", "in/**/*.jsonl", "in/**"])
 def test_a_folder_that_another_user_closed(here: Path, given: str) -> None:
     """A glob skipped it and lost its documents; a path in it was told as missing."""

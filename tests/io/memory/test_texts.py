@@ -383,6 +383,18 @@ def test_columns_of_tables(kind: str) -> None:
         read_all(column_of(table, "meta.n"))
 
 
+def test_a_column_of_a_reader() -> None:
+    """A message said that a reader has no columns; without the name, another one asked for it."""
+    table = pa.Table.from_pylist(ROWS)
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as file:
+        file.write_table(table)
+    for reader in (table.to_reader(3), pa.ipc.open_stream(stream.getvalue())):
+        assert read_all(column_of(reader, "meta.body")) == (BYTES, 2)
+    with pytest.raises(InputTypeError, match=r"key is 'n', and a RecordBatchReader is read once"):
+        gpulsh.deduplicate(pa.table({"t": ["a"], "n": [1]}).to_reader(), text_column="t", key="n", backend="reference")
+
+
 def test_a_table_is_filtered_as_it_came() -> None:
     for kind in ("arrow", "pandas", "polars", "polars, later"):
         table = TABLES[kind]()
