@@ -6,7 +6,7 @@ A line longer than a block is held once, and one longer than allowed never.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from io import BytesIO
 from itertools import chain, groupby
@@ -85,15 +85,15 @@ def utf16(file: File) -> DamagedInputError:
 
 
 def whole_lines(
-    file: File, source: Iterable[bytes], limit: Limit | None = None, number: int = 1
-) -> Iterator[tuple[int, bytearray, bytes]]:
-    """Yield lines with their ends: the first one's number, one that began in an earlier block, or nothing, and all that
-    the block holds whole.
+    file: File, source: Iterable[bytes], limit: Limit | None = None, line: Callable[[], int] = lambda: 1
+) -> Iterator[tuple[bytearray, bytes]]:
+    """Yield lines with their ends: one that began in an earlier block, or nothing, and all that the block holds whole.
 
     The last line may have no end. In a line that no block holds whole, gpulsh only counts bytes that are not allowed.
+    `line` gives the number of the line after those that were yielded, for messages.
 
     >>> list(whole_lines(File("", "", ""), [b"a\\nb", b"c\\nd\\n", b"e"]))
-    [(1, bytearray(b''), b'a\\n'), (2, bytearray(b'bc\\n'), b'd\\n'), (4, bytearray(b'e'), b'')]
+    [(bytearray(b''), b'a\\n'), (bytearray(b'bc\\n'), b'd\\n'), (bytearray(b'e'), b'')]
     """
     held = bytearray()
     source = iter(source)
@@ -101,7 +101,7 @@ def whole_lines(
         first = block.find(END) + 1
         size = len(held) + (first - 1 if first else len(block))
         if limit is not None and size > limit.document:
-            raise too_large(file, f"line {number}", size if first else size + _left_of_line(source), limit)
+            raise too_large(file, f"line {line()}", size if first else size + _left_of_line(source), limit)
         if not first:
             held += block  # in one place, so that it costs its length once
             continue
@@ -110,13 +110,11 @@ def whole_lines(
         held += block[:begin]
         rest, left = block[begin:end], block[end:]
         del block
-        count = bool(held) + rest.count(END)
-        yield number, held, rest
-        number += count
+        yield held, rest
         del rest
         held = bytearray(left)
     if held:
-        yield number, held, b""
+        yield held, b""
 
 
 def _left_of_line(source: Iterator[bytes]) -> int:
@@ -139,8 +137,13 @@ def split_lines(
     >>> list(split_lines(File("", "", ""), [b"a\\nb", b"c\\n", b"\\n\\n", b"d"]))
     [(1, [b'a\\n']), (2, [b'bc\\n']), (5, [b'd'])]
     """
-    for first, begun, block in whole_lines(file, source, limit, number):
+
+    def next_line() -> int:
+        return number
+
+    for begun, block in whole_lines(file, source, limit, next_line):
         if block.isspace() and (not begun or begun.isspace()):
+            number += bool(begun) + block.count(END)
             continue
         lines = list[Line](BytesIO(block).readlines())  # faster than split, above all of long lines
         if begun:
@@ -148,8 +151,9 @@ def split_lines(
         if limit is not None and max(map(len, lines)) > limit.document:
             sizes = [len(line) - line.endswith(END) for line in lines]
             if (size := max(sizes)) > limit.document:
-                raise too_large(file, f"line {first + sizes.index(size)}", size, limit)
+                raise too_large(file, f"line {number + sizes.index(size)}", size, limit)
         del begun, block
+        first, number = number, number + len(lines)  # of the next
         yield first, lines
         del lines
 

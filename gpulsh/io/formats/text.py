@@ -182,10 +182,16 @@ class TextLines(PlainText):
 
     def _pieces(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[bytes | bytearray]:
         """The content in pieces of whole lines. A line that no block holds whole is a bytearray of its own."""
+        number = 1
+
+        def next_line() -> int:
+            return number
+
         with reading(file):
-            for number, begun, block in whole_lines(file, self._blocks(file, source, STEP), limit):
+            for begun, block in whole_lines(file, self._blocks(file, source, STEP), limit, next_line):
                 if number == 1 and (begun or block).startswith(UTF16):
                     raise utf16(file)
+                number += bool(begun) + block.count(b"\n")
                 yield from filter(None, (begun, block))
 
 
