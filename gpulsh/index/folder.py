@@ -25,14 +25,13 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.groups import grouped, kept_groups, written
 from gpulsh.index.merging import in_files
-from gpulsh.index.segment import INTACT, NOTHING, StoredSegment, file_name, mapped
+from gpulsh.index.segment import INDEX, NOTHING, StoredSegment, file_name, mapped, saving
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import FileFact, fact_of, refused, writing
+from gpulsh.store.durable import FileFact, fact_of, refused
 from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
-NAME = "index.json"
 LOCK = "lock"
 LOCKING = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 READS = 16  # tries to read a manifest while `compact` removes its files
@@ -82,7 +81,7 @@ class Removed(NamedTuple):
 
 def has_index(folder: Path) -> bool:
     """Whether the folder has a manifest."""
-    return os.path.lexists(folder / NAME)
+    return os.path.lexists(folder / INDEX)
 
 
 def commits_in(folder: str | os.PathLike[str]) -> int:
@@ -92,7 +91,7 @@ def commits_in(folder: str | os.PathLike[str]) -> int:
 
 def read_manifest(folder: Path) -> Manifest:
     """The newest commit; InputError if there is none, or if this version cannot read it."""
-    path = folder / NAME
+    path = folder / INDEX
     _refuse_link(path)
     try:
         found = json.loads(read_checked(path))
@@ -139,7 +138,7 @@ def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:
         form = OF_CONTAINMENT
     written = {"version": version, "format": form, "scheme": SCHEME, "checksum": "crc32", **vars(manifest)}
     # On one line: Python writes indented JSON in ten times the time, and a manifest may name thousands of files.
-    write_checked(folder / NAME, json.dumps(written, sort_keys=True, default=_plain).encode() + b"\n")
+    write_checked(folder / INDEX, json.dumps(written, sort_keys=True, default=_plain).encode() + b"\n")
 
 
 def _plain(value: StoredSegment | FileFact) -> Mapping[str, Any]:
@@ -294,7 +293,7 @@ class Folder:
     def commit(self, contents: Snapshot, runs: Mapping[str, tuple[int, int]]) -> Snapshot:
         """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
         removed = None
-        with writing(self.path, INTACT):
+        with saving(self.path):
             segments = in_files(contents.segments, contents.removed, self.path)
             groups = written(grouped(segments, contents.groups, self.path), self.path)
             if len(contents.removed):  # after the large files: a full disk leaves nothing behind
@@ -333,7 +332,7 @@ class Folder:
     def sweep(self) -> None:
         """Remove files that the newest commit, this one's own, does not name: replaced ones, and of killed writers."""
         named = self.manifest.files()
-        with writing(self.path, INTACT):
+        with saving(self.path):
             for name in os.listdir(self.path):
                 if name not in named and KNOWN_FILES.fullmatch(name):
                     os.unlink(self.path / name)

@@ -25,9 +25,9 @@ import numpy as np
 
 from gpulsh.errors import InputError
 from gpulsh.index.filters import COMPACT_BITS, Words, filter_of
-from gpulsh.index.segment import FILTERS, INTACT, FilterWords, Segment, file_name
+from gpulsh.index.segment import FILTERS, FilterWords, Segment, file_name, saving
 from gpulsh.store.columns import Column, MappedBatches, MappedColumns, columns_file
-from gpulsh.store.durable import FileFact, writing
+from gpulsh.store.durable import FileFact
 
 FOLD = 2  # a group with at most so many times the documents of the next one is united with it
 NAME = re.compile(r"groups-([0-9a-f]+)-([0-9]{1,9})\.arrow")
@@ -79,7 +79,7 @@ def grouped(segments: Sequence[Segment], known: Sequence[Group], folder: Path) -
             size += earlier
         runs.append((start, size))
     groups = []
-    with writing(folder, INTACT):
+    with saving(folder):
         for start, stop in pairwise([*(start for start, _ in runs), len(stored)]):
             run = stored[start:stop]
             if len(run) > 1 or run[0].at_source:

@@ -21,7 +21,6 @@ from gpulsh.index.segment import (
     ALL,
     DIGESTS,
     FILTERS,
-    INTACT,
     KINDS,
     NARROW,
     NOTHING,
@@ -36,6 +35,7 @@ from gpulsh.index.segment import (
     mapped,
     narrow,
     remove_files,
+    saving,
     wide,
     write_keys,
     write_places,
@@ -43,7 +43,7 @@ from gpulsh.index.segment import (
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.ragged import end_to_end, sorted_distinct
 from gpulsh.store.columns import Column, columns_file, write_columns
-from gpulsh.store.durable import FileFact, writing
+from gpulsh.store.durable import FileFact
 
 ROWS_AT_ONCE = 1 << 18  # merged at once
 SAMPLED = 1 << 12  # rows of a part for each sample of its hashes
@@ -78,7 +78,7 @@ def stored(parts: Sequence[Segment], removed: Numbers, folder: Path) -> Segment:
     name = secrets.token_hex(8)  # that no segment has had, so a retried commit never overwrites files of a manifest
     merge = _Merge(parts, removed, folder if any(part.mapped for part in parts) else None)
     try:
-        with writing(folder, INTACT):
+        with saving(folder):
             facts = merge.write(folder, name)
     except BaseException:
         with suppress(OSError):

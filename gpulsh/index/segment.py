@@ -22,6 +22,7 @@ nor places.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -48,8 +49,13 @@ ALL = slice(None)
 NOTHING = np.empty(0, np.int64)
 NARROW = 1 << 32  # numbers below it have 32 bits
 NARROWED_AT_ONCE = 1 << 18
-INTACT = "; earlier saves are intact"
+INDEX = "index.json"  # the manifest
 MANY = 1 << 8  # from this many lookups at once, a filter in memory pays, and pages of files are released
+
+
+def saving(folder: Path) -> AbstractContextManager[None]:
+    """Turn errors of the system inside into an OutputError, which says so if the folder holds earlier saves."""
+    return writing(folder, "; earlier saves are intact" if (folder / INDEX).exists() else "")
 
 
 class Documents(NamedTuple):
@@ -372,7 +378,7 @@ def keyed(segment: Segment, keys: Keys, folder: Path | None, places: Places | No
         return replace(segment, keys=keys, places=places, fingerprints=None if places else segment.fingerprints)
     assert folder is not None
     path = {kind: folder / file_name(kind, segment.name) for kind in KINDS}
-    with writing(folder, INTACT):
+    with saving(folder):
         files = {**segment.files, "keys": write_keys(path["keys"], keys, places)}
         if places is not None:
             files["places"] = write_places(path["places"], places)

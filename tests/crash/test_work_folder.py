@@ -16,7 +16,7 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
-from gpulsh.index.folder import NAME as INDEX
+from gpulsh.index.segment import INDEX
 from gpulsh.run.output.folder import OutputFolder
 from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
 from gpulsh.store.manifest import NAME, Manifest

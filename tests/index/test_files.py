@@ -137,6 +137,19 @@ def test_what_is_found_stays_with_a_commit_alone(
     assert "a.jsonl:1" in Index.open("index", backend="reference")
 
 
+@pytest.mark.parametrize(("verb", "after"), [("build", ""), ("add", "; earlier saves are intact")])
+def test_a_full_disk_names_earlier_saves_if_there_are_any(
+    verb: str, after: str, folder: Path, command: Command
+) -> None:
+    write("a.jsonl", ["a b c d e f g"])
+    write("b.jsonl", ["h i j k l m"])
+    assert verb == "build" or command("index build index b.jsonl", *REFERENCE).status == 0
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with mock.patch("gpulsh.index.folder.commit_manifest", side_effect=full):
+        error = command(f"index {verb} index a.jsonl", *REFERENCE).error
+    assert error.rstrip().endswith(f"index: cannot be written: No space left on device{after}")
+
+
 def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None:
     write("a.jsonl", ["a b c d e f g", "h i j k l m"], n=["x", "x"], m=[1, None])
     write("in/a.jsonl", ["x"])

@@ -150,7 +150,7 @@ def test_an_index_is_no_other(
     form: int, options: Any, other: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Index(backend="cpu", **options).save(tmp_path / "i")
-    written = json.loads((tmp_path / "i" / manifest.NAME).read_bytes().partition(b"\n")[2])
+    written = json.loads((tmp_path / "i" / manifest.INDEX).read_bytes().partition(b"\n")[2])
     assert written["format"] == form
     Index.open(tmp_path / "i", backend="cpu", **options)
     with pytest.raises(ParameterError, match=said):
