@@ -10,6 +10,7 @@ Rejected: digests of the content. They noticed a file whose size and time somebo
 from __future__ import annotations
 
 import os
+import stat
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +55,19 @@ def cannot_open(url: str, error: Exception) -> InputError:
     return InputError(missing_package(url) or f"{url}: cannot be opened: {first_line(error)}")
 
 
+IRREGULAR = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def irregular(mode: int) -> str | None:
+    """What a path of this mode is if it is no file or folder."""
+    return None if stat.S_ISREG(mode) else next((kind for is_kind, kind in IRREGULAR if is_kind(mode)), None)
+
+
 @dataclass(frozen=True, slots=True)  # a run may have a million
 class File:
     """One input file: `name` as reports and messages call it, `relative` its path below `data/`."""
@@ -74,12 +88,23 @@ class File:
     def open(self, buffering: int = -1) -> BinaryIO:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
         if self.filesystem is None:
-            return open(self.path, "rb", buffering)
+            return open(self.path, "rb", buffering, opener=self._handle)
         return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
 
     def native(self) -> pa.NativeFile:
         """The file for pyarrow to read, which takes a path of type str to be UTF-8."""
-        return pa.OSFile(os.fsencode(self.path)) if self.filesystem is None else pa.PythonFile(self.open(), "r")
+        if self.filesystem is not None:
+            return pa.PythonFile(self.open(), "r")
+        os.close(self._handle(self.path))
+        return pa.OSFile(os.fsencode(self.path))
+
+    def _handle(self, path: str, flags: int = os.O_RDONLY) -> int:
+        # To open a named pipe would wait for its writer, whatever the signal.
+        handle = os.open(path, flags | os.O_NONBLOCK)
+        if kind := irregular(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise InputError(f"{self.name}: is {kind}, not a regular file; put the file itself there")
+        return handle
 
     def size(self) -> int | None:
         """Bytes of the file; None if a remote store does not know."""

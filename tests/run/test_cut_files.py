@@ -203,7 +203,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     write_rows(path, TEXTS[:2])
     refused(InputError, "has 2 rows")
     os.mkfifo(tmp_path / "pipe")  # which was opened, and waited for a writer forever
-    refused(InputError, "pipe: cannot be read: is a named pipe", passages=tmp_path / "pipe")
+    refused(InputError, "pipe: is a named pipe, not a regular file", passages=tmp_path / "pipe")
     none = Path(write_rows(tmp_path / "no.parquet", [{"file": "a"}]))
     refused(InputError, "was not written by `gpulsh passages`", passages=none)
     content = bytearray(passages.read_bytes())

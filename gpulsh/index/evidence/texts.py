@@ -23,7 +23,6 @@ from gpulsh.index.segment import Segment
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, cannot_open
 from gpulsh.io.files.file_texts import FileTexts, Piece
-from gpulsh.io.files.pipes import refuse_irregular
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import Bytes, cut, gathered, joined, normalized
 from gpulsh.lsh.signing import LEAST
@@ -127,7 +126,6 @@ def texts_at(source: Source, rows: Numbers) -> list[bytes]:
     """The texts at ascending rows of a source; an InputError of one line if they cannot be read."""
     file = file_of(source)
     try:
-        refuse_irregular(file)  # to open a named pipe would wait for its writer
         wanted = np.zeros(int(rows[-1]) + 1, np.bool_)
         wanted[rows] = True
         found = FileTexts([file], Columns(source.text), skip=source.intact_only).chosen(Piece(0, None), wanted)

@@ -19,19 +19,13 @@ from typing import BinaryIO
 
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.compression import BEGINNINGS, Compression, blocks
-from gpulsh.io.file import File, reading
+from gpulsh.io.file import File, irregular, reading
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.formats.json_record import BOM
 from gpulsh.io.formats.warc_records import FIRST
 
 STANDARD_INPUT = "-"
 STEP = 1 << 20
-KINDS = (
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
 
 
 def is_stream(given: str) -> bool:
@@ -50,10 +44,9 @@ def refuse_irregular(file: File) -> None:
         return
     with reading(file):
         mode = os.stat(file.path).st_mode
-    for is_kind, kind in KINDS:
-        if is_kind(mode):
-            how = ", or give it as an INPUT of its own, which is read once" if stat.S_ISFIFO(mode) else ""
-            raise InputError(f"{file.name}: is {kind}, not a regular file; leave it out{how}")
+    if kind := irregular(mode):
+        how = ", or give it as an INPUT of its own, which is read once" if stat.S_ISFIFO(mode) else ""
+        raise InputError(f"{file.name}: is {kind}, not a regular file; leave it out{how}")
 
 
 class Streams:

@@ -119,9 +119,7 @@ def parameters_of(path: Path) -> dict[str, Any]:
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
-        if path.is_fifo():  # to open it would wait for its writer, and end at no signal
-            raise OSError("is a named pipe")
-        with pq.ParquetFile(path) as source:
+        with File(str(path), path.name, str(path)).native() as file, pq.ParquetFile(file) as source:
             yield source
     except GpulshError:
         raise

@@ -20,6 +20,8 @@ import zstandard
 
 from gpulsh.cli import main
 from gpulsh.errors import InputError
+from gpulsh.io.columns import Columns
+from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from tests.support.files import record
 from tests.support.runs import environment, evidence, run
@@ -158,6 +160,17 @@ def test_what_is_found_and_no_regular_file(tmp_path: Path, kind: str, how: str) 
 def test_a_device(given: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"^{given}: is a device, not a regular file"):
         run(given, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "a.arrow", "a.txt.gz"])
+def test_a_pipe_that_replaces_a_file_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    """A thread that reads ahead waited for a writer, and the process for the thread, whatever the signal."""
+    (tmp_path / name).write_text("")
+    files = find_files([str(tmp_path / name)])
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match="is a named pipe, not a regular file; put the file itself there"):
+        list(FileTexts(files, Columns("text"), readers=2).batches(1 << 20))
 
 
 def test_streams_are_for_runs(tmp_path: Path) -> None:
