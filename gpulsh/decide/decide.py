@@ -14,6 +14,8 @@ import numpy as np
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.cached import cached_value
+from gpulsh.decide.counts.counts import Sightings
+from gpulsh.decide.counts.retention import NO_POLICIES, Retention
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
@@ -63,6 +65,8 @@ class Undecided:
     compared: Compared | None = None  # then `met` has no pairs
     draw: Draw | None = None  # samples the compared pairs
     twins: tuple[Array, Array] | None = None  # int64 [t] documents of `first` that are copies, too; their first copies
+    retention: Retention = NO_POLICIES  # applied to the decision
+    sightings: Sightings | None = None  # of all documents, for `retention`
 
     def decide(self, funnel: Funnel, progress: Progress, *, ordered: bool = True) -> Decision:
         """The decision; adds the counts of pairs and documents to `funnel`, which has counted the documents.
@@ -82,12 +86,6 @@ class Undecided:
             return decision
 
     @cached_value
-    def all_copies(self) -> Array:
-        """All exact copies that may be dropped."""
-        copies = self.copies if self.twins is None else np.concatenate([self.copies, self.twins[0]])
-        return copies[self.relation.can_be_dropped(copies)]
-
-    @cached_value
     def meeting(self) -> Meeting:
         """The documents that share a bucket with others."""
         compared, ops = self.compared, self.ops
@@ -101,14 +99,14 @@ class Undecided:
 
     def _put_back(self, kept: Array, edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
         """The decision about all documents: each copy follows its first copy; documents without a bucket stay."""
-        count, numbers = self.documents, self.meeting.numbers
+        count, numbers, ops = self.documents, self.meeting.numbers, self.ops
         counted = self.relation.can_be_dropped(self.copies)
         copies, first = self.copies[counted], self.first[counted]
         place = np.arange(count, dtype=np.int64, like=copies)
         target, similarity = place.copy(), np.ones_like(place, np.float64)
-        dropped = self.meeting.dropped(kept, edges)
-        later = numbers[dropped.later]
-        target[later], similarity[later] = numbers[dropped.earlier], dropped.similarity
+        witnesses = self.meeting.dropped(kept, edges)
+        later = numbers[witnesses.later]
+        target[later], similarity[later] = numbers[witnesses.earlier], witnesses.similarity
         target[copies], similarity[copies] = target[first], similarity[first]
         joined = Edges(first, copies, np.ones_like(similarity[copies]))
         if self.relation.across:  # both are of one source: a copy can only have its first copy's witness
@@ -116,16 +114,7 @@ class Undecided:
             target[copies[stays]] = copies[stays]
             gone = copies[~stays]
             joined = Edges(target[gone], gone, similarity[gone])
-        keep = target == place
-        exact_copy = np.zeros_like(keep)
-        exact_copy[self._count_copies(target, funnel)] = True
-        similarity[exact_copy] = 1.0  # also where nothing is measured
-
         joined = Edges.joined([edges.named(numbers), joined])
-        funnel.verified, funnel.kept = len(joined.later), int(keep.sum())
-        funnel.similar, funnel.dissimilar = len(edges.later), funnel.candidates - len(edges.later)
-        funnel.dropped = count - funnel.kept
-        funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
         if ordered:
             lower, higher = np.minimum(joined.earlier, joined.later), np.maximum(joined.earlier, joined.later)
             both = packed(lower, higher)
@@ -133,18 +122,33 @@ class Undecided:
             pairs, how_similar = unpacked(both[order]), joined.similarity[order]
         else:
             pairs, how_similar = np.stack([joined.earlier, joined.later], axis=1), similarity[:0]
-        cluster = self.ops.components(count, pairs)
+        cluster, keep = ops.components(count, pairs), target == place
+        if self.retention != NO_POLICIES:
+            rank = place if self.rank is None else self.rank
+            witness, component, order, fixed = map(
+                ops.asnumpy, (target, cluster, rank, place < self.relation.protected)
+            )
+            found = self.retention.applied(witness, component, order, fixed, self.sightings)
+            target, keep = map(ops.asarray, found)
+        dropped, exact_copy = target != place, np.zeros_like(keep)
+        exact_copy[self._count_copies(target, funnel)] = True
+        similarity[exact_copy | ~dropped] = 1.0  # also where nothing is measured
+
+        funnel.verified, funnel.dropped, funnel.kept = len(joined.later), int(dropped.sum()), int(keep.sum())
+        funnel.similar, funnel.dissimilar = len(edges.later), funnel.candidates - len(edges.later)
+        funnel.few_sources = count - funnel.dropped - funnel.kept
+        funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
         measured = similarity.astype(np.float32), cluster, pairs, how_similar.astype(np.float32)
         return Decision(keep, target, *measured, exact_copy, funnel)
 
     def _count_copies(self, target: Array, funnel: Funnel) -> Array:
         """Count the exact copies by their witness, `target`; returns the copies whose witness has the same words."""
-        words = np.arange(len(target), like=target)  # the first document with the same words
+        words, copies = np.arange(len(target), like=target), self.copies  # the first document with the same words
         if self.twins is not None:
             again, before = self.twins
-            words[again] = before
+            words[again], copies = before, np.concatenate([copies, again])
         words[self.copies] = words[self.first]
-        copies = self.all_copies
+        copies = copies[self.relation.can_be_dropped(copies)]
         stays = target[copies] == copies
         is_alike = words[target[copies]] == words[copies]
         alike = copies[is_alike & ~stays]

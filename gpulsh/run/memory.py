@@ -23,7 +23,7 @@ from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.copies import first_copies, with_key_copies
 from gpulsh.decide.counts.counts import Sightings
-from gpulsh.decide.counts.retention import Retention
+from gpulsh.decide.counts.retention import NO_POLICIES, Retention
 from gpulsh.decide.decide import Undecided, involved_in, is_read
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.prefixes import containing_pairs
@@ -238,7 +238,7 @@ def decide(
     keys: EvidenceKeys,
     ops: Backend,
     progress: Progress,
-    retention: Retention | None = None,
+    retention: Retention = NO_POLICIES,
     sightings: Sightings | None = None,
     keyed: Keyed | None = None,
 ) -> Decision:
@@ -275,14 +275,16 @@ def decide(
         chosen = signed.texts.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
         with ops.here():
             progress.count(size=int(chosen.sizes.sum()))
-    case = Undecided(funnel.documents, met, copies, first, rank, ALL, chosen, method, keys, ops)
+    case = Undecided(
+        *(funnel.documents, met, copies, first, rank, ALL, chosen, method, keys, ops),
+        retention=retention,
+        sightings=sightings,
+    )
     decision = replace(case.decide(funnel, progress), sightings=sightings)
     if len(same):
         with ops.here():
             return with_key_copies(decision, same, of, ops)
-    if retention is None or retention == Retention():
-        return decision
-    return retention.applied(decision, case.all_copies, rank, 0, sightings, ops)
+    return decision
 
 
 def _key_copies(keyed: Keyed | None, rank: Array | None, ops: Backend) -> tuple[Array, Array]:

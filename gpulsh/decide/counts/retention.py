@@ -17,21 +17,16 @@ FineWeb (Penedo et al. 2024, arXiv 2406.17557) suggests the first, MixMinMatch (
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers
-from gpulsh.backends.protocol import Backend
+from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import Sightings, seen
 from gpulsh.errors import ParameterError
 from gpulsh.params import set_integer
 from gpulsh.ragged import within_runs
-
-if TYPE_CHECKING:
-    from gpulsh.decide.decision import Decision
 
 MOST = 1 << 40
 
@@ -63,50 +58,19 @@ class Retention:
 
     def applied(
         self,
-        decision: Decision,
-        copies: Array,
-        rank: Array | None,
-        protected: int,
+        target: Numbers,
+        cluster: Numbers,
+        rank: Numbers,
+        fixed: NDArray[np.bool_],
         sightings: Sightings | None,
-        ops: Backend,
-    ) -> Decision:
-        """The decision by these policies, with its funnel counted anew.
-
-        `copies` are all exact copies that may be dropped. `rank` ascends in decision order, and is None where positions
-        do. The first `protected` documents are fixed.
-        """
-        here, place = decision.to_numpy(), np.arange(len(decision))
-        fixed, copies = place < protected, ops.asnumpy(copies)
-        stays = self._stays(here.duplicate_of, here.cluster, place if rank is None else ops.asnumpy(rank), fixed)
-        target = np.where(stays, place, here.duplicate_of)
-        keep = target == place
-        if self.min_sources > 1:
-            kept, which = np.unique(target, return_inverse=True)
-            sources = seen(target, kept, sightings or Sightings.of_one_source()).sources
-            left_out = ((sources < self.min_sources) & ~fixed[kept])[which]
-            keep &= ~left_out
-            target = np.where(left_out, place, target)
-        dropped = target != place
-        exact_copy = here.exact_copy & dropped
-
-        funnel = decision.funnel
-        funnel.dropped, funnel.kept = int(dropped.sum()), int(keep.sum())
-        funnel.few_sources = len(keep) - funnel.dropped - funnel.kept
-        funnel.copies_left = int((~dropped[copies]).sum())
-        funnel.copies_of_kept = int(exact_copy.sum())
-        funnel.copies_of_dropped = len(copies) - funnel.copies_left - funnel.copies_of_kept
-        funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
-        similarity = np.where(dropped, here.similarity, np.float32(1))
-        changed = {"keep": keep, "duplicate_of": target, "similarity": similarity, "exact_copy": exact_copy}
-        return replace(decision, **{name: ops.asarray(column) for name, column in changed.items()})
-
-    def _stays(self, target: Numbers, cluster: Numbers, rank: Numbers, fixed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """bool [n]: whether `min_cluster` or `max_copies` keeps a document that is dropped without them.
+    ) -> tuple[Numbers, NDArray[np.bool_]]:
+        """(int64 [n], bool [n]): the witness of each document by these policies, itself if it has none; and the kept.
 
         `target` [n] has the witnesses without them, `cluster` [n] the components, `rank` [n] ascends in decision order,
         and `fixed` [n] marks protected documents.
         """
-        dropped = np.flatnonzero((target != np.arange(len(target))) & ~fixed[target])
+        place = np.arange(len(target))
+        dropped = np.flatnonzero((target != place) & ~fixed[target])
         stays = np.zeros(len(target), bool)
         if self.min_cluster > 1:
             sizes = np.bincount(cluster, minlength=1)[cluster]
@@ -116,4 +80,15 @@ class Retention:
             ordered = dropped[np.lexsort((rank[dropped], target[dropped]))]
             of_each = np.unique(target[ordered], return_counts=True)[1]
             stays[ordered[within_runs(of_each) < self.max_copies - 1]] = True
-        return stays
+        target = np.where(stays, place, target)
+        keep = target == place
+        if self.min_sources > 1:
+            kept, which = np.unique(target, return_inverse=True)
+            sources = seen(target, kept, sightings or Sightings.of_one_source()).sources
+            left_out = ((sources < self.min_sources) & ~fixed[kept])[which]
+            keep &= ~left_out
+            target = np.where(left_out, place, target)
+        return target, keep
+
+
+NO_POLICIES = Retention()

@@ -16,7 +16,6 @@ import numpy as np
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.copies import with_key_copies
-from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decide import Compared, Undecided
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
@@ -88,7 +87,7 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
         Memberships(number(memberships.document), memberships.band, number(memberships.bucket)),
         job.method.banding.bands,
     )
-    draw = Draw(members)
+    draw, retention = Draw(members), job.policy.retention
     case = Undecided(
         len(members),
         collisions,
@@ -103,14 +102,12 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
         Compared(there(number(meeting)), edges) if shares else None,
         draw,
         (there(number(twins.document)), there(number(twins.first))),
+        retention,
+        sightings_at(job, folder, layout, members) if retention.min_sources > 1 else None,
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
     progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
     decision = case.decide(funnel, progress, ordered=False)
-    retention = job.policy.retention
-    if retention != Retention():
-        found = sightings_at(job, folder, layout, members) if retention.min_sources > 1 else None
-        decision = retention.applied(decision, case.all_copies, case.rank, case.relation.protected, found, place.ops)
     if len(keyed.document):
         with place.ops.here():
             of = there(number(keyed.document)), there(number(keyed.first))
