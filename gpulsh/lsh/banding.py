@@ -16,15 +16,7 @@ from gpulsh.arrays import Array, BandDigests, BitSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.collisions import candidate_pairs
-from gpulsh.params import (
-    MAX_NUM_PERM,
-    MAX_SEED,
-    BandShape,
-    Parameters,
-    check_type,
-    set_integer,
-    shown,
-)
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, BandShape, Parameters, check_type, set_integer, shown
 from gpulsh.permutations import stream
 from gpulsh.sketch.bits import WORD_BITS
 

@@ -93,13 +93,7 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
 
 
 def lines_of_batch(
-    reading: TextReading,
-    start: Numbers,
-    stop: Numbers,
-    text: TextBatch,
-    spans: TokenSpans,
-    kept: Numbers,
-    tokens: int,
+    reading: TextReading, start: Numbers, stop: Numbers, text: TextBatch, spans: TokenSpans, kept: Numbers, tokens: int
 ) -> WholeLines:
     """Likewise for a batch of documents that all have windows, with their `spans` and `kept`.
 

@@ -57,12 +57,7 @@ class Retention:
         return {field.name: number for field in fields(self) if (number := getattr(self, field.name)) > 1}
 
     def applied(
-        self,
-        target: Numbers,
-        cluster: Numbers,
-        rank: Numbers,
-        fixed: NDArray[np.bool_],
-        sightings: Sightings | None,
+        self, target: Numbers, cluster: Numbers, rank: Numbers, fixed: NDArray[np.bool_], sightings: Sightings | None
     ) -> tuple[Numbers, NDArray[np.bool_]]:
         """(int64 [n], bool [n]): the witness of each document by these policies, itself if it has none; and the kept.
 

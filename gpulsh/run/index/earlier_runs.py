@@ -318,11 +318,7 @@ class _Decisions:
     """The decisions of an index about documents by position, in 1 byte each, or 9 if dropped for an outside one."""
 
     def __init__(
-        self,
-        collection: Collection,
-        decided: Callable[[range], Iterator[Documents]],
-        numbers: range,
-        layout: Layout,
+        self, collection: Collection, decided: Callable[[range], Iterator[Documents]], numbers: range, layout: Layout
     ) -> None:
         self._collection, self._decided, self._numbers, self._layout = collection, decided, numbers, layout
         self._is_witness = np.zeros(len(numbers), bool)
