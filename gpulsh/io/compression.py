@@ -12,23 +12,19 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from io import FileIO
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:  # Python may have been built without them
-    import bz2
-    import lzma
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 Compression = Literal["", "gz", "bz2", "xz", "zst"]
 
 NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 GZIP, BZIP2, XZ, ZSTD = b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # begin a member of each
 BZIP2_BLOCK, BZIP2_END = b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"  # one of these follows the level of a bzip2 stream
-# Bytes that zstd decodes together: few where they hold much content. Four bytes may hold 128 KiB, so the first of these
-# bytes come with 64 MiB at most.
-ZSTD_STEPS, ZSTD_CONTENT = (64, 2048), 1 << 18
 MOST_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
 HEAD = 512  # bytes that show whether a member begins
 PLAIN_STEP, PACKED_STEP = 4 << 20, 64 << 10  # bytes of content, and of compressed data, that are handled at once
+# Bytes that are decoded at once, but by zlib: few where they hold much content; four of zstd may hold 128 KiB.
+STEPS, MUCH = (64, 2 << 10), 1 << 18
+MOST_JOINED = 1 << 20  # bytes of content that are decoded by several steps and come as one piece
 LEAST_STEP = 4 << 10  # of a file that may grow
 MOST_HELD = 8 << 20  # bytes of a member's content; a larger one is read twice, once for its checksum
 TRUNCATED = "its compressed data ends too early; the file is truncated"
@@ -50,91 +46,53 @@ class Piece(NamedTuple):
     end: int | None
 
 
-class _Gzip:
-    """zlib-ng's decoder of a member, with the attributes of the decoders of bz2 and lzma."""
-
-    eof, needs_input, unused_data = False, True, b""
-
-    def __init__(self, library: Any) -> None:
-        self._inner = library.decompressobj(wbits=31)
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        inner = self._inner
-        content: bytes = inner.decompress(inner.unconsumed_tail + data, max_length)
-        self.eof, self.needs_input, self.unused_data = inner.eof, not inner.unconsumed_tail, inner.unused_data
-        return content
-
-
-class _Zstd:
-    """zstandard's decoder of a frame, with the same attributes. It gives all content of its input, so steps are small.
-
-    The library's stream reader would take a truncated frame for a whole one.
-    """
-
-    eof, needs_input, unused_data = False, True, b""
-
-    def __init__(self, library: Any) -> None:
-        self._inner = library.decompressobj()
-        self._left, self._step = b"", ZSTD_STEPS[0]
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        data, at, size = self._left + data, 0, 0
-        found = []
-        while at < len(data) and size < max_length and not self._inner.eof:
-            found.append(self._inner.decompress(data[at : at + self._step]))
-            at += self._step
-            size += len(found[-1])
-            self._step = ZSTD_STEPS[len(found[-1]) < ZSTD_CONTENT]
-        self._left = data[at:]
-        self.eof, self.needs_input = self._inner.eof, not self._left
-        self.unused_data = self._inner.unused_data + self._left
-        return b"".join(found)
-
-
-Decoder: TypeAlias = "bz2.BZ2Decompressor | lzma.LZMADecompressor | _Gzip | _Zstd"
-
-
 def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) -> Generator[Piece]:
-    """The content of all members from byte `start` on, in pieces of about PLAIN_STEP.
+    """The content of all members from byte `start` on, in pieces of a few megabytes at most unless it packs very well.
 
     Zero bytes between members and behind them are padding, which all codecs but zstd allow.
     """
     opened, refusal, magic = _decoder(compression)
+    is_gzip = compression == "gz"
+    step = PACKED_STEP if is_gzip else STEPS[0]
+    limits = (PLAIN_STEP,) if is_gzip else ()  # of the content of a step
     source.seek(start)
-    read = begin = start
-    member: Decoder | None = None
-    while step := source.read(PACKED_STEP):
-        read += len(step)
-        while step or (member is not None and not member.needs_input):
+    begin, read, member = start, start, None
+    while data := source.read(PACKED_STEP):
+        found, size, at = [], 0, 0
+        while at < len(data):
             if member is None:
-                step = step if compression == "zst" else step.lstrip(b"\0")
-                if not step:
-                    break
-                begin, member = read - len(step), opened()
-                if not step.startswith(magic[: len(step)]):  # the decoder would call noise truncated
+                if compression != "zst" and not data[at]:
+                    at = len(data) - len(data[at:].lstrip(b"\0"))
+                    continue
+                begin, member = read + at, opened()
+                if not data.startswith(magic[: len(data) - at], at):  # the decoder would call noise truncated
                     raise DamagedMember(begin, _broken("no stream begins here"))
             try:
-                content = member.decompress(step, PLAIN_STEP)
+                content = member.decompress(data[at : at + step], *limits)
             except refusal as error:
                 if "not enough memory" in str(error):
                     raise MemoryError(str(error)) from error
                 raise DamagedMember(begin, _broken(error)) from error
-            step = b""
-            if member.eof:
-                step, member = member.unused_data, None
-                yield Piece(begin, content, read - len(step))
-            elif content:
-                yield Piece(begin, content, None)
+            left = member.unconsumed_tail if is_gzip and not member.eof else member.unused_data
+            at = min(at + step, len(data)) - len(left)
+            step = step if is_gzip else STEPS[len(content) < MUCH]
+            found.append(content)
+            size += len(content)
+            if member.eof or size >= MOST_JOINED or at == len(data):
+                yield Piece(begin, b"".join(found), read + at if member.eof else None)
+                member = None if member.eof else member
+                found, size = [], 0
+        read += len(data)
     if member is not None:
         raise DamagedMember(begin, TRUNCATED)
 
 
-def _decoder(compression: Compression) -> tuple[Callable[[], Decoder], type[Exception], bytes]:
+def _decoder(compression: Compression) -> tuple[Callable[[], Any], type[Exception], bytes]:
     """A decoder, its error, and the first bytes of a member if the decoder does not refuse other bytes at once."""
     if compression == "gz":
         from zlib_ng import zlib_ng
 
-        return partial(_Gzip, zlib_ng), zlib_ng.error, b""
+        return partial(zlib_ng.decompressobj, wbits=31), zlib_ng.error, b""
     if compression == "bz2":
         import bz2
 
@@ -146,7 +104,7 @@ def _decoder(compression: Compression) -> tuple[Callable[[], Decoder], type[Exce
     import zstandard
 
     library = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)  # one for all frames: making it takes long
-    return partial(_Zstd, library), zstandard.ZstdError, b""
+    return library.decompressobj, zstandard.ZstdError, b""
 
 
 def _broken(error: object) -> str:
@@ -246,22 +204,13 @@ def refuse_packed(head: bytes) -> None:
             raise ValueError(f"it is {NAMES[compression]}, and its name does not end in .{compression}; rename it")
 
 
-class IntactBlocks:
-    """The content of the members from byte `start` on, up to the first damaged one.
-
-    Then `damaged` describes the damage. `next` is where reading can continue; None if there is no other member.
-    """
-
-    def __init__(self, source: BinaryIO, compression: Compression, start: int) -> None:
-        self._source, self._start, self._compression = source, start, compression
-        self.damaged: DamagedMember | None = None
-        self.next: int | None = None
-
-    def __iter__(self) -> Iterator[bytes]:
-        try:
-            for piece in whole_members(self._compression, self._source, self._start):
-                if piece.content:
-                    yield piece.content
-        except DamagedMember as error:
-            self.damaged = error
-            self.next = next_member(self._source, error.offset + 1, *BEGINNINGS[self._compression])
+def intact_blocks(
+    compression: Compression, source: BinaryIO, start: int, damage: list[DamagedMember]
+) -> Iterator[bytes]:
+    """The content of the members from byte `start` on, up to the first damaged one, which is added to `damage`."""
+    try:
+        for piece in whole_members(compression, source, start):
+            if piece.content:
+                yield piece.content
+    except DamagedMember as error:
+        damage.append(error)

@@ -22,7 +22,7 @@ from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
-from gpulsh.io.compression import PLAIN_STEP, Compression, IntactBlocks, blocks
+from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, intact_blocks, next_member
 from gpulsh.io.file import File, reading, reason
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
 from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, kind_of, on_one_line
@@ -299,21 +299,22 @@ class JsonLines(Streamed):
                     yield _filled(lines, first)
                     del lines
                 return
-            next_start: int | None = 0
-            while next_start is not None:
-                intact = IntactBlocks(source, self.compression, next_start)
-                cut = next_start > 0
+            start: int | None = 0
+            while start is not None:
+                cut, damage = start > 0, list[DamagedMember]()
+                intact = intact_blocks(self.compression, source, start, damage)
+                start = None
                 for first, lines in split_lines(file, intact, limit, number):
                     number = first + len(lines)
                     if cut:
                         lines[0], cut = _unless_cut(file, first, lines[0]), False
-                    if intact.damaged and not lines[-1].endswith(END):
+                    if damage and not lines[-1].endswith(END):
                         lines[-1] = _unless_cut(file, number - 1, lines[-1]) + END
                     yield _filled(lines, first)
                     del lines
-                next_start = intact.next
-                if intact.damaged is not None:
-                    lost(f"{intact.damaged}; nothing up to {next_start or 'the end'} is read")
+                for error in damage:
+                    start = next_member(source, error.offset + 1, *BEGINNINGS[self.compression])
+                    lost(f"{error}; nothing up to {start or 'the end'} is read")
                     yield Group((), [])
 
 
