@@ -25,6 +25,7 @@ END = b"\r\n\r\n"  # of a record's header, and of the record
 MOST_HEADER = 1 << 20
 FIRST_LINE = re.compile(rb"\nWARC/\d\.\d\r\n")
 LONGEST_LINE = 11
+LAST_LINE = re.compile(b"(?s:.*)(" + FIRST_LINE.pattern + b")")
 HEAD_END = re.compile(END + b"|" + FIRST_LINE.pattern)  # the latter begins another record: the header is cut short
 NO_LINE_END = re.compile(rb"[^\r\n]")
 CONTINUED = re.compile(r"\r\n[ \t]+")
@@ -215,7 +216,11 @@ class _Content:
             if not self.fill(len(self.held) + 1):
                 self.take(len(self.held))
                 return
-        self.take(found.start() + 1)
+        # Of first lines without the end of a header between them, only the last may begin a whole record.
+        end = self.held.find(END, found.end() - 2)
+        last = LAST_LINE.match(self.held, found.start(), len(self.held) if end < 0 else end + 2)
+        assert last is not None
+        self.take(last.start(1) + 1)
 
 
 def _blocks(source: BinaryIO, compressed: bool, start: int, checked: bool = False) -> Iterator[tuple[int, bytes]]:
