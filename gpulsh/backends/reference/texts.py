@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -44,9 +45,41 @@ def classify(code_point: int, reading: Reading = PLAIN) -> tuple[int, int]:
     return entry & 3, code_point + (entry >> 2)
 
 
-def tokens(text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
-    found = from_rows([token_hash(token, keys) for token in document] for document in documents(text, shingling))
-    return Tokens(found.values, found.offset)
+@dataclass
+class Token:
+    """A token: where it begins and ends in the bytes of its document, and its folded code points."""
+
+    start: int
+    stop: int
+    points: list[int]
+
+
+def tokens_of(document: bytes, unit: Unit, reading: Reading = PLAIN) -> list[Token]:
+    """All tokens, a character at a time."""
+    found: list[Token] = []
+    gap = inside = False  # separators precede; a word is open at the end of `found`
+    stop = 0
+    # Each byte in no character becomes a surrogate, which separates as U+FFFD does.
+    for character in document.decode("utf-8", "surrogateescape"):
+        start, stop = stop, stop + len(character.encode("utf-8", "surrogateescape"))
+        klass, folded = classify(ord(character), reading)
+        if klass == SEPARATOR:
+            gap, inside = True, False
+            continue
+        if unit == "word" and klass != SINGLE and inside:
+            found[-1].stop = stop
+            found[-1].points.append(folded)
+            continue
+        if unit == "char" and gap and found:
+            found.append(Token(found[-1].stop, start, [SPACE]))
+        found.append(Token(start, stop, [folded]))
+        gap, inside = False, klass != SINGLE
+    return found
+
+
+def code_points(document: bytes, unit: Unit, reading: Reading = PLAIN) -> list[list[int]]:
+    """Each token as its folded code points."""
+    return [token.points for token in tokens_of(document, unit, reading)]
 
 
 def documents(text: TextBatch, shingling: Shingling) -> Iterator[list[list[int]]]:
@@ -54,60 +87,15 @@ def documents(text: TextBatch, shingling: Shingling) -> Iterator[list[list[int]]
     return (code_points(row.tobytes(), shingling.unit, shingling.reading) for row in rows_of(text))
 
 
-def code_points(document: bytes, unit: Unit, reading: Reading = PLAIN) -> list[list[int]]:
-    """Each token as its folded code points."""
-    found: list[list[int]] = []
-    gap = inside = False  # separators precede; a word is open at the end of `found`
-    for character in document.decode("utf-8", "replace"):
-        klass, folded = classify(ord(character), reading)
-        if klass == SEPARATOR:
-            gap, inside = True, False
-            continue
-        if unit == "word" and klass != SINGLE and inside:
-            found[-1].append(folded)
-            continue
-        if unit == "char" and gap and found:
-            found.append([SPACE])
-        found.append([folded])
-        gap, inside = False, klass != SINGLE
-    return found
+def tokens(text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
+    found = from_rows([token_hash(token, keys) for token in document] for document in documents(text, shingling))
+    return Tokens(found.values, found.offset)
 
 
 def token_bounds(text: TextBatch, shingling: Shingling, row: Numbers, token: Numbers) -> Numbers:
-    documents = rows_of(text)
-    bounds = {number: _bounds(documents[number].tobytes(), shingling) for number in set(row.tolist())}
-    found = [bounds[number][place] for number, place in zip(row.tolist(), token.tolist(), strict=True)]
-    return np.array(found, np.int64).reshape(-1, 2)
-
-
-def _bounds(document: bytes, shingling: Shingling) -> list[tuple[int, int]]:
-    """Where each token begins and ends. Bytes that are in no character separate, each by itself."""
-    found: list[tuple[int, int]] = []
-    start, gap, inside = 0, False, False
-    while start < len(document):
-        character, stop = _character(document, start)
-        klass, _ = classify(ord(character), shingling.reading)
-        if klass == SEPARATOR:
-            gap, inside = True, False
-        elif shingling.unit == "word" and klass != SINGLE and inside:
-            found[-1] = found[-1][0], stop
-        else:
-            if shingling.unit == "char" and gap and found:
-                found.append((found[-1][1], start))
-            found.append((start, stop))
-            gap, inside = False, klass != SINGLE
-        start = stop
-    return found
-
-
-def _character(document: bytes, start: int) -> tuple[str, int]:
-    """The character that begins at a byte, and where it ends."""
-    for stop in range(start + 1, start + 5):
-        try:
-            return document[start:stop].decode("utf-8"), stop
-        except UnicodeDecodeError:
-            pass
-    return "\ufffd", start + 1
+    read = [tokens_of(document.tobytes(), shingling.unit, shingling.reading) for document in rows_of(text)]
+    found = [read[number][place] for number, place in zip(row.tolist(), token.tolist(), strict=True)]
+    return np.array([(one.start, one.stop) for one in found], np.int64).reshape(-1, 2)
 
 
 def word_hashes(document: list[list[int]], shingling: Shingling, keys: Keys) -> list[int]:
