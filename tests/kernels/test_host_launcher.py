@@ -140,7 +140,7 @@ def test_the_default_cut_fits_the_shared_arrays() -> None:
 def test_more_blocks_than_a_grid_holds_are_refused() -> None:
     machine = Machine(DeviceModule(), HostLauncher(), Geometry())
     with pytest.raises(BackendError, match="would need 2147483648 x 1 blocks; give a smaller batch"):
-        machine.run("tokens", 2**31, kernel="tokens_count", each=1)
+        machine.run("tokens", 2**31, kernel="tokens_count", per="block")
     machine.run("tokens", 0, kernel="tokens_count")  # no work, no launch
 
 

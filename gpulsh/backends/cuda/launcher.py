@@ -19,6 +19,7 @@ from gpulsh.errors import BackendError
 
 OPTIONS = ("-std=c++17",)
 LANES = 32  # of a warp
+STRIP = 28  # bytes per thread of kernels that read text, as in kernels/text.cuh
 
 Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
 _INCLUDE = re.compile(r'#include "([\w.]+)"\n')

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
+from typing import Literal
 
 import numpy as np
 
 from gpulsh.arrays import Array
-from gpulsh.backends.cuda.launcher import Argument, Geometry, Launcher, converters
+from gpulsh.backends.cuda.launcher import LANES, STRIP, Argument, Geometry, Launcher, converters
 from gpulsh.backends.cuda.memory import MEMORY, MOST_PINNED, done, free_bytes, most_sizes, text_sizes, wait
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.hashing import public_words
@@ -71,17 +72,24 @@ class Machine:
         work: int,
         *given: Argument,
         kernel: str = "",
-        threads: int = 0,
+        per: Literal["thread", "strip", "warp", "span", "block"] = "thread",
         items: int = 1,
-        each: int = 0,
         rows: int = 1,
     ) -> None:
-        """Start `kernel`, by default named as its file, for `work` items; a thread takes `items`, or a block `each`.
+        """Start `kernel`, by default named as its file, for `work` items, `rows` times.
 
+        A thread takes `items` of them or a strip of bytes, a warp one or a span of consecutive ones, or a block one.
         Nothing is started without work. Numbers among the arguments get the types of the kernel's parameters.
         """
-        kernel, threads = kernel or file, threads or self.geometry.threads
-        blocks = -(-work // (each or items * threads))
+        kernel, cut = kernel or file, self.geometry
+        threads, each = {
+            "thread": (cut.threads, cut.threads * items),
+            "strip": (cut.text_threads, cut.text_threads * STRIP),
+            "warp": (cut.minhash_threads, cut.minhash_threads // LANES),
+            "span": (cut.minhash_threads, cut.minhash_threads // LANES * cut.span),
+            "block": (cut.row_threads, 1),
+        }[per]
+        blocks = -(-work // each)
         if blocks > MAX_BLOCKS[0] or rows > MAX_BLOCKS[1]:
             raise BackendError(f"{kernel} would need {blocks} x {rows} blocks; give a smaller batch")
         if blocks > 0:

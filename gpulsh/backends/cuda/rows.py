@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.cuda.launcher import LANES
 from gpulsh.backends.cuda.machine import Machine
 from gpulsh.ragged import counted, first_of_runs, offsets
 
@@ -27,7 +26,7 @@ def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
     loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)
     counts = xp.empty(rows, np.int64)
     given = fingerprints.values, offset, geometry.row_limit, loose, counts
-    machine.run("unique", rows, *given, threads=geometry.row_threads, each=1)
+    machine.run("unique", rows, *given, per="block")
     for long in long_rows(machine, fingerprints):
         if len(long.rows) == 1:
             long.values.sort()
@@ -126,7 +125,7 @@ def prefixes(
     loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)
     chosen = xp.empty(rows, np.int64)
     given = fingerprints.values, offset, counts, bits, lengths, geometry.row_limit, loose, chosen
-    machine.run("prefixes", rows, *given, threads=geometry.row_threads, each=1)
+    machine.run("prefixes", rows, *given, per="block")
     for long in long_rows(machine, fingerprints):
         size = len(long.values)
         count = counts[_slots(long.values, bits)]
@@ -151,12 +150,12 @@ def _slots(values: Array, bits: int) -> Array:
 
 def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
     """Extra memory: 16 bytes per pair, the result, and about 60 for a pair with a long row."""
-    xp, count, longest, threads = machine.arrays, len(pairs), machine.geometry.row_limit, machine.geometry.row_threads
+    xp, count, longest = machine.arrays, len(pairs), machine.geometry.row_limit
     both, either = xp.empty(count, np.int64), xp.empty(count, np.int64)
     if count == 0:
         return both, either
     given = fingerprints.values, fingerprints.offset, pairs, count, longest, both, either
-    machine.run("intersect", count, *given, kernel="intersect_rows", threads=threads, each=threads // LANES)
+    machine.run("intersect", count, *given, kernel="intersect_rows", per="warp")
     sizes = xp.diff(fingerprints.offset)
     if machine.number(sizes.max()) > longest:
         is_long = sizes > longest
@@ -195,13 +194,11 @@ def overlap_bounds(machine: Machine, pairs: Array, bitmaps: Array, sizes: Array)
 
 def simhash(machine: Machine, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
     """Extra memory: 512 bytes per word of a row."""
-    xp, span, threads = machine.arrays, machine.geometry.span, machine.geometry.minhash_threads
-    count, documents, warps = len(keys), len(fingerprints), threads // LANES
+    xp, span, count, documents = machine.arrays, machine.geometry.span, len(keys), len(fingerprints)
     sums, bits = xp.zeros((documents, count, 64), np.int64), xp.empty((documents, count), np.uint64)
     total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
     weighted, kernel = ((), "simhash") if weights is None else ((weights,), "simhash_weighted")
     given = fingerprints.values, *weighted, fingerprints.offset, documents, xp.asarray(keys), span, sums
-    machine.run("simhash", total, *given, kernel=kernel, threads=threads, each=span * warps, rows=count)
-    given = sums, documents * count, bits
-    machine.run("simhash", documents * count, *given, kernel="simhash_signs", threads=threads, each=warps)
+    machine.run("simhash", total, *given, kernel=kernel, per="span", rows=count)
+    machine.run("simhash", documents * count, sums, documents * count, bits, kernel="simhash_signs", per="warp")
     return bits

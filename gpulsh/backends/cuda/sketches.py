@@ -63,10 +63,9 @@ class Minima(SketchFold):
     ) -> Array:
         """New minima, lowered by a kernel that takes a span of fingerprints per warp, across the borders of sets."""
         minima, offset = self.empty(len(fingerprints)), fingerprints.offset
-        span, threads = self.machine.geometry.span, self.machine.geometry.minhash_threads
+        total, span = self.machine.number(offset[-1] - offset[0]), self.machine.geometry.span
         given = fingerprints.values, offset, len(fingerprints), *drawn, self.columns, span, minima
-        total, each = self.machine.number(offset[-1] - offset[0]), span * (threads // LANES)
-        self.machine.run(file, total, *given, kernel=kernel, threads=threads, each=each, rows=rows)
+        self.machine.run(file, total, *given, kernel=kernel, per="span", rows=rows)
         return minima
 
     def digests(self, tokens: TokenSums, size: int, shape: BandShape) -> tuple[Array, Array]:
@@ -111,17 +110,17 @@ class MinHash(Minima):
         machine, xp, span = self.machine, self.machine.arrays, self.machine.geometry.span
         counts = tokens.counts(xp)
         shingles = xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0)
-        documents, total, threads = len(counts), len(tokens.sums), machine.geometry.minhash_threads
-        spans, warps = -(-total // span), threads // LANES
+        documents, total = len(counts), len(tokens.sums)
+        spans = -(-total // span)
         digests = xp.full((documents, shape.bands), np.uint64(NO_DIGEST), np.uint64)
         minima = xp.full((spans, self.columns), np.uint32(NO_VALUE), np.uint32)
         straddlers = xp.empty(spans, np.int64)
         form, kernel = (self.columns, shape.bands, shape.rows), f"sketch_{columns_a_lane(self.columns)}_columns"
         read = tokens.sums, total, tokens.starts, documents, tokens.skip, size, *self.functions, *form, span
         made = digests, minima, straddlers
-        machine.run("sketch", total, *read, *made, kernel=kernel, threads=threads, each=span * warps)
+        machine.run("sketch", total, *read, *made, kernel=kernel, per="span")
         joined = minima, straddlers, spans, *form, digests
-        machine.run("sketch", spans, *joined, kernel="sketch_straddlers", threads=threads, each=warps)
+        machine.run("sketch", spans, *joined, kernel="sketch_straddlers", per="warp")
         return digests, shingles
 
 
@@ -157,9 +156,8 @@ class FastSimilarity(Minima):
 
     def fold(self, fingerprints: Fingerprints) -> Array:
         minima = self.by_spans("fast_similarity", fingerprints, self._drawn, kernel="first_round")
-        count, threads = len(fingerprints), self.machine.geometry.row_threads
-        given = fingerprints.values, fingerprints.offset, count, self._drawn, self.columns, minima
-        self.machine.run("fast_similarity", count, *given, kernel="later_rounds", threads=threads, each=1)
+        given = fingerprints.values, fingerprints.offset, len(minima), self._drawn, self.columns, minima
+        self.machine.run("fast_similarity", len(minima), *given, kernel="later_rounds", per="block")
         return minima
 
 
@@ -174,10 +172,9 @@ class OnePermutation(Minima):
         return self.by_spans("one_permutation", fingerprints, self._multiplier | 1, self._addend)
 
     def finish(self, state: Array) -> Array:
-        kernel, threads = "one_permutation_fill", self.machine.geometry.minhash_threads
         signatures = self.machine.arrays.empty(state.shape, np.uint32)
         given = state, len(state), self.columns, self._probe, signatures
-        self.machine.run("one_permutation", len(state), *given, kernel=kernel, threads=threads, each=threads // LANES)
+        self.machine.run("one_permutation", len(state), *given, kernel="one_permutation_fill", per="warp")
         return signatures
 
 
@@ -192,9 +189,9 @@ class SplitmixRounds(Minima):
         self._words = [machine.arrays.asarray(words) for words in word_pairs(family)]
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        state, threads = self.empty(len(fingerprints)), self.machine.geometry.row_threads
+        state = self.empty(len(fingerprints))
         given = fingerprints.values, fingerprints.offset, *self._words, self._bins, state
-        self.machine.run("splitmix_rounds", len(fingerprints), *given, threads=threads, each=1)
+        self.machine.run("splitmix_rounds", len(state), *given, per="block")
         return state
 
     def finish(self, state: Array) -> Array:
@@ -236,7 +233,7 @@ def weighted_minhash(machine: Machine, rows: WeightedFingerprints, num_perm: int
     least = xp.full((len(rows), num_perm), np.uint64(NO_DIGEST), np.uint64)
     drawn = *Streams.of("weighted_minhash", seed), xp.asarray(logarithms())
     given = rows.values, xp.ascontiguousarray(rows.weight).view(np.uint64), rows.offset, *drawn, wanted, num_perm, least
-    machine.run("weighted_minhash", len(rows), *given, threads=machine.geometry.row_threads, each=1)
+    machine.run("weighted_minhash", len(rows), *given, per="block")
     return (least & np.uint64(NO_VALUE)).astype(np.uint32)
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
+from gpulsh.backends.cuda.launcher import STRIP
 from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.hashing import mixed, public_words
 from gpulsh.backends.protocol import WINDOW_PART, Keys
@@ -21,7 +22,6 @@ from gpulsh.params import Shingling
 from gpulsh.ragged import offsets, ranges
 from gpulsh.secret import SHINGLE, EvidenceKeys
 
-STRIP = 28  # bytes per thread of `tokens`, as in kernels/text.cuh
 TOKENS = 5  # per thread of `shingle`, as in kernels/shingle.cu
 WORD_BYTES = 4  # of `gather`, as in the kernel
 
@@ -60,7 +60,7 @@ def marks_of(machine: Machine, text: TextBatch, shingling: Shingling, length: in
     )
     machine.run("tokens", documents, text.offset, documents, begins, kernel="tokens_documents")
     given = text.values, text.offset, documents, begins, *table, shingling.unit == "char", *marks
-    machine.run("tokens", length, *given, kernel=_kernel("tokens_count", shingling), threads=threads, items=STRIP)
+    machine.run("tokens", length, *given, kernel=_kernel("tokens_count", shingling), per="strip")
     return marks
 
 
@@ -87,7 +87,7 @@ def token_sums(
     proofs = (machine.keys(proof), packed) if proof else ()
     made = tokens_end, open_end, machine.keys(keys), keys is not None, sums, *proofs
     kernel = _kernel("tokens_sum_packed" if proof else "tokens_sum", shingling)
-    machine.run("tokens", length, *read, *made, kernel=kernel, threads=threads, items=STRIP)
+    machine.run("tokens", length, *read, *made, kernel=kernel, per="strip")
     starts = xp.empty(documents + 1, np.int64)
     given = text.offset, documents, characters, threads, len(tokens_end), *masks, tokens_end, starts
     machine.run("tokens", documents + 1, *given, kernel="tokens_starts")
