@@ -1,7 +1,6 @@
 """winnow, window_hashes and token_bounds: samples and hashes of windows of tokens, and the bytes of tokens.
 
-winnow: rows are cut into blocks of a window's size. A window is the end of one block and the beginning of the next, so
-two comparisons a fingerprint always find the least of both (van Herk 1992).
+winnow: a window keeps the least of the one before it unless that has left it. Of hashes, few windows are searched.
 
 window_hashes: some windows at a time, so that all steps of one stay in the first-level cache.
 
@@ -46,29 +45,23 @@ _ZERO, _ONE, _LAST = _U(0), _U(1), _U(BLOCK - 1)
 
 
 @kernel
-def _winnowed(values, offset, size, least, places):
-    """Fill `places` [fingerprints]; how many there are. `least` int64 [size] is room."""
+def _winnowed(values, offset, size, places):
+    """Fill `places` [fingerprints]; how many there are."""
     count = 0
     for row in range(offset.size - 1):
-        begin, end = offset[row], offset[row + 1]
-        last = -1
-        for block in range(begin, end - size + 1, size):
-            best = block + size - 1
-            for at in range(best, block - 1, -1):  # the least from here to the end of the block
-                if get(values + 8 * at) < get(values + 8 * best):
-                    best = at
-                least[at - block] = best
-            best = -1
-            for first in range(block, min(block + size, end - size + 1)):
-                at, found = first + size - 1, least[first - block]
-                if first > block:
-                    if best < 0 or get(values + 8 * at) <= get(values + 8 * best):
-                        best = at
-                    if get(values + 8 * best) <= get(values + 8 * found):
-                        found = best
-                if found != last:
-                    places[count] = last = found
-                    count += 1
+        begin, least = offset[row], -1
+        for at in range(begin + size - 1, offset[row + 1]):
+            first, before = at - size + 1, least
+            if least < first:
+                least = at
+                for other in range(at - 1, first - 1, -1):
+                    if get(values + 8 * other) < get(values + 8 * least):
+                        least = other
+            elif get(values + 8 * at) <= get(values + 8 * least):
+                least = at
+            if least != before:
+                places[count] = least
+                count += 1
     return count
 
 
@@ -76,9 +69,8 @@ def winnow(threads: Threads, fingerprints: Fingerprints, size: int) -> Numbers:
     values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
 
     def work(start: int, stop: int) -> Numbers:
-        least, places = np.empty(size, np.int64), np.empty(int(offset[stop] - offset[start]), np.int64)
-        count = _winnowed(values.ctypes.data, offset[start : stop + 1], size, least, places)
-        return places[:count].copy()
+        places = np.empty(int(offset[stop] - offset[start]), np.int64)
+        return places[: _winnowed(values.ctypes.data, offset[start : stop + 1], size, places)].copy()
 
     longest = int(fingerprints.lengths.max(initial=0))
     if size > longest:

@@ -81,19 +81,6 @@ def _empty(builder: ir.IRBuilder, least_at: ir.Value) -> ir.Value:
 
 
 @inlined
-def _any_empty(least):
-    """Whether a bin has no value."""
-    least_at, whole = least.ctypes.data, least.size - least.size % WORD
-    for first in range(0, whole, WORD):
-        if _empty(least_at + 4 * first) != _U(0):
-            return True
-    empty = 0
-    for place in range(whole, least.size):
-        empty += least[place] == _NO_VALUE
-    return empty > 0
-
-
-@inlined
 def _empty_bins(least, places):
     """How many bins have no value; `places`, AHEAD more than there are bins, begins with their numbers, ascending."""
     least_at, taken, whole = least.ctypes.data, 0, least.size - least.size % WORD
@@ -144,8 +131,8 @@ def _throw_all(values, offset, multiplier, addend, own, no_addends, tile, thrown
             found[i] = _NO_VALUE
         if row.size == 0:
             continue
-        number = 0
-        while number < _THROWS and (number * row.size < count or _any_empty(found)):
+        number, greatest = 0, _NO_VALUE
+        while number < _THROWS and greatest == _NO_VALUE:
             a, b, before = multiplier[number], addend[number], _U(number) << _VALUE
             for first in range(0, row.size, TILE):
                 source = row[first : first + TILE]
@@ -157,6 +144,10 @@ def _throw_all(values, offset, multiplier, addend, own, no_addends, tile, thrown
                 _throw_eight(thrown_at + 8 * eights, a, b, bins, before, thrown_at + 8 * eights)
                 _keep_least(thrown, source.size, found)
             number += 1
+            if number * row.size >= count:  # fewer leave a bin empty
+                greatest = _U32(0)
+                for i in range(count):
+                    greatest = max(greatest, found[i])
         empty = _empty_bins(found, places)
         if empty == 0:
             continue
