@@ -164,12 +164,10 @@ class Arrays:
         return [f"{len(self):,} row{'s' if len(self) != 1 else ''}"] if isinstance(self, Sized) else []
 
     def _shown(self) -> list[tuple[str, Any]]:
-        own = fields(self)  # type: ignore[arg-type]
-        return [(one.name, getattr(self, one.name)) for one in own if one.repr]
+        return [(one.name, getattr(self, one.name)) for one in fields(self) if one.repr]  # type: ignore[arg-type]
 
     def _compared(self) -> list[Any]:
-        own = fields(self)  # type: ignore[arg-type]
-        return [getattr(self, one.name) for one in own if one.compare]
+        return [getattr(self, one.name) for one in fields(self) if one.compare]  # type: ignore[arg-type]
 
 
 def _brief(value: object) -> str:
@@ -351,10 +349,14 @@ class WeightedFingerprints(_ByOffset):
             raise ParameterError(f"{type(self).__name__}.weight has weights that are not above 0 and finite; drop them")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class _Matrix(Arrays):
-    """One row per document; libraries take it as an array."""
+    """One row per document, of 64-bit words unless a subclass says otherwise; libraries take it as an array."""
 
     values: Array
+
+    def __post_init__(self) -> None:
+        _check(self, "values", self.values, np.uint64, 2)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -403,24 +405,12 @@ class Signatures(_Matrix, Made):
     (Signatures(2 rows, values=uint32[2, 3]), [1, 3, 7])
     """
 
-    values: Array
-
     def __post_init__(self) -> None:
         _check(self, "values", self.values, np.uint64 if dtype_of(self.values) == np.uint64 else np.uint32, 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Words(_Matrix):
-    """A row of 64-bit words per document: `values` uint64 [n, words]."""
-
-    values: Array
-
-    def __post_init__(self) -> None:
-        _check(self, "values", self.values, np.uint64, 2)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PackedSignatures(_Words, Made):
+class PackedSignatures(_Matrix, Made):
     """Signatures of few bits per value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest.
 
     `BBit` makes them, and libraries take them as an array. Raises ParameterError as `Signatures` does.
@@ -431,7 +421,7 @@ class PackedSignatures(_Words, Made):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BandDigests(_Words):
+class BandDigests(_Matrix):
     """Digests of signature bands: `values` uint64 [n, bands]; 2^64 - 1 means *no digest*.
 
     `Banding` and `BitSampling` make them, and libraries take them as an array. Raises ParameterError as `Signatures`
@@ -443,7 +433,7 @@ class BandDigests(_Words):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BitSignatures(_Words, Made):
+class BitSignatures(_Matrix, Made):
     """Signatures of bits: `values` uint64 [n, bits / 64], bit i of a row being bit i % 64 of its word i // 64.
 
     `SimHash` and `Hyperplanes` make them, and libraries take them as an array. Raises ParameterError as `Signatures`
