@@ -317,7 +317,7 @@ class Backend:
         """
 
     def set_sketch(self, family: Family) -> SketchFold:
-        """The sketch of sets by `family`."""
+        """The sketch of sets by `family`, for use within `here`."""
 
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
         """uint64 [n, bands] from uint32 or uint64 [n, num_perm]; band j has the columns j * rows to (j + 1) * rows - 1.
@@ -477,8 +477,9 @@ def operations(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
 
 def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:
     """Signatures of every row: `family.value_type` [n, num_perm]."""
-    sketch = ops.set_sketch(family)
-    return sketch.finish(sketch.fold(fingerprints))
+    with ops.here():
+        sketch = ops.set_sketch(family)
+        return sketch.finish(sketch.fold(fingerprints))
 
 
 def least_share(threshold: float) -> float:

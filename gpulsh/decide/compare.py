@@ -63,8 +63,9 @@ def contained(rows: Array, parts: Iterable[Fingerprints], ops: Backend, *, eithe
 
 def estimated(family: Family, rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
     """The share of equal signature values."""
-    sketch = ops.set_sketch(family)
-    return estimates(sketch.finish(reduce(sketch.merge, map(sketch.fold, parts))), rows)
+    with ops.here():
+        sketch = ops.set_sketch(family)
+        return estimates(sketch.finish(reduce(sketch.merge, map(sketch.fold, parts))), rows)
 
 
 def measure_of(method: Method) -> Measure:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ LANES = 32  # of a warp
 STRIP = 28  # bytes per thread of kernels that read text, as in kernels/text.cuh
 
 Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
+# Starts `kernel` of kernels/`file`.cu, the first two arguments, on a grid of `blocks` (x, y), `threads` a block, on the
+# rest, of which arrays are contiguous. Returns before the device has finished.
+Launcher = Callable[..., None]
 _INCLUDE = re.compile(r'#include "([\w.]+)"\n')
 _PARAMETERS = r"__global__ void [\w, ()]*\s+{}\(([^)]*)\)"  # of the kernel of a name
 _NUMBERS: dict[str, Any] = {"i32": np.int32, "i64": np.int64, "u32": np.uint32, "u64": np.uint64}
@@ -62,13 +65,6 @@ def converters(file: str, kernel: str, arrays: ModuleType) -> Sequence[Callable[
     assert found, f"{file}.cu has no kernel {kernel}"
     known = {**_NUMBERS, "const": arrays.ascontiguousarray}
     return [known.get(declared.split()[0], lambda array: array) for declared in found[1].split(",")]
-
-
-class Launcher(Protocol):
-    """Starts `kernel` of kernels/`file`.cu on a grid of `blocks` (x, y), `threads` a block."""
-
-    def __call__(self, file: str, kernel: str, blocks: tuple[int, int], threads: int, *arguments: Argument) -> None:
-        """Asynchronous where the device is; arrays are contiguous."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,8 @@ from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.cuda.memory import device_of, on_device, on_host
 from gpulsh.backends.cuda.rows import unique
-from gpulsh.backends.cuda.sketches import sketch_of
-from gpulsh.backends.cuda.texts import TokenSums, add_exact_terms, exact_of, shingle, shingle_sums, token_sums
+from gpulsh.backends.cuda.sketches import set_sketch
+from gpulsh.backends.cuda.texts import TokenSums, exact_terms, shingle, shingle_sums, token_sums
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_part, union_of
 from gpulsh.backends.protocol import Keys
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
@@ -48,9 +48,9 @@ def sign(
     def whole(some: TextBatch) -> Signed:
         with machine.here():
             tokens = token_sums(machine, some, shingling, None, keys)
-            digests, shingles = sketch_of(machine, family).digests(tokens, shingling.size, shape)
+            digests, shingles = set_sketch(machine, family).digests(tokens, shingling.size, shape)
             digests = machine.arrays.ascontiguousarray(digests.T).T  # band by band, as later steps read them
-            return Signed(digests, exact_of(machine, tokens, keys), shingles)
+            return Signed(digests, exact_terms(machine, tokens, keys), shingles)
 
     def halves(some: TextBatch) -> Sequence[TextBatch]:
         _recover(machine, some, "a batch of %d bytes; it is halved")
@@ -89,10 +89,10 @@ def sign_in_pieces(
 
     The device holds one piece of `most` bytes at a time, and more only if one token is longer.
     """
-    xp, sketch = machine.arrays, sketch_of(machine, family)
+    xp, sketch = machine.arrays, set_sketch(machine, family)
     state, exact, shingles = sketch.empty(1), xp.zeros((1, 2), np.uint64), 0
     for tokens, before, fingerprints in _pieces(machine, document, shingling, None, most, keys):
-        add_exact_terms(machine, tokens, before, keys, exact)
+        exact += exact_terms(machine, tokens, keys, before)
         state = sketch.merge(state, sketch.fold(fingerprints))
         shingles += len(fingerprints.values)
     digests = band_digests(machine, sketch.finish(state), shape)

@@ -31,12 +31,8 @@ from gpulsh.ragged import first_of_runs
 MAX_COLUMNS = 512  # the longest signature that fits the shared memory of `sketch`
 
 
-def set_sketch(machine: Machine, family: Family) -> SketchFold:
-    return AnywhereSketch(sketch_of(machine, family))
-
-
-def sketch_of(machine: Machine, family: Family) -> Minima:
-    """The sketch of a family; its random words are uploaded once."""
+def set_sketch(machine: Machine, family: Family) -> Minima:
+    """The random words of a family are uploaded once."""
     found: Minima = machine.sketch(SKETCHES[family.sketch], family)
     return found
 
@@ -76,15 +72,6 @@ class Minima(SketchFold):
         fingerprints = shingle_sums(self.machine, tokens, size, None)
         signatures = self.finish(self.fold(fingerprints))
         return band_digests(self.machine, signatures, shape), self.machine.arrays.diff(fingerprints.offset)
-
-
-class AnywhereSketch:
-    """A `SketchFold` for any current device."""
-
-    def __init__(self, sketch: Minima) -> None:
-        there = sketch.machine.here()
-        self.empty, self.fold = there(sketch.empty), there(sketch.fold)
-        self.merge, self.finish = there(sketch.merge), there(sketch.finish)
 
 
 class MinHash(Minima):

@@ -147,21 +147,16 @@ def shingle_sums(machine: Machine, tokens: TokenSums, size: int, keys: Keys, ker
 
 def exact_hashes(machine: Machine, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Array, Array]:
     found = token_sums(machine, text, shingling, None, keys)
-    return exact_of(machine, found, keys), found.counts(machine.arrays)
+    return exact_terms(machine, found, keys), found.counts(machine.arrays)
 
 
-def exact_of(machine: Machine, tokens: TokenSums, keys: EvidenceKeys) -> Array:
-    """The exact hashes of documents, of their packed tokens."""
-    hashes = machine.arrays.zeros((len(tokens.starts) - 1, 2), np.uint64)
-    add_exact_terms(machine, tokens, 0, keys, hashes)
-    return hashes
-
-
-def add_exact_terms(machine: Machine, tokens: TokenSums, before: int, keys: EvidenceKeys, hashes: Array) -> None:
-    """Add to uint64 [n, 2] the terms of tokens that follow `before` others of their documents."""
-    total, documents, items = len(tokens.sums), len(hashes), machine.geometry.exact_items
+def exact_terms(machine: Machine, tokens: TokenSums, keys: EvidenceKeys, before: int = 0) -> Array:
+    """The exact hashes of documents, or what tokens that follow `before` others add to them."""
+    total, documents, items = len(tokens.sums), len(tokens.starts) - 1, machine.geometry.exact_items
+    hashes = machine.arrays.zeros((documents, 2), np.uint64)
     given = tokens.packed, total, tokens.starts, documents, tokens.skip, before, items, machine.keys(keys), hashes
     machine.run("exact_hashes", total, *given, items=items)
+    return hashes
 
 
 def token_bounds(machine: Machine, text: TextBatch, shingling: Shingling, row: Array, token: Array) -> Array:

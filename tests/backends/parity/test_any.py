@@ -229,8 +229,9 @@ def sketches_of_parts(ops: Backend, family: Family, parts: list[list[list[int]]]
 
 def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
     """The signatures of sets, from parts that each hold some values of each."""
-    sketch = ops.set_sketch(family)
-    return sketch.finish(reduce(sketch.merge, map(sketch.fold, parts), sketch.empty(len(parts[0]))))
+    with ops.here():
+        sketch = ops.set_sketch(family)
+        return sketch.finish(reduce(sketch.merge, map(sketch.fold, parts), sketch.empty(len(parts[0]))))
 
 
 @case(weighted_tables, any_gap, st.integers(1, 6), any_seed, st.data())
