@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.gpu.timing import Times, TimingLauncher, by_events
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda import CudaBackend, Shared
 from gpulsh.backends.cuda.launcher import DeviceLauncher
 
 
@@ -56,7 +56,7 @@ class Bench:
     @cached_property
     def backend(self) -> CudaBackend:
         """The operations, their launches watched."""
-        return CudaBackend(self.cupy, self.launcher)
+        return CudaBackend(Shared(self.cupy, self.launcher))
 
     def text(self, batch: TextBatch) -> TextBatch:
         """A batch in device memory."""

@@ -82,7 +82,7 @@ class StandIn(CudaBackend):
 
 class _Shared(Shared):
     def _lane_set(self, device: int) -> list[CudaBackend]:
-        return [StandIn(devices=[device], shared=self) for _ in range(LANES)]
+        return [StandIn(self, devices=[device]) for _ in range(LANES)]
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def stand_in(clock: Clock) -> Iterator[Backend]:
         work = clock.device(lambda *given: _moved(getattr(cpu, name)(*(_moved(one, False) for one in given)), True))
 
         def run(self: StandIn, *given: Any) -> Any:
-            return work(*(self._machine.staging.on_device(one) if isinstance(one, TextBatch) else one for one in given))
+            return work(*(self.staging.on_device(one) if isinstance(one, TextBatch) else one for one in given))
 
         return run
 
@@ -102,7 +102,7 @@ def stand_in(clock: Clock) -> Iterator[Backend]:
     module.cuda.runtime.memcpyAsync = clock.device(module.cuda.runtime.memcpyAsync)
     work = mock.patch.multiple(StandIn, **{name: operation(name) for name in OPERATIONS}, create=True)
     with work, _timed(DeviceArray, METHODS, clock), _timed(DeviceModule, FUNCTIONS, clock):
-        yield StandIn(shared=_Shared(module, _no_kernel, Geometry()))
+        yield StandIn(_Shared(module, _no_kernel))
 
 
 @contextmanager

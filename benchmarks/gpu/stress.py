@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from benchmarks.gpu import corpora
 from benchmarks.gpu.operations import FAMILY, KEYS, SHAPE, SHINGLING
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cuda import CudaBackend, why_unavailable
+from gpulsh.backends.cuda import CudaBackend, Shared, why_unavailable
 from gpulsh.backends.cuda.device import import_cupy
 from gpulsh.backends.cuda.launcher import Geometry
 
@@ -49,7 +49,8 @@ def run(cupy: Any, megabytes: float, rounds: int, batch: int, say: Callable[[str
     """All of it; an AssertionError names the first result that differs."""
     oracle, judge, megabytes = _oracle(megabytes)
     text = mixed(megabytes, batch)
-    backend = CudaBackend(geometry=Geometry(text_bytes=batch))
+    device = CudaBackend()
+    backend = CudaBackend(Shared(device.arrays, device.launch, Geometry(text_bytes=batch)))
     cuts = _cuts(text, batch)
 
     def sign(ops: Any, part: TextBatch) -> tuple[Any, ...]:

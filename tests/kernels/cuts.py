@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gpulsh.arrays import Signed, TextBatch
-from gpulsh.backends.cuda import CudaBackend, why_unavailable
+from gpulsh.backends.cuda import CudaBackend, Shared, why_unavailable
 from gpulsh.backends.cuda.launcher import Geometry, expanded_source, kernel_folder
 from gpulsh.backends.cuda.sign import sign_in_pieces
 from gpulsh.backends.protocol import Sizes
@@ -66,7 +66,7 @@ class InPieces(CudaBackend):
             document = self._somewhere(text.slice(row, row + 1))
             size = int(self.asnumpy(document.lengths)[0])
             # Each piece takes many launches.
-            parts.append(sign_in_pieces(self._machine, document, shingling, *how, max(1 + size % 50, size // 90 + 1)))
+            parts.append(sign_in_pieces(self, document, shingling, *how, max(1 + size % 50, size // 90 + 1)))
         return Signed.end_to_end(parts) if parts else super().sign(text, shingling, *how)
 
     def shingle_part(self, text: TextBatch, *how: Any) -> Any:
@@ -90,11 +90,12 @@ def cuda_backend(where: str) -> CudaBackend:
     """The backend of one of WHERE."""
     place, _, name = where.partition("-")
     if place == "device":
-        return CudaBackend(geometry=GEOMETRIES[name])
+        device = CudaBackend()
+        return CudaBackend(Shared(device.arrays, device.launch, GEOMETRIES[name]))
     build_kernels()
     if name == "pieces":
-        return InPieces(DeviceModule(), HostLauncher(), replace(GEOMETRIES["small"], piece_bytes=20))
-    return CudaBackend(DeviceModule(), HostLauncher(), GEOMETRIES[name])
+        return InPieces(Shared(DeviceModule(), HostLauncher(), replace(GEOMETRIES["small"], piece_bytes=20)))
+    return CudaBackend(Shared(DeviceModule(), HostLauncher(), GEOMETRIES[name]))
 
 
 def install(monkeypatch: pytest.MonkeyPatch, cuda: CudaBackend) -> CudaBackend:
@@ -110,7 +111,7 @@ def on_device(where: object) -> bool:
 
 def memory_of(ops: CudaBackend, host: np.ndarray) -> Any:
     """What the backend's device takes for its memory: on the host the array, on a device a copy in the same layout."""
-    xp = ops._machine.arrays
+    xp = ops.arrays
     if xp.ndarray is DeviceArray:
         return host
     low, high = np.lib.array_utils.byte_bounds(host)

@@ -17,7 +17,7 @@ import gpulsh
 from gpulsh import arrays
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
-from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda import CudaBackend, Shared
 from gpulsh.backends.protocol import DeviceBuffer
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, ParameterError
@@ -113,7 +113,7 @@ ON_DEVICES = ["CuPy", "DLPack", "CUDA array interface"]
 def test_device_memory_is_used_in_place(cuda: CudaBackend, library: Any) -> None:
     given = library(memory_of(cuda, np.arange(6, dtype=np.uint64).reshape(2, 3)))
     found = cuda.asarray(given)
-    assert isinstance(found, cuda._machine.arrays.ndarray) and address(found) == address(given.memory)
+    assert isinstance(found, cuda.arrays.ndarray) and address(found) == address(given.memory)
     assert found.dtype == np.uint64 and found.shape == (2, 3)
     if library is Tensor:
         assert given.asked["stream"] == 1, "the producer must know which stream waits"
@@ -122,7 +122,7 @@ def test_device_memory_is_used_in_place(cuda: CudaBackend, library: Any) -> None
 @HOST_DEFAULT
 def test_a_buffer_waits_for_its_event(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     waited = []
-    cuda_module = cuda._machine.arrays.cuda
+    cuda_module = cuda.arrays.cuda
     wait = lambda *given: waited.append(given)  # noqa: E731
     monkeypatch.setattr(cuda_module.runtime, "streamWaitEvent", wait, raising=False)
     monkeypatch.setattr(cuda_module, "get_current_stream", lambda: SimpleNamespace(ptr=7))
@@ -317,7 +317,7 @@ def test_on_the_host(backend: Any) -> None:
 @pytest.fixture
 def second() -> Iterator[CudaBackend]:
     """A backend on the second of two devices."""
-    yield CudaBackend(DeviceModule(devices=2), HostLauncher(), devices=[1])
+    yield CudaBackend(Shared(DeviceModule(devices=2), HostLauncher()), devices=[1])
     PLACES.clear()
 
 

@@ -20,7 +20,7 @@ import pytest
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cuda import CudaBackend, backend, staging
+from gpulsh.backends.cuda import CudaBackend, Shared, backend, staging
 from gpulsh.backends.cuda.backend import LANES
 from gpulsh.backends.cuda.memory import MOST_PINNED
 from gpulsh.backends.cuda.staging import SLOT, Staging
@@ -67,7 +67,7 @@ class Watched(sized(batch=200, tile=300)):  # type: ignore[misc]
 
 
 def test_an_index_compares_in_other_lanes_than_it_signs_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    ops = Watched(DeviceModule(devices=2), HostLauncher())
+    ops = Watched(Shared(DeviceModule(devices=2), HostLauncher()))
     install(monkeypatch, ops)
     documents = texts(60)
     plain = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)
@@ -94,7 +94,7 @@ def test_tiles_are_compared_in_turn_where_nothing_is_on_its_way(
             calls.append(1)
             return super().pipelined_map(items, work)
 
-    install(monkeypatch, Small(DeviceModule(), HostLauncher()))
+    install(monkeypatch, Small(Shared(DeviceModule(), HostLauncher())))
     documents = texts(60)
     plain = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)
     found = gpulsh.deduplicate(documents, backend="cuda", threshold=0.5).to_numpy()
@@ -114,12 +114,12 @@ def test_a_lane_that_fails_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch)
         raise ValueError("no such item")
 
     with pytest.raises(ValueError, match="no such item"):
-        list(CudaBackend(DeviceModule(), HostLauncher()).pipelined_map([1], fail))
+        list(CudaBackend(Shared(DeviceModule(), HostLauncher())).pipelined_map([1], fail))
     assert failed[0] in waited
 
 
 def test_permutations_are_uploaded_once() -> None:
-    ops, given = CudaBackend(DeviceModule(), HostLauncher()), batches("some", 4 * LANES)
+    ops, given = CudaBackend(Shared(DeviceModule(), HostLauncher())), batches("some", 4 * LANES)
     families = [Family(num_perm=8, seed=seed) for seed in (1, 2)]
 
     def signatures(lane: Any, batch: TextBatch) -> list[list[int]]:
@@ -133,7 +133,7 @@ def test_permutations_are_uploaded_once() -> None:
 
 
 def test_lanes_are_used_again() -> None:
-    ops = CudaBackend(DeviceModule(), HostLauncher())
+    ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
 
     def owner(lane: Any, _: int) -> Any:
         barrier.wait(60)  # so that each lane has one
@@ -193,7 +193,7 @@ def test_calls_share_streams_and_hold_neither_text_nor_secrets(process: HostCupy
     assert not any(memory() for memory in process.pinned)
     lanes = [lane for lanes in backend._device()._free[0] for lane in lanes]
     assert len(lanes) == LANES
-    assert [lane._machine.keys.cache_info().currsize for lane in lanes] == [0] * LANES
+    assert [lane.keys.cache_info().currsize for lane in lanes] == [0] * LANES
 
 
 def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:
@@ -430,7 +430,7 @@ def awake(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_whole_run_sleeps(awake: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = HostLauncher()
-    ops = CudaBackend(DeviceModule(), launcher)
+    ops = CudaBackend(Shared(DeviceModule(), launcher))
     install(monkeypatch, ops)
     assert gpulsh.deduplicate(texts(60), backend="cuda").funnel["dropped"] > 5
     assert launcher.launches and not awake

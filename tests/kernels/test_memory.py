@@ -13,7 +13,7 @@ import pytest
 import gpulsh
 from gpulsh import Decision
 from gpulsh.arrays import Buckets, Fingerprints, TextBatch
-from gpulsh.backends.cuda import CudaBackend, buckets
+from gpulsh.backends.cuda import CudaBackend, Shared, buckets
 from gpulsh.backends.cuda.buckets import collisions, may_repeat
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.cuda.machine import KEPT, Machine
@@ -69,7 +69,7 @@ SmallBatches = sized(batch=700)
 @pytest.mark.parametrize("devices", [None, [1, 0], [1]])
 def test_bits_are_those_of_one_device(devices: list[int] | None) -> None:
     documents, launcher = texts(60), HostLauncher()
-    ops = SmallBatches(DeviceModule(devices=2), launcher, devices=devices)
+    ops = SmallBatches(Shared(DeviceModule(devices=2), launcher), devices=devices)
     assert_decisions(decision(ops, documents), decision(ReferenceBackend(), documents))
     assert launcher.devices == set(devices or [0, 1])
 
@@ -77,7 +77,7 @@ def test_bits_are_those_of_one_device(devices: list[int] | None) -> None:
 @pytest.mark.parametrize(("devices", "nulls"), [([0, 1], True), ([0, 1], False), ([1], False)])
 def test_text_of_one_device_is_shared(devices: list[int], nulls: bool) -> None:
     launcher = HostLauncher()
-    ops = SmallBatches(DeviceModule(devices=2), launcher, devices=devices)
+    ops = SmallBatches(Shared(DeviceModule(devices=2), launcher), devices=devices)
     documents = texts(60)
     rows = [(text or "hidden").encode() for text in documents]
     text = TextBatch(ops.asarray(np.frombuffer(b"".join(rows), np.uint8)), ops.asarray(np.cumsum([0, *map(len, rows)])))
@@ -94,7 +94,7 @@ def test_text_of_one_device_is_shared(devices: list[int], nulls: bool) -> None:
 
 def test_a_device_that_is_not_there_is_named() -> None:
     with pytest.raises(BackendError, match="devices names 2; this machine has 2"):
-        CudaBackend(DeviceModule(devices=2), HostLauncher(), devices=[0, 2])
+        CudaBackend(Shared(DeviceModule(devices=2), HostLauncher()), devices=[0, 2])
 
 
 # --- memory that does not suffice
@@ -107,7 +107,7 @@ PIECES = replace(Geometry(), piece_bytes=2000)
 
 @pytest.fixture
 def ops() -> CudaBackend:
-    made = SmallPieces(DeviceModule(), HostLauncher(), PIECES)
+    made = SmallPieces(Shared(DeviceModule(), HostLauncher(), PIECES))
     made.shingle(TextBatch(made.asarray(np.zeros(1, np.uint8)), made.asarray(np.array([0, 1]))), Shingling())  # tables
     gc.collect()
     return made
@@ -137,7 +137,7 @@ def test_documents_and_pairs_beyond_the_device(
 
 def test_text_of_another_device_is_signed_in_pieces_too(caplog: pytest.LogCaptureFixture) -> None:
     arrays = DeviceModule(devices=2)
-    ops = SmallPieces(arrays, HostLauncher(), PIECES, devices=[1])
+    ops = SmallPieces(Shared(arrays, HostLauncher(), PIECES), devices=[1])
     source, method = random.Random(7), Method.chosen()
     rows = [" ".join(f"word{source.randrange(300)}" for _ in range(count)).encode() for count in (20, 6000, 30)]
     host = TextBatch(np.frombuffer(b"".join(rows), np.uint8), np.cumsum([0, *map(len, rows)]))
@@ -158,7 +158,7 @@ def test_text_of_another_device_is_signed_in_pieces_too(caplog: pytest.LogCaptur
 
 def test_whatever_needs_the_memory_it_is_one_error() -> None:
     """Allocations fail with CuPy's error and sorts with C++'s."""
-    ops = CudaBackend(DeviceModule(), HostLauncher(), replace(Geometry(), row_limit=32))
+    ops = CudaBackend(Shared(DeviceModule(), HostLauncher(), replace(Geometry(), row_limit=32)))
     values = np.random.default_rng(1).integers(0, 2**64, 500, np.uint64)
     fingerprints = Fingerprints(ops.asarray(values), ops.asarray(np.array([0, 250, 500])))
     told = ""
@@ -179,7 +179,7 @@ def test_whatever_needs_the_memory_it_is_one_error() -> None:
 
 def test_a_failed_attempt_holds_nothing_until_the_next_collection() -> None:
     """The halves need its memory at once."""
-    ops = CudaBackend(DeviceModule(), HostLauncher())
+    ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     values = ops.asarray(np.random.default_rng(1).integers(0, 2**64, 5000, np.uint64))
     fingerprints = Fingerprints(values, ops.asarray(np.array([0, 5000])))
     gc.collect()
@@ -200,7 +200,7 @@ def test_a_failed_attempt_holds_nothing_until_the_next_collection() -> None:
 )
 def test_whatever_is_out_of_memory_it_is_one_error(told: str) -> None:
     """The runtime and the driver need memory, too, and have errors of their own, which are no MemoryError."""
-    ops = CudaBackend(DeviceModule(), HostLauncher())
+    ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     wanted = rf"CUDA device 0 does not suffice \({told}\); free"  # told once, however deep
     with pytest.raises(DeviceMemoryError, match=wanted), ops.here(), ops.here():
         raise RuntimeError(told)
@@ -213,7 +213,7 @@ def test_whatever_is_out_of_memory_it_is_one_error(told: str) -> None:
 
 def test_what_is_kept_is_a_copy_on_the_host_where_there_is_no_room() -> None:
     """A part of a lane's memory would be held otherwise, however small it is."""
-    ops = CudaBackend(DeviceModule(), HostLauncher())
+    ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     values = np.arange(20_000, dtype=np.uint64).reshape(-1, 2)
     made = ops.asarray(values).T
     (kept,) = ops.keep(made)
@@ -246,7 +246,7 @@ def test_sizes_follow_the_budget_of_the_host(memory: int, devices: int) -> None:
 def test_no_more_is_pinned_than_a_batch_of_the_run() -> None:
     """By a lane, and by operations outside of lanes."""
     arrays = Arrays()
-    little = CudaBackend(arrays, HostLauncher(), memory=32 << 20)
+    little = CudaBackend(Shared(arrays, HostLauncher()), memory=32 << 20)
     text = TextBatch(np.full(3 << 20, ord("a"), np.uint8), np.array([0, 3 << 20], np.int64))
     assert little.sizes().batch == 1 << 20
     found = list(little.pipelined_map([text], lambda lane, batch: len(lane.stage(batch))))
@@ -272,7 +272,7 @@ FEW = 16  # items of an array
 
 def backend(held: int = 1 << 30, batch: int = BATCH) -> CudaBackend:
     """A backend that may hold so many bytes of texts."""
-    ops = CudaBackend(DeviceModule(), HostLauncher(), Geometry(text_bytes=batch))
+    ops = CudaBackend(Shared(DeviceModule(), HostLauncher(), Geometry(text_bytes=batch)))
     ops._room = {RESIDENT: 1 << 30, HELD: held}
     return ops
 

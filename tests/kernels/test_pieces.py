@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda import CudaBackend, Shared
 from gpulsh.backends.cuda.launcher import kernel_folder
 from gpulsh.backends.cuda.sign import cut_pieces, sign_in_pieces
 from gpulsh.backends.cuda.sketches import MinHash
@@ -64,12 +64,12 @@ class Watched(DeviceModule):
 
 
 def with_pieces(cuda: CudaBackend, piece_bytes: int, arrays: Any = None) -> CudaBackend:
-    machine = cuda._machine
-    return CudaBackend(arrays or machine.arrays, machine.launch, replace(machine.geometry, piece_bytes=piece_bytes))
+    geometry = replace(cuda.geometry, piece_bytes=piece_bytes)
+    return CudaBackend(Shared(arrays or cuda.arrays, cuda.launch, geometry))
 
 
 def signed(cuda: CudaBackend, text: TextBatch, how: Shingling, piece: int) -> Any:
-    return sign_in_pieces(cuda._machine, text, how, FAMILY, SHAPE, KEYS, piece)
+    return sign_in_pieces(cuda, text, how, FAMILY, SHAPE, KEYS, piece)
 
 
 def pieces_of(document: bytes, unit: Unit, piece_bytes: int, reading: Reading = PLAIN) -> list[tuple[bytes, bool]]:
@@ -165,7 +165,7 @@ def test_bins_that_no_probe_fills_in_one_permutation(tmp_path: Path, monkeypatch
     (folder / "one_permutation.cu").write_text(source.replace("ROUNDS = 64;", "ROUNDS = 0;"), "utf-8")
     monkeypatch.setattr(sketches, "ROUNDS", 0)
     build_kernels()
-    cuda, rows = CudaBackend(DeviceModule(), HostLauncher(folder)), random_table([1, 0, 2, 5, 30])
+    cuda, rows = CudaBackend(Shared(DeviceModule(), HostLauncher(folder))), random_table([1, 0, 2, 5, 30])
     for columns in (2, 33, 70):
         family = Family(name="one_permutation", num_perm=columns)
         same(sketched(cuda, rows.moved(cuda.asarray), family), sketched(REFERENCE, rows, family), cuda.asnumpy)
@@ -222,7 +222,7 @@ def test_minima_that_are_all_ones(cuda: CudaBackend, count: int, spared: int | N
     addend = (np.uint64(NO_VALUE) - (multiplier * upper[0][0] & np.uint64(NO_VALUE))).astype(np.uint32)
     if spared is not None:
         addend[spared] -= np.uint32(1)
-    sketch = MinHash(cuda._machine, family)
+    sketch = MinHash(cuda, family)
     sketch.functions = Coefficients(cuda.asarray(multiplier), cuda.asarray(addend))
     given = TokenSums(cuda.asarray(sums), cuda.asarray(np.array([0, count, count + 10], np.int64)), 0)
     digests, shingles = sketch.digests(given, 2, shape)

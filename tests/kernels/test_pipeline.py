@@ -11,7 +11,7 @@ import pytest
 import gpulsh
 from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.arrays import Tokens
-from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda import CudaBackend, Shared
 from gpulsh.index import admission
 from gpulsh.io.format import STRICT, Rules
 from gpulsh.io.formats.parquet import Parquet
@@ -192,7 +192,7 @@ def test_stretches(selected: CudaBackend, measure: Any) -> None:
 @pytest.mark.usefixtures("kernels_built")
 def test_tokens_of_windows_are_copied_once_for_both_hashes() -> None:
     launcher = HostLauncher()
-    ops = CudaBackend(DeviceModule(), launcher)
+    ops = CudaBackend(Shared(DeviceModule(), launcher))
     values = np.random.default_rng(1).integers(0, 2**64, 100, np.uint64)
     tokens = Tokens(values, np.array([0, 60, 100])).moved(ops.asarray)
     public, secret = ops.window_hashes(tokens, *map(ops.asarray, (np.array([3, 70]), np.array([9, 4]))), 20, KEYS)

@@ -13,7 +13,7 @@ import pytest
 
 import gpulsh
 from gpulsh.backends.cpu import CpuBackend
-from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda import CudaBackend, Shared
 from gpulsh.backends.cuda.launcher import kernel_folder
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
@@ -79,7 +79,8 @@ def test_the_cpu_equals_the_oracle_in_any_pieces(threads: int) -> None:
 def test_the_kernel_equals_the_oracle() -> None:
     if compiler() is None:
         pytest.skip("no C++ compiler: none of $CXX, g++, clang++ and the ziglang package is there")
-    cuda, reference, rows = CudaBackend(DeviceModule(), HostLauncher()), ReferenceBackend(), random_table([3, 0, 70, 1])
+    cuda, reference = CudaBackend(Shared(DeviceModule(), HostLauncher())), ReferenceBackend()
+    rows = random_table([3, 0, 70, 1])
     there = rows.moved(cuda.asarray)
     np.testing.assert_array_equal(cuda.asnumpy(sketched(cuda, there, family(9))), sketched(reference, rows, family(9)))
 

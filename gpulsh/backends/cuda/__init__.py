@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpulsh.backends.cuda.backend import CudaBackend
+from gpulsh.backends.cuda.backend import CudaBackend, Shared
 from gpulsh.backends.cuda.device import devices, why_unavailable
 
-__all__ = ["CudaBackend", "devices", "why_unavailable"]
+__all__ = ["CudaBackend", "Shared", "devices", "why_unavailable"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
@@ -35,17 +35,16 @@ from gpulsh.backends.cuda.memory import (
     wait,
 )
 from gpulsh.backends.parallel import pipelined_map
-from gpulsh.backends.protocol import Backend, Item, Result, Sizes
+from gpulsh.backends.protocol import Backend, Item, Result
 from gpulsh.errors import BackendError, DeviceMemoryError
 
 
-class CudaBackend(Backend):
+class CudaBackend(Machine, Backend):
     """Kernels on CUDA devices. Arrays in and out are CuPy's, on the first device and the caller's current stream.
 
     `devices` are their numbers; None takes all that are visible, the current one first. They share the items of
     `pipelined_map`; every other operation runs on the first. `memory` is the bytes of the host that the run may use;
-    texts are handed over in parts of it. `arrays` and `launcher` replace CuPy and the devices together, `geometry` the
-    cut of the work: for tests. Streams, lanes and tables outlive a backend: see `Shared`.
+    texts are handed over in parts of it. Streams, lanes and tables are `shared` and outlive a backend.
 
     Raises BackendError if CUDA, or one of the devices, does not work.
     """
@@ -53,47 +52,34 @@ class CudaBackend(Backend):
     name = "cuda"
 
     def __init__(
-        self,
-        arrays: ModuleType | None = None,
-        launcher: Launcher | None = None,
-        geometry: Geometry | None = None,
-        *,
-        devices: Sequence[int] | None = None,
-        memory: int = MEMORY,
-        shared: Shared | None = None,
+        self, shared: Shared | None = None, *, devices: Sequence[int] | None = None, memory: int = MEMORY
     ) -> None:
-        self._shared = shared = shared or _shared(arrays, launcher, geometry)
+        if shared is None and (reason := why_unavailable()) is not None:
+            raise BackendError(f"CUDA does not work here: {reason}; use --backend cpu, or 'auto'")
+        self._shared = shared = shared or _device()
         self._devices = visible_devices(shared.arrays, devices)
-        made = shared.arrays, shared.launcher, shared.geometry
-        self._machine = Machine(*made, self._devices[0], (memory, len(self._devices)), shared.tables)
+        budget = memory, len(self._devices)
+        super().__init__(shared.arrays, shared.launcher, shared.geometry, self._devices[0], budget, shared.tables)
         self._stream: Any = None  # of a lane, made for its first work
         self._room: dict[float, int] = {}  # bytes that `keep` and `hold` may still leave on the device, by their share
 
-    def here(self) -> AbstractContextManager[None]:
-        return self._machine.here()
-
-    def sizes(self) -> Sizes:
-        with self.here():
-            return self._machine.sizes()
-
     def asarray(self, array: Array) -> Array:
         with self.here():
-            return on_device(self._machine.arrays, array)
+            return on_device(self.arrays, array)
 
     def asnumpy(self, array: Array) -> Array:
-        return on_host(self._machine.arrays, array)
+        return on_host(self.arrays, array)
 
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         with self._shared.lanes(self._devices) as lanes:
             for lane in lanes:
-                machine = lane._machine
-                machine.budget, machine.staging.most = self._machine.budget, min(self.sizes().batch, MOST_PINNED)
+                lane.budget, lane.staging.most = self.budget, min(self.sizes().batch, MOST_PINNED)
             try:
                 yield from pipelined_map(self._ready(items), [partial(lane._work, work) for lane in lanes])
             finally:
                 for lane in lanes:
                     with lane.here():
-                        lane._machine.release()
+                        lane.release()
 
     def keep(self, *arrays: Array) -> Sequence[Array]:
         kept = self._resident(RESIDENT, *arrays)
@@ -102,7 +88,7 @@ class CudaBackend(Backend):
     def stage(self, text: TextBatch) -> TextBatch | None:
         try:
             with self.here():
-                return self._machine.staging.on_device(text)
+                return self.staging.on_device(text)
         except DeviceMemoryError:
             return None
 
@@ -115,14 +101,14 @@ class CudaBackend(Backend):
         try:
             with self.here():
                 if not self._room:
-                    free = free_bytes(self._machine.arrays)
+                    free = free_bytes(self.arrays)
                     self._room = {share: int(share * free) for share in (RESIDENT, HELD)}
                 self._room[share] -= sum(array.nbytes for array in arrays)
                 if self._room[share] >= 0:
                     # Copied even on the same device: the original is part of a lane's memory, which has to become
                     # whole again for the next batch.
-                    kept = [copied(self._machine.arrays, array) for array in arrays]
-                    wait(self._machine.arrays)  # before a lane may reuse the original
+                    kept = [copied(self.arrays, array) for array in arrays]
+                    wait(self.arrays)  # before a lane may reuse the original
                     return kept
         except DeviceMemoryError:
             self._room[share] = 0
@@ -132,12 +118,12 @@ class CudaBackend(Backend):
         """`work` of an item on the stream of this lane."""
         with self.here():
             if self._stream is None:
-                self._stream = self._machine.arrays.cuda.Stream(non_blocking=True)
+                self._stream = self.arrays.cuda.Stream(non_blocking=True)
             with self._stream:
                 try:
                     return work(self, item)
                 finally:  # even a failed item is released only when nothing reads it any more
-                    wait(self._machine.arrays, self._stream)
+                    wait(self.arrays, self._stream)
 
     def _ready(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, each when its device memory is computed: other streams would not wait for it."""
@@ -148,23 +134,25 @@ class CudaBackend(Backend):
                     item = next(iterator)
                 except StopIteration:
                     return
-                wait(self._machine.arrays)
+                wait(self.arrays)
             yield item
             del item  # or it would be held while the next one is made
 
 
-add_operations(CudaBackend, "_machine", buckets, rows, sign, sketches, texts)
+add_operations(CudaBackend, None, buckets, rows, sign, sketches, texts)
 
 
 class Shared:
     """State that all backends of a process share, however many calls make one: lanes, and the Unicode tables.
 
+    `arrays` is CuPy, and `launcher` starts kernels on its devices; tests replace both, and the `geometry`.
+
     A call that made its own would wait each time for streams, page-locked memory and device memory. Lanes that nobody
     uses leave their memory to CuPy's pools, which `free_all_blocks` empties. Safe for threads.
     """
 
-    def __init__(self, arrays: ModuleType, launcher: Launcher, geometry: Geometry) -> None:
-        self.arrays, self.launcher, self.geometry = arrays, launcher, geometry
+    def __init__(self, arrays: ModuleType, launcher: Launcher, geometry: Geometry | None = None) -> None:
+        self.arrays, self.launcher, self.geometry = arrays, launcher, geometry or Geometry()
         self.tables: Tables = {}
         # A stream has its own memory in CuPy's pool, which other streams cannot use: new streams would be new memory.
         self._free: dict[int, list[list[CudaBackend]]] = defaultdict(list)
@@ -182,21 +170,11 @@ class Shared:
     def _lane_set(self, device: int) -> list[CudaBackend]:
         with suppress(IndexError):
             return self._free[device].pop()
-        return [CudaBackend(devices=[device], shared=self) for _ in range(LANES)]
-
-
-def _shared(arrays: ModuleType | None, launcher: Launcher | None, geometry: Geometry | None) -> Shared:
-    if arrays is not None and launcher is not None:
-        return Shared(arrays, launcher, geometry or Geometry())
-    reason = why_unavailable()
-    if reason is not None:
-        raise BackendError(f"CUDA does not work here: {reason}; use --backend cpu, or 'auto'")
-    device = _device()
-    return device if geometry is None else Shared(device.arrays, device.launcher, geometry)
+        return [CudaBackend(self, devices=[device]) for _ in range(LANES)]
 
 
 @cache
 def _device() -> Shared:
     """The shared state of this process: kernels are loaded and lanes made once, not once a call."""
     cupy = import_cupy()
-    return Shared(cupy, DeviceLauncher(cupy), Geometry())
+    return Shared(cupy, DeviceLauncher(cupy))

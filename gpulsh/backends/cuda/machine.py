@@ -97,8 +97,8 @@ class Machine:
             self.launch(file, kernel, (blocks, rows), threads, *(convert(value) for convert, value in taken))
 
     def sizes(self) -> Sizes:
-        """`Backend.sizes`."""
-        return text_sizes(free_bytes(self.arrays), self.geometry.text_bytes, *self.budget)
+        with self.here():
+            return text_sizes(free_bytes(self.arrays), self.geometry.text_bytes, *self.budget)
 
     def _new_keys(self, keys: Keys) -> Array:
         """All words of a secret; or the public keys of near places, of a token's and then of a shingle's."""
