@@ -1,7 +1,6 @@
 """`gpulsh.SimHash`: bits that differ more often, the wider the angle between the weights of two documents.
 
-`DocumentFrequencies` counts the documents of each shingle, for weights by rarity in whole numbers, which are the same
-on every machine.
+Weights by rarity are whole numbers, which are the same on every machine.
 """
 
 from __future__ import annotations
@@ -25,50 +24,6 @@ from gpulsh.sketch.bits import WORD_BITS, BitSketch
 from gpulsh.text.documents import Documents
 
 FRACTION = 16  # bits of a logarithm behind the point
-
-
-class DocumentFrequencies:
-    """Counts of distinct fingerprints, 16 bytes each, in the memory that they came in.
-
-    New ones wait until they are as many as the known ones, so that each is merged a few times only.
-    """
-
-    def __init__(self) -> None:
-        self._known: list[tuple[Array, Array]] = []  # distinct values, ascending, and how many documents have each
-        self._new: list[Array] = []
-        self._documents = 0
-
-    def add(self, fingerprints: Fingerprints) -> None:
-        """Add documents: unique rows."""
-        self._documents += len(fingerprints)
-        self._new.append(fingerprints.values[int(fingerprints.offset[0]) : int(fingerprints.offset[-1])])
-        if sum(map(len, self._new)) >= sum(len(values) for values, _ in self._known):
-            self._merge()
-
-    def weights(self, fingerprints: Fingerprints) -> Array:
-        """int64 [nnz]: log2(documents + 1) - log2(documents with the fingerprint), in units of 2^-16."""
-        if self._new:
-            self._merge()
-        values, counts = self._known[0]
-        if bool((counts == 1).any()):  # most are: it pays to search among the few others
-            values, counts = self._known[0] = values[counts > 1], counts[counts > 1]
-        found = np.ones_like(fingerprints.values, np.int64)
-        if len(values):
-            place = np.minimum(np.searchsorted(values, fingerprints.values), len(values) - 1)
-            found = np.where(values[place] == fingerprints.values, counts[place], found)
-        most = int(found.max()) if len(found) else 1
-        logarithms = log2(np.arange(1, most + 1, dtype=np.int64, like=found))
-        return int(log2(np.array([self._documents + 1]))[0]) - logarithms[found - 1]
-
-    def _merge(self) -> None:
-        new = np.sort(np.concatenate(self._new))
-        parts = [*self._known, (new, np.ones_like(new, np.int64))]
-        values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.argsort(values, kind="stable")  # linear, of two runs
-        values, sums = values[order], np.cumsum(counts[order])
-        begins = np.flatnonzero(first_of_runs(values))
-        before = sums[begins] - counts[order[begins]]
-        self._known, self._new = [(values[begins], np.diff(before, append=sums[-1:]))], []
 
 
 def log2(numbers: Array) -> Array:
@@ -105,8 +60,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
     `"count"`  each occurrence weighs 1
     `"idf"`    each occurrence weighs L(n + 1) - L(the documents of all n that have the shingle), where L is the
                logarithm to the base 2 in units of 2^-16, by the rule of
-               `gpulsh.sketch.simhash.log2`; texts are read twice, and the distinct fingerprints of
-               all are held with their counts
+               `gpulsh.sketch.simhash.log2`; texts are read twice, and the fingerprints of all are held
     =========  =========================================================================================================
 
     By "count" and "idf" the cosine is `gpulsh.cosine` of the weights of `gpulsh.weigh`. Sums are integers, so bits are
@@ -163,11 +117,33 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
         return NearBits(bits=self.bits, weights=self.weights, seed=self.seed, distance=distance)
 
     def _by_frequency(self, batches: Callable[[], Iterable[Fingerprints]], ops: Backend) -> BitSignatures:
-        frequencies = DocumentFrequencies()
-        for rows in map(ops.unique, batches()):
-            frequencies.add(rows)
-        parts = [ops.simhash(rows, keys_of(self.bits, self.seed), frequencies.weights(rows)) for rows in batches()]
+        values, frequency, documents = _frequent(map(ops.unique, batches()))
+        keys, parts = keys_of(self.bits, self.seed), []
+        for rows in batches():
+            found = np.ones_like(rows.values, np.int64)
+            if len(values):
+                place = np.minimum(np.searchsorted(values, rows.values), len(values) - 1)
+                found = np.where(values[place] == rows.values, frequency[place], found)
+            most = int(found.max()) if len(found) else 1
+            logarithms = log2(np.arange(1, most + 1, dtype=np.int64, like=found))
+            weights = int(log2(np.array([documents + 1]))[0]) - logarithms[found - 1]
+            parts.append(ops.simhash(rows, keys, weights))
         return BitSignatures(np.concatenate(parts), maker=self)
+
+
+def _frequent(batches: Iterable[Fingerprints]) -> tuple[Array, Array, int]:
+    """The fingerprints that several documents have, ascending, and how many have each, from unique rows; all documents.
+
+    Most fingerprints are of one document: it pays to search among the others.
+    """
+    parts, documents = list[Array](), 0
+    for rows in batches:
+        parts.append(rows.values[int(rows.offset[0]) : int(rows.offset[-1])])
+        documents += len(rows)
+    values = np.sort(np.concatenate(parts))
+    begins = np.flatnonzero(first_of_runs(values))
+    counts = np.searchsorted(values, values[begins], side="right") - begins
+    return values[begins[counts > 1]], counts[counts > 1], documents
 
 
 def keys_of(bits: int, seed: int) -> NDArray[np.uint64]:

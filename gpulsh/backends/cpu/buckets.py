@@ -17,11 +17,11 @@ from gpulsh.arrays import Buckets, Numbers, Words
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.rows import sort
-from gpulsh.backends.cpu.threads import Scratch, Threads, by_count, by_weight
+from gpulsh.backends.cpu.threads import Scratch, Threads, by_count
 from gpulsh.backends.cpu.vectors import lowest_bit, mixed
 from gpulsh.backends.hashing import place_keys
 from gpulsh.params import BandShape
-from gpulsh.ragged import offsets
+from gpulsh.ragged import cuts, offsets
 
 CHUNK_DOCUMENTS = 4096
 PARTITION_DOCUMENTS = 1 << 16  # up to which one partition takes the digests in place
@@ -290,7 +290,7 @@ def candidates(threads: Threads, buckets: Buckets, first: tuple[int, int] | None
         written = _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts)
         return counts, found[:written]
 
-    chunks = by_weight(neighbours[begin : end + 1], max(CHUNK_NEIGHBOURS, 4 * count))
+    chunks = list(cuts(neighbours[begin : end + 1], max(CHUNK_NEIGHBOURS, 4 * count)))
     parts = threads.map(work, [(begin + start, begin + stop) for start, stop in chunks])
     places = offsets([len(found) for _, found in parts])
     pairs = np.empty((places[-1], 2), np.int64)

@@ -16,9 +16,10 @@ from numba.core import cgutils
 
 from gpulsh.arrays import Fingerprints, Numbers, Words
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
+from gpulsh.backends.cpu.threads import Threads, by_count
 from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, load, lowered, ones
 from gpulsh.backends.protocol import GOLDEN
+from gpulsh.ragged import cuts
 
 CHUNK_PAIRS = 2048
 BOUNDED_PAIRS = 1 << 15  # pairs
@@ -197,7 +198,7 @@ def bitmaps(threads: Threads, fingerprints: Fingerprints, words: int = 16) -> Wo
     out, shift = np.empty((len(rows), words), np.uint64), _U(65 - (64 * words).bit_length())
     threads.map(
         lambda start, stop: _bitmaps(rows.values, rows.offset[start : stop + 1], shift, out[start:stop]),
-        by_weight(rows.offset, CHUNK_SHINGLES),
+        cuts(rows.offset, CHUNK_SHINGLES),
     )
     return out
 

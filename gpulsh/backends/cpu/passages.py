@@ -27,12 +27,12 @@ from gpulsh.backends.cpu.fingerprinting.characters import (
 )
 from gpulsh.backends.cpu.fingerprinting.documents import row_shingles
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.threads import Threads, by_weight
+from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.cpu.vectors import I64, LANES, byte, copy, everywhere, get, load, lowered, mixed_lanes, ones, store
 from gpulsh.backends.protocol import WINDOW_PART
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 from gpulsh.params import Shingling
-from gpulsh.ragged import first_of_runs, offsets
+from gpulsh.ragged import cuts, first_of_runs, offsets
 from gpulsh.secret import SHINGLE, EvidenceKeys
 
 CHUNK_FINGERPRINTS = 1 << 16
@@ -75,7 +75,7 @@ def winnow(threads: Threads, fingerprints: Fingerprints, size: int) -> Numbers:
     longest = int(fingerprints.lengths.max(initial=0))
     if size > longest:
         return np.empty(0, np.int64)
-    return np.concatenate(threads.map(work, by_weight(offset, CHUNK_FINGERPRINTS)))
+    return np.concatenate(threads.map(work, cuts(offset, CHUNK_FINGERPRINTS)))
 
 
 @lowered(types.void(types.int64, types.int64, types.uint64, types.uint64))
@@ -122,7 +122,7 @@ def window_hashes(
             runs = begin[start:stop], windows[start:stop], size, how.address, most
             _hash_windows(values.ctypes.data, *runs, room.ctypes.data, hashes.ctypes.data + 8 * int(ends[start]))
 
-    threads.map(work, by_weight(ends, CHUNK_WINDOWS))
+    threads.map(work, cuts(ends, CHUNK_WINDOWS))
     return public, secret
 
 
@@ -189,5 +189,5 @@ def token_bounds(threads: Threads, text: TextBatch, shingling: Shingling, row: N
         here = slice(starts[start], starts[stop])
         _bounds(values.ctypes.data, offset, words, table.address, row[here], token[here], bounds[here])
 
-    threads.map(work, by_weight(weight, CHUNK_BYTES))
+    threads.map(work, cuts(weight, CHUNK_BYTES))
     return bounds

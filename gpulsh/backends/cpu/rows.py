@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.cpu.kernel import kernel, subroutine
-from gpulsh.backends.cpu.threads import Threads, by_weight
+from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.cpu.vectors import prefetch
+from gpulsh.ragged import cuts
 
 CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes
@@ -113,9 +114,7 @@ def unique_rows(rows: Fingerprints) -> Fingerprints:
 
 def unique(threads: Threads, fingerprints: Fingerprints) -> Fingerprints:
     rows = fingerprints.moved(np.ascontiguousarray)
-    return threads.rows(
-        lambda start, stop: unique_rows(rows.slice(start, stop)), by_weight(rows.offset, CHUNK_SHINGLES)
-    )
+    return threads.rows(lambda start, stop: unique_rows(rows.slice(start, stop)), cuts(rows.offset, CHUNK_SHINGLES))
 
 
 @subroutine
@@ -206,5 +205,5 @@ def prefixes(
     rows = fingerprints.moved(np.ascontiguousarray)
     return threads.rows(
         lambda start, stop: _prefixes(rows.slice(start, stop), counts, lengths[start:stop], rare),
-        by_weight(rows.offset, CHUNK_SHINGLES),
+        cuts(rows.offset, CHUNK_SHINGLES),
     )

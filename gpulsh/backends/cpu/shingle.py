@@ -18,11 +18,12 @@ from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_documents, 
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.rows import unique_rows
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
-from gpulsh.backends.cpu.threads import SETS, Room, Scratch, Threads, by_weight
+from gpulsh.backends.cpu.threads import SETS, Room, Scratch, Threads
 from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.backends.parts import rows_in_part, union_of
 from gpulsh.backends.protocol import Keys, Result
 from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.ragged import cuts
 from gpulsh.secret import EvidenceKeys
 
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
@@ -80,20 +81,14 @@ class TextPass:
             return work(0, len(self.text))
         return self.threads.rows(work, self._chunks())
 
-    def _chunks(self) -> list[tuple[int, int]]:
-        """Chunks by weight, with giants in chunks of their own.
+    def _chunks(self) -> Iterator[tuple[int, int]]:
+        """Chunks of documents; giants are larger than a chunk, so each is alone.
 
         Chunks are long, because Python's work for each takes time, but there are several a thread, so threads wait
         little.
         """
-        offset, chunks = self.text.offset, []
-        several = int(offset[-1] - offset[0]) // (2 * self.threads.count)
-        for start, stop in by_weight(offset, min(max(several, CHUNK_BYTES), LONGEST_CHUNK)):
-            if stop - start > 1 and self.is_giant(stop - 1, stop):
-                chunks += [(start, stop - 1), (stop - 1, stop)]
-            else:
-                chunks.append((start, stop))
-        return chunks
+        several = int(self.text.offset[-1] - self.text.offset[0]) // (2 * self.threads.count)
+        return cuts(self.text.offset, min(max(several, CHUNK_BYTES), LONGEST_CHUNK))
 
     def is_giant(self, start: int, stop: int) -> bool:
         """Whether documents [start, stop) are one giant."""
@@ -178,7 +173,7 @@ def shingles(threads: Threads, tokens: Tokens, size: int, keys: Keys = None) -> 
         shingle_tokens(given.ctypes.data, offset, size, hashing.address, values.ctypes.data, made[1:])
         return Fingerprints(values[: made[-1]].copy(), made)
 
-    return threads.rows(work, by_weight(tokens.offset, CHUNK_TOKENS))
+    return threads.rows(work, cuts(tokens.offset, CHUNK_TOKENS))
 
 
 def shingle(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:

@@ -14,10 +14,10 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.cpu.shingle import TextPass, set_rows
-from gpulsh.backends.cpu.threads import Room, Scratch, Threads, by_weight
+from gpulsh.backends.cpu.threads import Room, Scratch, Threads
 from gpulsh.backends.cpu.vectors import mixed
 from gpulsh.params import Shingling
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import cuts, sorted_distinct
 
 CHUNK_SHINGLES = 1 << 16
 
@@ -200,7 +200,7 @@ def simhash(threads: Threads, fingerprints: Fingerprints, keys: Words, weights: 
         else:
             _weighted(rows.values, weights, rows.offset, keys, np.zeros(64, np.int64), bits[start:stop])
 
-    threads.map(work, by_weight(every.offset, CHUNK_SHINGLES))
+    threads.map(work, cuts(every.offset, CHUNK_SHINGLES))
     return bits
 
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.threads import Threads, by_weight
+from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.cpu.vectors import copy
 from gpulsh.errors import InputTypeError, ParameterError
-from gpulsh.ragged import offsets
+from gpulsh.ragged import cuts, offsets
 
 CHUNK_BYTES = 1 << 20  # of str; a thread copies so many at a time
 TOKEN_BYTES = 64  # room a token at first; sets of longer tokens are copied twice
@@ -103,7 +103,7 @@ def encode(strings: list[Any], ascii: NDArray[np.bool_], first: int, most: int, 
         def work(start: int, stop: int) -> None:
             _copy_rows(0, begin[start:stop], values.ctypes.data, offset[start : stop + 1])
 
-        threads.map(work, by_weight(offset, CHUNK_BYTES))
+        threads.map(work, cuts(offset, CHUNK_BYTES))
     finally:
         _release_all(held[:made])
     values.flags.writeable = False  # like all texts: kernels are compiled for one type

@@ -10,7 +10,7 @@ import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
@@ -18,7 +18,7 @@ from functools import cache
 
 import numpy as np
 
-from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
+from gpulsh.arrays import Fingerprints, TextBatch, Words
 from gpulsh.backends.protocol import Result
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.ragged import offsets
@@ -53,11 +53,12 @@ class Threads:
         with self._busy():
             yield same
 
-    def map(self, work: Callable[[int, int], Result], chunks: list[tuple[int, int]]) -> list[Result]:
-        """`work(start, stop)` for each chunk, results in the order of the chunks.
+    def map(self, work: Callable[[int, int], Result], ranges: Iterable[tuple[int, int]]) -> list[Result]:
+        """`work(start, stop)` for each range, results in the order of the ranges.
 
         The caller's thread works, too: waking it for every result would take time from the others.
         """
+        chunks = list(ranges)
         if self.count == 1 or len(chunks) < 2:
             return [work(start, stop) for start, stop in chunks]
         results: dict[int, Result] = {}
@@ -109,8 +110,9 @@ class Threads:
             return True
         return False
 
-    def rows(self, work: Callable[[int, int], Fingerprints], chunks: list[tuple[int, int]]) -> Fingerprints:
-        """The rows that `work(start, stop)` makes of each chunk, end to end."""
+    def rows(self, work: Callable[[int, int], Fingerprints], ranges: Iterable[tuple[int, int]]) -> Fingerprints:
+        """The rows that `work(start, stop)` makes of each range, end to end."""
+        chunks = list(ranges)
         parts = self.map(work, chunks)
         if len(parts) == 1:
             return parts[0]
@@ -132,18 +134,6 @@ class Threads:
 def _pool(count: int, pid: int) -> ThreadPoolExecutor:
     # The process id is part of the key: threads do not survive a fork.
     return ThreadPoolExecutor(count, thread_name_prefix="gpulsh")
-
-
-def by_weight(offset: Numbers, weight: int) -> list[tuple[int, int]]:
-    """Chunks that end where the running length passes a multiple of `weight`; a row is never split."""
-    rows = len(offset) - 1
-    if rows <= 0:
-        return []
-    if offset[-1] - offset[0] <= weight:
-        return [(0, rows)]
-    steps = np.arange(offset[0] + weight, offset[-1], weight, dtype=np.int64)
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(offset[:-1], steps), [rows]]))
-    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
 
 
 def by_count(count: int, size: int) -> list[tuple[int, int]]:

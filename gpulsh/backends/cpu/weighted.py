@@ -15,9 +15,10 @@ from gpulsh.arrays import Fingerprints, Numbers, WeightedFingerprints
 from gpulsh.backends import darts, protocol
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.rows import unique
-from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
+from gpulsh.backends.cpu.threads import Threads, by_count
 from gpulsh.backends.cpu.vectors import leading_zeros, mixed
 from gpulsh.backends.darts import LEAST_EXPONENT, LEAST_OF_ROW, RANK_BIAS, RANK_BITS, Streams, logarithms
+from gpulsh.ragged import cuts
 
 CHUNK_SHINGLES = 1 << 16
 CHUNK_PAIRS = 2048
@@ -67,7 +68,7 @@ def occurrences(threads: Threads, fingerprints: Fingerprints) -> WeightedFingerp
         lambda start, stop: _count(
             values, offset[start : stop + 1], rows.values, rows.offset[start : stop + 1], weight
         ),
-        by_weight(offset, CHUNK_SHINGLES),
+        cuts(offset, CHUNK_SHINGLES),
     )
     return WeightedFingerprints(rows.values, weight, rows.offset)
 
@@ -201,7 +202,7 @@ def weighted_minhash(threads: Threads, rows: WeightedFingerprints, num_perm: int
         cut = offset[start : stop + 1]
         _signatures(values, bits, cut, wanted, *streams, logarithms(), least, signatures[start:stop])
 
-    threads.map(work, by_weight(offset, WEIGHTED_SHINGLES))
+    threads.map(work, cuts(offset, WEIGHTED_SHINGLES))
     return signatures
 
 

@@ -14,14 +14,17 @@ components: lock-free union-find over all edges at once, then each id climbs to 
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from gpulsh.arrays import Array, Buckets
 from gpulsh.backends.cuda.machine import Machine
+from gpulsh.backends.parts import union_of
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape
-from gpulsh.ragged import distinct, first_of_runs, offsets, ranges, sorted_distinct
+from gpulsh.ragged import distinct, offsets, ranges, sorted_distinct
 
 SLOTS = 8  # a digest, at least; two bits each
 MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
@@ -135,24 +138,20 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
     members, names = _numbered(machine, buckets.ids)
     if first is not None and names is not None:  # numbers ascend with the ids
         bounds = xp.searchsorted(names, xp.asarray(np.array(first, np.int64)))
-        low, high = machine.numbers(bounds[0], bounds[1])
-        first = low, high
-    runs: list[Array] = []  # ascending keys, each run at least twice as long as the next
-    for start in range(0, total, geometry.sort_span):
+        lowest, beyond = machine.numbers(bounds[0], bounds[1])
+        first = lowest, beyond
+    low, high = (np.uint64(max(bound, 0)) for bound in first or (0, 2**32))
+
+    def keys_of_span(start: int) -> Array:
         stop = min(start + geometry.sort_span, total)
         span = xp.empty(stop - start, np.uint64)
-        given = members, buckets.offset, len(buckets), ends, start, stop, span
-        machine.run("candidates", stop - start, *given)
-        if first is not None:
-            number = span >> np.uint64(32)
-            span = span[(number >= np.uint64(max(first[0], 0))) & (number < np.uint64(max(first[1], 0)))]
-            del number
-        runs.append(_distinct(span))
-        while len(runs) > 1 and 2 * len(runs[-1]) > len(runs[-2]):  # so that a key is merged a few times only
-            runs[-2:] = [_distinct(xp.concatenate(runs[-2:]))]
-    keys = runs[0] if runs else xp.empty(0, np.uint64)
-    for run in runs[1:]:
-        keys = _distinct(xp.concatenate((keys, run)))
+        machine.run("candidates", len(span), members, buckets.offset, len(buckets), ends, start, stop, span)
+        number = span >> np.uint64(32)
+        wanted = number != (span & np.uint64(0xFFFFFFFF))  # an id may be twice in a bucket
+        return span[wanted & (number >= low) & (number < high)]
+
+    none = xp.empty(0, np.uint64)
+    keys = union_of(chain([none], map(keys_of_span, range(0, total, geometry.sort_span))))
     pairs = xp.empty((len(keys), 2), np.int64)
     pairs[:, 0] = keys >> np.uint64(32)
     keys &= np.uint64(0xFFFFFFFF)
@@ -169,14 +168,6 @@ def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
     if len(names) > MAX_MEMBERS:
         raise BackendError(f"{len(names)} documents are in buckets, {MAX_MEMBERS} fit on a device; give fewer at once")
     return xp.searchsorted(names, ids).astype(np.uint32), names
-
-
-def _distinct(keys: Array) -> Array:
-    """The keys ascending, each once, without pairs of an id with itself; sorts in place."""
-    keys.sort()
-    fresh = first_of_runs(keys)
-    fresh &= (keys >> np.uint64(32)) != (keys & np.uint64(0xFFFFFFFF))  # an id may be twice in a bucket
-    return keys[fresh]
 
 
 def components(machine: Machine, count: int, pairs: Array) -> Array:

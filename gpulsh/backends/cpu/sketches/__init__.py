@@ -10,9 +10,10 @@ from importlib import import_module
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, Values
-from gpulsh.backends.cpu.threads import Threads, by_weight
+from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.hashing import FUNCTIONS
 from gpulsh.params import Family
+from gpulsh.ragged import cuts
 
 CHUNK_SHINGLES = 1 << 16  # a thread takes so many at a time
 # Files of several sketches; another sketch has a file of its own name.
@@ -54,7 +55,7 @@ class Minima(ABC):
         def work(start: int, stop: int) -> None:
             self.fold_into(rows.slice(start, stop), minima[start:stop])
 
-        self.threads.map(work, by_weight(rows.offset, CHUNK_SHINGLES))
+        self.threads.map(work, cuts(rows.offset, CHUNK_SHINGLES))
         return minima
 
     @abstractmethod
