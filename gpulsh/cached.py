@@ -7,23 +7,15 @@ other, and a process that is forked while another thread holds it waits forever.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
-Value = TypeVar("Value")
+if TYPE_CHECKING:
+    cached_value = cached_property
+else:
 
+    class cached_value(cached_property):
+        """Threads that ask at the same time may all compute the value, which must be equal."""
 
-class cached_value(cached_property[Value]):
-    """As `functools.cached_property`. Threads that ask at the same time may all compute the value: it must be equal."""
-
-    @overload
-    def __get__(self, instance: None, owner: type[Any] | None = None) -> cached_value[Value]: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type[Any] | None = None) -> Value: ...
-
-    def __get__(self, instance: object | None, owner: type[Any] | None = None) -> cached_value[Value] | Value:
-        if instance is None:
-            return self
-        assert self.attrname is not None  # `__set_name__` was called
-        # The first value stays: it takes precedence over this descriptor, which has no __set__.
-        return vars(instance).setdefault(self.attrname, self.func(instance))  # type: ignore[no-any-return]
+        def __get__(self, instance: object, owner: Any = None) -> Any:
+            # The first value stays: it takes precedence over this descriptor, which has no __set__.
+            return self if instance is None else vars(instance).setdefault(self.attrname, self.func(instance))

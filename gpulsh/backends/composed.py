@@ -107,32 +107,32 @@ def _labelled(fingerprints: Fingerprints, shingling: Shingling) -> Fingerprints:
 
 def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys) -> Tokens:
     """The tokens of shingles that depend on words, or with an anchor the hashes of items."""
-    distinct, numbers, offset = _numbered(ops, text, shingling.reading)
-    in_any_case = shingling.reading._replace(case=True)
-    letters, listed = translation(in_any_case), _listed(shingling.stop_words, in_any_case)
+    letters, in_any_case = translation(shingling.reading), shingling.reading._replace(case=True)
+    bounds = ops.asnumpy(text.offset)
+    data = bytes(ops.asnumpy(text.values[int(bounds[0]) : int(bounds[-1])]))
+    distinct: dict[str, int] = {}  # their numbers
+    found: list[int] = []  # the number of every token
+    ends = [0]
+    for start, stop in pairwise((bounds - bounds[0]).tolist()):
+        words = data[start:stop].decode("utf-8", "replace").translate(letters).split()
+        found += [distinct.setdefault(word, len(distinct)) for word in words]
+        ends.append(len(found))
+    numbers, offset = np.array(found, np.int64), np.array(ends, np.int64)
+
+    listed, folded = _listed(shingling.stop_words, in_any_case), translation(in_any_case)
     # A stop word of several tokens matches none.
-    is_stop = np.array([word.translate(letters).strip() in listed for word in distinct], np.bool_)[numbers]
+    is_stop = np.array([word.translate(folded).strip() in listed for word in distinct], np.bool_)[numbers]
     if shingling.anchor is None and is_stop.any():
         numbers, offset = numbers[~is_stop], offsets(~is_stop)[offset]
-    encoded = [word.encode() for word in _stemmed(list(distinct), shingling)]  # folded tokens, read as they are
+    stems = list(distinct)
+    if shingling.stems is not None:  # of a token whose stem is not one token, itself
+        pairs = zip(map(shingling.stems, stems), stems, strict=True)
+        stems = [stem if stem.translate(letters).split() == [stem] else word for stem, word in pairs]
+    encoded = [stem.encode() for stem in stems]  # folded tokens, read as they are
     batch = TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offsets(list(map(len, encoded))))
     hashes = ops.asnumpy(ops.tokens(batch, shingling.under(Folding(case=False)), keys).values)
     tokens = Tokens(ops.asarray(hashes[numbers]), ops.asarray(offset))
     return tokens if shingling.anchor is None else _items(ops, tokens, is_stop, offset, keys)
-
-
-def _numbered(ops: Backend, text: TextBatch, reading: Reading) -> tuple[dict[str, int], Numbers, Numbers]:
-    """Distinct tokens with numbers, the number of every token, and where each document begins among those."""
-    bounds, letters = ops.asnumpy(text.offset), translation(reading)
-    data = bytes(ops.asnumpy(text.values[int(bounds[0]) : int(bounds[-1])]))
-    distinct: dict[str, int] = {}
-    numbers: list[int] = []
-    offset = [0]
-    for start, stop in pairwise((bounds - bounds[0]).tolist()):
-        words = data[start:stop].decode("utf-8", "replace").translate(letters).split()
-        numbers += [distinct.setdefault(word, len(distinct)) for word in words]
-        offset.append(len(numbers))
-    return distinct, np.array(numbers, np.int64), np.array(offset, np.int64)
 
 
 class Translation(dict[int, str]):
@@ -159,17 +159,6 @@ translation = cache(Translation)
 @lru_cache(maxsize=8)
 def _listed(words: frozenset[str], reading: Reading) -> frozenset[str]:
     return frozenset(" ".join(word.translate(translation(reading)).split()) for word in words)
-
-
-def _stemmed(words: list[str], shingling: Shingling) -> list[str]:
-    """Each word's stem, or the word if its stem is not one token."""
-    stems, letters = shingling.stems, translation(shingling.reading)
-    if stems is None:
-        return words
-    found = map(stems, words)
-    return [
-        stem if stem.translate(letters).split() == [stem] else word for word, stem in zip(words, found, strict=True)
-    ]
 
 
 def _items(ops: Backend, tokens: Tokens, is_stop: NDArray[np.bool_], offset: Numbers, keys: Keys) -> Tokens:
