@@ -72,7 +72,12 @@ def pipelined_map(items: Iterable[Item], workers: Sequence[Callable[[Item], Resu
             del result
     finally:
         free.put(None)
-        _finish(begun)
+        for future in begun:
+            future.cancel()
+        for future in begun:
+            if not future.cancelled() and future.exception() is None and (working := future.result()) is not None:
+                wait([working])
+        begun.clear()  # a failed future and its error would hold each other
         _idle_pools[os.getpid(), len(workers)].append(pool)
         _idle_pools[os.getpid(), 1].append(maker)
 
@@ -83,16 +88,6 @@ def _take_pool(size: int) -> ThreadPoolExecutor:
     with suppress(IndexError):
         return idle.pop()
     return ThreadPoolExecutor(size, thread_name_prefix="gpulsh")
-
-
-def _finish(begun: deque[Future[Future[Result] | None]]) -> None:
-    """Cancel the items that have not begun, and wait for the others."""
-    for future in begun:
-        future.cancel()
-    for future in begun:
-        if not future.cancelled() and future.exception() is None and (working := future.result()) is not None:
-            wait([working])
-    begun.clear()  # a failed future and its error would hold each other
 
 
 def map_batches(

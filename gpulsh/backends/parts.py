@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
+from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.protocol import Result
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.ragged import distinct
@@ -103,11 +103,6 @@ def in_fitting_halves(
         return
     for half in halves(items):
         yield from in_fitting_halves(half, work, halves, alone)
-
-
-def halves_of_numbers(numbers: Numbers) -> Sequence[Numbers]:
-    """The first and the second half of two or more."""
-    return np.array_split(numbers, 2)
 
 
 def halves_of_batch(batch: TextBatch) -> Sequence[TextBatch]:

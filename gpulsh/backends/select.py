@@ -58,17 +58,8 @@ def check_backend(name: BackendName, threads: int | None, devices: Sequence[int]
     check_choice("backend", name, get_args(BackendName))
     if threads is not None:
         threads = check_integer("threads", threads, 1, 1024)
-    if devices is not None:
-        _check_devices(devices, name)
-    return threads
-
-
-def backend_status() -> dict[str, str | None]:
-    """Each backend's name, with the reason if it does not work, else None."""
-    return {"reference": None, "cpu": None, "cuda": _cuda_unavailable()}
-
-
-def _check_devices(devices: Sequence[int], name: str) -> None:
+    if devices is None:
+        return threads
     numbers = isinstance(devices, (list, tuple, range)) and all(type(number) is int for number in devices)
     if not numbers or not devices or len(set(devices)) < len(devices):
         raise ParameterError(
@@ -76,6 +67,12 @@ def _check_devices(devices: Sequence[int], name: str) -> None:
         )
     if name not in ("auto", "cuda"):
         raise ParameterError(f"devices names CUDA devices and backend is {name!r}; give --backend cuda, or no devices")
+    return threads
+
+
+def backend_status() -> dict[str, str | None]:
+    """Each backend's name, with the reason if it does not work, else None."""
+    return {"reference": None, "cpu": None, "cuda": _cuda_unavailable()}
 
 
 def _cuda_unavailable() -> str | None:

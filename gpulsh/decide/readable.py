@@ -10,12 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self, TypeVar
 
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
-from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves
+from gpulsh.backends.parts import in_fitting_halves
 from gpulsh.backends.protocol import Backend, prefix_lengths
 from gpulsh.io.rows import ChosenTexts, normalized
 from gpulsh.method import Method
@@ -83,7 +84,7 @@ def in_runs(
     Raises DeviceMemoryError if memory does not hold one document alone.
     """
     for first, last in cuts(offsets(text_sizes[places]), most):
-        yield from in_fitting_halves(places[first:last], read, halves_of_numbers)
+        yield from in_fitting_halves(places[first:last], read, partial(np.array_split, indices_or_sections=2))
 
 
 @dataclass(frozen=True)

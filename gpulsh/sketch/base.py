@@ -209,16 +209,12 @@ def check_mixed(fingerprints: Fingerprints, family: Family, ops: Backend) -> Non
     first, last = int(fingerprints.offset[0]), int(fingerprints.offset[-1])
     values = np.unique(ops.asnumpy(fingerprints.values[first : min(first + CHECKED_VALUES, last)]))
     for half, families, shift in (("upper", UPPER, np.right_shift), ("lower", LOWER, np.left_shift)):
-        if family.name in families and _repeat(values, shift):
+        if len(values) > 2:
+            repeat = 2 * len(np.unique(shift(values, _S32))) <= len(values)
+        else:
+            repeat = len(values) > 0 and not shift(values, _S32 if len(values) == 2 else _S16).any()
+        if family.name in families and repeat:
             raise ParameterError(
                 f"the {half} 32 bits of fingerprints repeat, so they are not hashes, and {family.name} would call"
                 " unlike sets equal; give gpulsh.fingerprint(sets)"
             )
-
-
-def _repeat(values: NDArray[np.uint64], shift: np.ufunc) -> bool:
-    """Whether the halves that a shift leaves of distinct values repeat as random ones never do."""
-    if len(values) > 2:
-        return 2 * len(np.unique(shift(values, _S32))) <= len(values)
-    read = shift(values, _S32 if len(values) == 2 else _S16)
-    return bool(len(values) and (read == 0).all())

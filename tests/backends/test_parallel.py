@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import pairwise
 from threading import Barrier, get_ident
 
@@ -20,11 +21,13 @@ from gpulsh.backends.cpu import MANY, CpuBackend
 from gpulsh.backends.cpu.threads import Threads, by_count
 from gpulsh.backends.cpu.vectors import width
 from gpulsh.backends.parallel import map_batches, pipelined_map
-from gpulsh.backends.parts import halves_of_batch, halves_of_numbers, in_fitting_halves
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.cached import cached_value
 from gpulsh.errors import DeviceMemoryError
+
+halves = partial(np.array_split, indices_or_sections=2)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -179,7 +182,7 @@ def test_all_items_come_in_order(sizes: list[int], room: int) -> None:
             raise DeviceMemoryError("too much")
         return items.tolist()
 
-    found = list(in_fitting_halves(np.arange(len(size)), work, halves_of_numbers, lambda item: [-1 - int(item[0])]))
+    found = list(in_fitting_halves(np.arange(len(size)), work, halves, lambda item: [-1 - int(item[0])]))
     assert [number for items, _ in found for number in items.tolist()] == list(range(len(size)))
     for items, worked in found:
         whole = int(size[items].sum()) <= room
@@ -187,7 +190,7 @@ def test_all_items_come_in_order(sizes: list[int], room: int) -> None:
     assert len(found) == 1 or int(size.sum()) > room
     if max(sizes) > room:  # and nobody takes one alone
         with pytest.raises(DeviceMemoryError, match="too much"):
-            list(in_fitting_halves(np.arange(len(size)), work, halves_of_numbers))
+            list(in_fitting_halves(np.arange(len(size)), work, halves))
 
 
 def test_nothing_of_an_attempt_is_left_for_the_next() -> None:
@@ -201,7 +204,7 @@ def test_nothing_of_an_attempt_is_left_for_the_next() -> None:
             raise DeviceMemoryError("too much")
         return len(items)
 
-    assert [worked for _, worked in in_fitting_halves(np.arange(6), work, halves_of_numbers)] == [1] * 6
+    assert [worked for _, worked in in_fitting_halves(np.arange(6), work, halves)] == [1] * 6
 
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=20), st.integers(0, 5))

@@ -20,14 +20,11 @@ def band_digests(signatures: NDArray[np.unsignedinteger], shape: BandShape) -> W
     for signature, row in zip(signatures.tolist(), digests, strict=True):
         if any(value != no_value for value in signature):
             for band in range(shape.bands):
-                row[band] = _digest(band, signature[band * shape.rows : (band + 1) * shape.rows])
+                values = signature[band * shape.rows : (band + 1) * shape.rows]
+                total = sum(key(STREAM_BAND, place) * value for place, value in enumerate(values))
+                digest = mix64(total + (band + 1) * GOLDEN)
+                row[band] = INSTEAD_OF_NO_DIGEST if digest == NO_DIGEST else digest
     return digests
-
-
-def _digest(band: int, values: list[int]) -> int:
-    total = sum(key(STREAM_BAND, place) * value for place, value in enumerate(values))
-    digest = mix64(total + (band + 1) * GOLDEN)
-    return INSTEAD_OF_NO_DIGEST if digest == NO_DIGEST else digest
 
 
 def collisions(digests: Words, ids: Numbers) -> Buckets:
