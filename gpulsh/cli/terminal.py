@@ -174,7 +174,7 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> Iterator[str]:
 
 def marks(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
     """A text on one line with its differing pieces marked: by colour in a terminal, otherwise as `wdiff` does."""
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     start, end = "{+" if kept else "[-", "+}" if kept else "-]"
 
     def mark(piece: str) -> str:

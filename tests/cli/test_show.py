@@ -66,11 +66,14 @@ def test_in_a_terminal_colours_mark_and_nothing_else_passes(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "300")  # a narrow terminal wraps lines
     (line,) = (line for line in shown("--id 1") if "end" in line)
     assert line == f"  {' '.join(WORDS)} \\u001b[\x1b[31m\x1b[9m2Jend\x1b[0m"
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not any("\x1b" in line for line in shown(""))
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as context:
+            context.setenv(name, value)
+            assert not any("\x1b" in line for line in shown(""))
 
 
 def test_texts_that_have_changed(shown: Callable[[str], list[str]], command: Command) -> None:
