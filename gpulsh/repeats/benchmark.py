@@ -26,6 +26,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
+from gpulsh.io.memory.texts import called
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing
 from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges, within_runs
@@ -360,10 +361,11 @@ def contamination(
     overlap = Overlap.chosen("tokens", tokens, coverage, ignore_common)
     shingling, folding = Shingling(unit=unit, symbols=symbols), normalizing(folding, normalize)
     keys = evidence_keys(chosen_secret(secret))
-    items = Documents.opened(benchmark, shingling, folding, backend, threads)
     documents = Documents.opened(texts, shingling, folding, backend, threads)
     ops, reading, form = documents.ops, documents.shingling, documents.folding.form
-    index = index_items(ops, items.batches(), reading, keys, overlap)
+    with called("benchmark"):
+        items = Documents.opened(benchmark, shingling, folding, backend, threads)
+        index = index_items(ops, items.batches(), reading, keys, overlap)
 
     def held(ops: Backend, text: TextBatch) -> tuple[Found, Numbers, int]:
         found = index.find(ops, normalized(text, form), reading, keys)

@@ -237,7 +237,8 @@ def test_what_read_gives_is_checked(tmp_path: Path) -> None:
     for read, error, message in (
         (None, ParameterError, "neither the text of 'a' nor its place; open it in Python with read="),
         (lambda keys: [], ParameterError, "read gave 0 texts for 1 keys; give a text for each key"),
-        (lambda keys: "text", InputError, "texts is one str"),
+        (lambda keys: "text", InputError, "what read gave is one str"),
+        (lambda keys: [5], InputError, r"what read gave\[0\] is 5"),
     ):
         opened = Index.open(tmp_path / "i", backend="cpu", read=read)
         with pytest.raises(error, match=message):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.errors import ParameterError
+from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.repeats import benchmark
 from tests.support import naive
 from tests.support.naive_contamination import contamination
@@ -145,6 +145,12 @@ def test_bad_parameters(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         gpulsh.contamination(["a"], ["a"], **options)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(("items", "message"), [("a", "benchmark is one str"), (["a", 5], r"benchmark\[1\] is 5")])
+def test_items_that_are_no_texts(items: object, message: str) -> None:
+    with pytest.raises(InputTypeError, match=message):
+        gpulsh.contamination(["a"], items)
 
 
 def test_memory_is_bounded_by_a_message() -> None:

@@ -23,7 +23,7 @@ from gpulsh.index.segment import Segment
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, cannot_open
 from gpulsh.io.files.file_texts import FileTexts, Piece
-from gpulsh.io.memory.texts import open_texts
+from gpulsh.io.memory.texts import called, open_texts
 from gpulsh.io.rows import Bytes, cut, gathered, joined, normalized
 from gpulsh.lsh.signing import LEAST
 from gpulsh.method import Method
@@ -102,13 +102,16 @@ class TextsAgain:
         keys = segment.keys_at(rows).to_pylist()
         self.reading.add(get_ident())
         try:
-            source = open_texts(self.read(keys))
+            given = self.read(keys)
+            with called("what read gave"):
+                source = open_texts(given)
         finally:
             self.reading.discard(get_ident())
         if len(source) != len(keys):
             said = f"read gave {len(source)} texts for {len(keys)} keys"
             raise ParameterError(f"{said}; give a text for each key, in their order")
-        return as_one([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
+        with called("what read gave"):
+            return as_one([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
 
     def _changed(self, segment: Segment, row: Numbers) -> ChangedInputError:
         assert segment.places is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby, islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -96,6 +97,15 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
         return _open_arrow(texts, ops)
     raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
+
+
+@contextmanager
+def called(name: str) -> Iterator[None]:
+    """Errors about texts call them `name`."""
+    try:
+        yield
+    except InputTypeError as error:
+        raise InputTypeError(str(error).replace("texts", name, 1)) from error
 
 
 def _numpy_strings(array: Values) -> Values:
