@@ -152,11 +152,11 @@ CONTAMINATION = (
     ColumnRow("benchmark", "string", "protected file of the item"),
     ColumnRow("item", "int64", "its row in that file, from 0"),
     ColumnRow("split", "string", "name of that file without folders, endings and the number of a shard, as test"),
-    ColumnRow("coverage", "float64", "share of the item's words that are in windows which the document holds"),
+    ColumnRow("coverage", "float64", "share of the item's words in windows that the document holds"),
     ColumnRow("file", "string", "file of the dropped document, as in duplicates.parquet"),
     ColumnRow("row", "int64", "its row in that file, from 0"),
     ColumnRow("start", "int64", "byte of its text at which the first of these windows begins"),
-    ColumnRow("stop", "int64", "byte after the last of them; each counts where it first occurs"),
+    ColumnRow("stop", "int64", "byte after the last of them; a window counts at its first place in the text"),
 )
 CLUSTER = DUPLICATES[-1]
 NAMES, INSTANT = "list<string>", "timestamp[us, UTC]"  # types that Arrow has no alias for
@@ -181,4 +181,4 @@ MARKS = (
     DUPLICATES[-2],
     CLUSTER,
 )
-WEIGHT = ColumnRow("weight", "double", "the sampling weight by --weights, 0 of a dropped row", counted=True)
+WEIGHT = ColumnRow("weight", "double", "the sampling weight by --weights; 0 in a dropped row", counted=True)
