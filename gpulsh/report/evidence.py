@@ -25,9 +25,9 @@ from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.report.excerpts import Beginnings, Place, excerpts, read_texts, texts_in_memory
-from gpulsh.report.picture import BINS
 
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # dropped documents of a cluster: the least of each class
+BINS = 100  # of similarity, from 0 to 1
 EXAMPLES = 6
 AGAIN_BYTES = 1 << 28  # of files that are read again for the texts of the sample of clusters
 LISTED = 1000  # pairs of INPUTs
