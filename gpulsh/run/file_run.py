@@ -154,7 +154,7 @@ def paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
 
 def is_given(paths: object) -> bool:
     """Whether any are given. Values that are not paths become errors later."""
-    return not isinstance(paths, (str, list, tuple, NoneType)) or bool(paths)
+    return not isinstance(paths, (list, tuple, NoneType)) or bool(paths)
 
 
 def check_renewal(overwrite: object, resume: object) -> None:

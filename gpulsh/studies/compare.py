@@ -348,6 +348,8 @@ def read_pairs(path: str, threshold: float) -> Numbers:
 
     All pairs if it has no such column. Raises InputError if the file cannot be read so.
     """
+    if not path:  # an unset variable of the shell; a Path would be the current folder
+        raise InputError("truth is empty; give Parquet with the columns i and j")
     try:
         table = pq.read_table(Path(path))
         pairs = np.stack([table[name].to_numpy() for name in ("i", "j")], axis=1).astype(np.int64)

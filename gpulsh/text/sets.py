@@ -83,7 +83,7 @@ def item_parts(sets: object) -> Iterator[tuple[pa.Array, Numbers]]:
         column = pa.chunked_array(sets)
     elif hasattr(sets, "__arrow_c_array__"):
         column = pa.chunked_array([sets if isinstance(sets, pa.Array) else pa.array(sets)])
-    elif not _several(sets):
+    elif not _several(sets) or isinstance(sets, (set, frozenset)):  # a set of sets has no order
         raise InputTypeError(f"sets is of type {type(sets).__name__}; {ALLOWED}")
     else:
         yield _of_python(sets)

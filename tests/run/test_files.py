@@ -369,6 +369,7 @@ def test_an_interrupt_before_anything_is_finished_leaves_nothing(tmp_path: Path)
         ({"inputs": []}, "inputs is empty"),
         ({"inputs": [3]}, "inputs[0] is of type int"),
         ({"inputs": ["", "."]}, "an INPUT is empty; give a file, folder"),
+        ({"protect": ""}, "protect is empty; give a file, folder"),
         ({"inputs": None}, "inputs is None; give a path"),
         ({"keep": 3}, "keep is 3; give first, longest, source:INPUT,INPUT... or the name of a column"),
         *(({"text_column": value}, f"{value}; give the name of a column, or a list of names") for value in (None, 3)),

@@ -237,7 +237,7 @@ def test_wrong_options_give_one_line_and_status_2(corpus: str, command: Command)
         (f"compare {corpus} --methods minhush:128", "there is no method 'minhush:128'; give names out of affine32,"),
         (f"compare {corpus} --methods b-bit:x", "there is no method 'b-bit:x'; give b-bit or b-bit:1"),
         (f"compare {corpus} --methods md5:3", "there is no method 'md5:3'; give md5"),
-        (f"compare {corpus} --methods simhash:64:3:1", "has no bits"),
+        (f"compare {corpus} --methods simhash:64:3:1", "method is 'simhash:64:3:1'"),
         (f"compare {corpus} --verify maybe", "verify is 'maybe'"),
         (f"curve --study {corpus} --recall 2", "the probability of threshold and recall is 2.0"),
         (f"curve --study {corpus} --plot a.txt", "give a file that ends with .png or .svg"),
@@ -284,6 +284,8 @@ def test_compare_shows_what_the_function_finds(corpus: str, tmp_path: Path, comm
         read_pairs(corpus, 0.5)
     with pytest.raises(InputError, match="nothing: no such file; give Parquet"):
         read_pairs("nothing", 0.5)
+    with pytest.raises(InputError, match="truth is empty; give Parquet"):
+        read_pairs("", 0.5)
 
 
 def test_tables_fit_a_terminal_whatever_they_count() -> None:

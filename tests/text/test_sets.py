@@ -112,6 +112,7 @@ def test_rows_of_every_kind() -> None:
         ([[1], [], [1 << 64]], "sets holds 18446744073709551616"),
         ([[1 << 63], ["a"]], "sets holds 'a' among integers"),
         ([["\ud800"]], "item that is not valid"),
+        ({(1, 2), (3,)}, "sets is of type set; give a list"),
         (pa.array([1]), "sets is of Arrow type int64"),
         (pa.array([[1.5]]), "sets holds items of Arrow type double"),
         (pa.array([[1, None]]), "sets holds 1 null items"),

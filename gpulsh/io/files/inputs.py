@@ -85,7 +85,8 @@ def find_files(
     computed: list[File] = []
     for given in (*protected, *inputs):
         if not given:  # an unset variable of the shell
-            raise InputError("an INPUT is empty; give a file, folder, glob or URL")
+            what = "--protect" if given in protected else "an INPUT"
+            raise InputError(f"{what} is empty; give a file, folder, glob or URL")
         if streams is not None and is_stream(given):
             found = [form.of(streams.take(given, tuple(FORMATS)))]
         else:
