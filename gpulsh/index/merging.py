@@ -92,7 +92,6 @@ class _Merge:
 
     def __init__(self, parts: Sequence[Segment], removed: Numbers, folder: Path | None) -> None:
         self._parts, self._removed, self._folder = parts, removed, folder
-        self._is_one = len(parts) == 1 and len(removed) == 0
         self._starts: list[int] = []  # the new row of the first live document of each part
         self._new_row: list[Numbers | None] = []  # of each document of a part, GONE if removed; None: none is removed
         start = 0
@@ -154,12 +153,11 @@ class _Merge:
     def _write_compact_digests(self, path: dict[str, Path], first: int, stop: int) -> dict[str, FileFact]:
         """Digests of documents from `first` to `stop`, which are numbered from `first`."""
         is_wide = stop - first > NARROW
-        base = self._parts[0].base if self._is_one else 0  # from which `_by_hash` counts
         with columns_file(path["digests"], WIDE_DIGESTS if is_wide else COMPACT_DIGESTS) as file:
             for band in range(self._parts[0].band_count):
                 digest, document = self._by_hash([part.band(band) for part in self._parts], self._held)
-                own = document if base == first else document + np.int64(base - first)
-                file.append([digest, own.astype(np.int64 if is_wide else np.uint32, copy=False)])
+                own = (document - np.int64(first)).astype(np.int64 if is_wide else np.uint32, copy=False)
+                file.append([digest, own])
             return {"digests": file.finish()}
 
     def documents(self) -> Documents:
@@ -190,8 +188,6 @@ class _Merge:
         known = self._known_places
         if len(known) < len(self._parts):
             return None
-        if self._is_one:
-            return known[0]
         source, row = self._in_a_row([(own.source, own.row) for own in known], (np.uint32, np.int64))
         return Places(source, row, self.sources)
 
@@ -201,9 +197,7 @@ class _Merge:
         if len(known) < len(self._parts):
             return None
         hashes = self._by_hash([(own.key_hash, own.key_row) for own in known], self._moved)
-        if self._is_one or all(own.key is None for own in known):
-            return Keys(known[0].key, *hashes)
-        return Keys(self._keys_in_a_row(), *hashes)
+        return Keys(None if all(own.key is None for own in known) else self._keys_in_a_row(), *hashes)
 
     def _keys_in_a_row(self) -> pa.Array:
         def live(number: int, first: int, alive: NDArray[np.bool_] | slice) -> pa.Array:
@@ -232,8 +226,6 @@ class _Merge:
 
     def _in_a_row(self, parts: Sequence[Columns], kinds: Sequence[DTypeLike]) -> Sequence[Values]:
         """The live rows of columns, part after part, as these types."""
-        if self._is_one:
-            return parts[0]
         columns = [Column(kind, self._folder) for kind in kinds]
         for number, first, alive in self._stretches():
             for column, values in zip(columns, parts[number], strict=True):
@@ -254,8 +246,6 @@ class _Merge:
 
         The first column of each part ascends. `kept` chooses from some rows of part number n.
         """
-        if self._is_one:
-            return parts[0]
         columns: list[Column] = []
         every = [[ALL] * len(parts)] if self._folder is None else _ranges([part[0] for part in parts])
         for rows in every:
