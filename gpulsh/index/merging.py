@@ -247,16 +247,13 @@ class _Merge:
         The first column of each part ascends. `kept` chooses from some rows of part number n.
         """
         columns: list[Column] = []
-        every = [[ALL] * len(parts)] if self._folder is None else _ranges([part[0] for part in parts])
-        for rows in every:
+        for rows in _ranges([part[0] for part in parts]):
             found = [
                 kept(number, tuple(column[chosen] for column in part))
                 for number, (part, chosen) in enumerate(zip(parts, rows, strict=True))
             ]
             whole = [np.concatenate(values) for values in zip(*found, strict=True)]
             order = np.lexsort(whole[by - 1 :: -1]) if by > 1 else np.argsort(whole[0], kind="stable")
-            if self._folder is None:
-                return [values[order] for values in whole]
             columns = columns or [Column(values.dtype, self._folder) for values in whole]
             for column, values in zip(columns, whole, strict=True):
                 column.append(values[order])
