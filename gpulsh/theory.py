@@ -223,9 +223,9 @@ def default_banding(
     if needed is not None:
         remedy = f"give --num-perm {needed} or more, or bands and rows"
     else:
-        remedy = f"not even the largest --num-perm, {MAX_NUM_PERM}, would; give bands and rows"
+        remedy = f"not even the largest --num-perm, {MAX_NUM_PERM}, is enough; give bands and rows"
     raise ParameterError(
-        f"num_perm is {num_perm}, and no banding of it finds pairs of similarity {threshold:g} "
+        f"num_perm is {num_perm}, and no banding of {num_perm} values finds pairs of similarity {threshold:g} "
         f"with probability {capture:g}; {remedy}, or a higher threshold"
     )
 

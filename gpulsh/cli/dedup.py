@@ -68,7 +68,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "data",
     "duplicates",
     "marked",
-    help="Write kept rows and evidence, the evidence alone, or all rows, marked.",
+    help="Write kept rows and evidence, the evidence alone, or all rows with marks.",
 )
 @click.option(
     "--format",
@@ -108,7 +108,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "--drop-contained-only/--drop-containing",
     default=True,
     show_default=True,
-    help="With --measure containment: drop only documents contained in a kept one, or also those that contain one.",
+    help="With --measure containment: drop only documents contained in a kept one, or also documents that contain one.",
 )
 @opt.choice(
     "--verify",
@@ -157,7 +157,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "--index",
     "PATH",
     "Index of earlier runs, created if missing: also drop duplicates of its documents, and add the new ones by"
-    " id or FILE:ROW. Its documents stay, whatever --keep says.",
+    " id or FILE:ROW. Its documents stay with any --keep.",
 )
 @click.option(
     "--evidence",

@@ -17,15 +17,15 @@ from gpulsh.report.wording import many
 def index() -> None:
     """Find near-duplicates of earlier documents without their texts.
 
-    PATH is the folder of the index. An index holds the shingles of kept documents, and the keys of dropped ones. It
-    keeps and drops the same documents as gpulsh dedup over all files in order. A change is written completely or not
-    at all.
+    PATH is the folder of the index. An index holds the shingles of kept documents, or with --evidence source only
+    hashes, and the keys of dropped documents. It keeps and drops the same documents as gpulsh dedup over all files in
+    order. A change is written completely or not at all.
     """
 
 
 EVIDENCE = (
     "Where evidence comes from. index: the stored shingles of kept documents. source: texts read again from INPUT,"
-    " with only hashes stored, about 360 bytes a document with the default bands."
+    " with only hashes stored, about 360 bytes per document with the default bands."
 )
 
 _files = opt.together(
@@ -68,11 +68,11 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 
 @index.command(short_help="Find documents of files that duplicate documents of an index.")
 @_files
-@opt.number("--top", "K", "List at most K documents of the index.", default=1)
-@opt.flag("--every", "List all similar documents of the index, not only K.")
+@opt.number("--top", "K", "List at most K duplicates of each document, the most similar first.", default=1)
+@opt.flag("--every", "List all duplicates of each document, not only K.")
 @opt.number("--threshold", "J", "Minimum similarity, not below the index's.  [default: the index's]", kind=float)
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
-    """Print a JSON line for each document of INPUT that duplicates a document of the index at PATH."""
+    """For each document of INPUT, print a JSON line for each of its duplicates in the index at PATH."""
     from gpulsh.run.index.jobs import query_index
 
     with clean_end():
@@ -86,10 +86,10 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
 @opt.number("--tokens", "N", "Minimum words or characters of a passage.  [default: one shingle]")
 @opt.backends
 def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
-    """Print a JSON line for each passage of the text FILE that a document of the index at PATH has.
+    """Print a JSON line for each passage that the text FILE shares with a document of the index at PATH.
 
-    "start" and "stop" count bytes of FILE. An index holds no order of shingles, so it does not know the place of the
-    passage in its document.
+    "start" and "stop" count bytes of FILE. An index does not store the order of shingles, so it does not know the place
+    of the passage in its document.
     """
     from gpulsh.index.index import Index
 

@@ -37,8 +37,8 @@ def method(*names: str, otherwise: str | None = None) -> Option:
         return {**how, "help": f"{meaning}.  [{otherwise or f'default: {default}'}]"}
 
     shingle = (
-        "Unit of comparison: runs of SIZE words (word:SIZE) or characters (char:SIZE). +symbols also takes symbols,"
-        " +labels numbers repeated shingles"
+        "Unit of comparison: runs of SIZE words (word:SIZE) or characters (char:SIZE). +symbols makes each symbol"
+        " a token, +labels counts every occurrence of a shingle"
     )
     sketch = "Sketch that finds candidates: minhash, fast, one-permutation, c-minhash, simhash[:BITS][:DISTANCE]"
     measure = (

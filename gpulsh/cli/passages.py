@@ -128,8 +128,9 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
 def cut(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without the passages that FILE lists to OUT.
 
-    OUT/data has all rows and columns; only texts change. short.parquet lists dropped documents. A cut joins the text
-    before and after a passage, which may create new repeats: `gpulsh passages OUT/data` finds them.
+    OUT/data has the rows of INPUT with all columns; only texts change. short.parquet lists the documents dropped by
+    --min-left. A cut joins the text before and after a passage. This may create new repeats; `gpulsh passages OUT/data`
+    finds them.
     """
     from gpulsh.run.passages.files import cut_files
 

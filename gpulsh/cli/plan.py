@@ -90,7 +90,11 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
     callback=_rates,
 )
 @opt.method("threshold", "num-perm", "bands", "rows")
-@opt.threads
+@opt.number(
+    "--threads",
+    "N",
+    "Threads of the CPU backend; from numbers, the threads of all machines.  [default: all processors]",
+)
 @opt.value("--memory", "SIZE", "Memory for the run on each machine, such as 64GiB.  [default: 8GiB]")
 @opt.flag("--json as_json", "Print one JSON object instead of the table.")
 @click.pass_context
@@ -299,7 +303,7 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
     if slow and found.seconds is not None:
         yield f"No limit assumed: {' and '.join(slow)}. To set one: {' '.join(f'--rate {name}=5G' for name in slow)}"
     if given["nodes"] > 1:
-        yield "Several machines are calculated as work that divides evenly; none were run."
+        yield "For several machines, the work is assumed to divide evenly; none were run."
     if used := [name for name in ESTIMATED if rates[name] is not None and name not in options["rates"]]:
         yield f"Rates of {', '.join(used)}: {given['measured_worker']}, {given['source']}"
     if "hours" in given:

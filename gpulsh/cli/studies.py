@@ -71,8 +71,8 @@ def sample(inputs: Sequence[str], as_json: bool, thresholds: Sequence[float], **
     """Compare all pairs of a sample of INPUT exactly, and show pairs around some thresholds.
 
     gpulsh draws similar documents together. It recommends options for `gpulsh dedup`: shingles for this kind of text,
-    and a threshold, which is 0.8 unless another one has less than half as many documents near it. Look at the pairs
-    around a threshold, with their differences marked. Only you can decide whether they are duplicates.
+    and a threshold. The threshold is 0.8, unless another one has less than half as many documents near it. Look at the
+    pairs around a threshold, with their differences marked. Only you can decide whether they are duplicates.
     """
     from gpulsh.studies.sample import sample as sampled
 
@@ -87,7 +87,7 @@ def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
 
     kind = found.kind
     brief, signs, single = (share(part, 1) for part in (kind.brief, kind.signs, kind.single))
-    yield f"{found.sample:,} of {found.documents:,} documents compared, drawn so that similar ones come together."
+    yield f"{found.sample:,} of {found.documents:,} documents compared, drawn so that similar ones are together."
     yield (
         f"Half of them have {kind.tokens:,} words or more; {brief} have fewer than five. Symbols are"
         f" {signs} of the characters; {single} of the others are in scripts without spaces."

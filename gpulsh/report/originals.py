@@ -57,9 +57,9 @@ class Originals:
             self._known[source] = {file.name: file for file in find_files([source], form=self._form, again=True)}
         file = self._known[source].get(name)
         if file is None:
-            raise InputError(f"{name}: is not where it was")
+            raise InputError(f"{name}: is no longer there")
         if file.stamp() != self._stamps.get(name):
-            raise InputError(f"{name}: was changed since the run")
+            raise InputError(f"{name}: has changed since the run")
         return replace(file, intact_only=self._parameters["on_error"] == "skip")
 
 

@@ -1,6 +1,6 @@
 """report.html: the report for people, one page without other files. It is a function of report.json alone.
 
-The page of passages shows the amount of marked text, how often it occurs, and the passages that take up most text.
+The page of passages shows the amount of marked text, how often it occurs, and the passages that take up the most text.
 """
 
 from __future__ import annotations

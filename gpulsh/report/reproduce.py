@@ -67,9 +67,9 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
         yield f"Candidates are compared only if their {_agreement(also)}."
     yield _kept_one(parameters["keep"])
     if parameters["resolve"] == "kept":
-        yield "A document is dropped only if a kept document duplicates it, never along a chain of others."
+        yield "A document is dropped only if a kept document duplicates it, never through a chain of others."
     else:
-        yield "Of the documents that chains of duplicates connect, one is kept."
+        yield "One document of each connected component of duplicates is kept."
     if (least := parameters.get("min_cluster", 1)) > 1:
         yield f"Documents are dropped only in clusters of {least:,} or more."
     if (most := parameters.get("max_copies", 1)) > 1:

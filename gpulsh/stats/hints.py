@@ -41,7 +41,7 @@ def hints(method: Method, funnel: Funnel) -> Iterator[str]:
         documents = f"{funnel.not_utf8:,} document{'s' if funnel.not_utf8 > 1 else ''}"
         stray, are = (f"{funnel.stray_bytes:,} bytes", "are") if funnel.stray_bytes > 1 else ("1 byte", "is")
         yield (
-            f"{stray} in {documents} {are} not UTF-8, or not of the given encoding, and {are} read as U+FFFD; for CSV"
+            f"{stray} in {documents} {are} invalid in UTF-8 or the given encoding, and {are} read as U+FFFD; for CSV"
             " and text give --encoding, such as latin-1"
         )
 
@@ -58,7 +58,7 @@ def _sketch_hints(method: Method) -> Iterator[str]:
         except ParameterError:
             remedy = "give a larger --num-perm"
         of = f"{bands} band{'s' * (bands > 1)} of {rows} row{'s' * (rows > 1)}"
-        yield f"{of} find only {100 * found:.1f} % {pairs}; {remedy}"
+        yield f"{of} find{'s' * (bands == 1)} only {100 * found:.1f} % {pairs}; {remedy}"
     for option, near, probability in (
         ("--sketch", method.near, meeting_probability),
         ("--and", method.also, near_probability),

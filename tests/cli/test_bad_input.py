@@ -63,7 +63,7 @@ CASES: list[tuple[Callable[[], None], str, list[str]]] = [
     (write("a.xyz", b"x"), "a.xyz", ["a.xyz", "no known format", ".parquet", "--as-text '*.xyz'"]),
     (write("a.html", b"x"), "a.html", ["a.html: is HTML"]),
     (write("in/_SUCCESS", b""), "in", ["in: holds no file", ".jsonl"]),
-    (good, "a.jsonl ./a.jsonl", ["./a.jsonl: is reached twice"]),
+    (good, "a.jsonl ./a.jsonl", ["./a.jsonl: is given twice"]),
     (parquet(body=[TEXT]), "a.parquet", ["a.parquet", "'text'", "body"]),
     (lines(b'{"body": "x"}', b'{"body": "y"}'), "a.jsonl", ["a.jsonl", "'text'", "body"]),
     (good, "a.jsonl --keep score", ["a.jsonl", "'score'"]),

@@ -79,7 +79,7 @@ def test_in_a_terminal_colours_mark_and_nothing_else_passes(
 def test_texts_that_have_changed(shown: Callable[[str], list[str]], command: Command) -> None:
     with Path("a.jsonl").open("a") as file:
         file.write("\n")
-    for message in ("a.jsonl: was changed since the run", "a.jsonl: no such file or folder"):
+    for message in ("a.jsonl: has changed since the run", "a.jsonl: no such file or folder"):
         printed = command("show out")
         assert rows(printed.out.splitlines()) == [1] and "w1" not in printed.out
         assert printed.err == f"gpulsh: no text to show: {message}\n"

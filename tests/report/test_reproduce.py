@@ -159,7 +159,7 @@ def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyP
         result.shares("lang")
     with Path("b.jsonl").open("a") as file:
         file.write("\n")
-    with pytest.raises(InputError, match=r"b\.jsonl: was changed since the run"):
+    with pytest.raises(InputError, match=r"b\.jsonl: has changed since the run"):
         result.shares("year")
 
 

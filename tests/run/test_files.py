@@ -148,7 +148,7 @@ def test_order_and_names_of_inputs(folder: Path) -> None:
     run("a[1].jsonl", Path("named"))
     assert everything_below(Path("named/data")) == {"a[1].jsonl"}
 
-    with pytest.raises(InputError, match=r"in/a\.jsonl: is reached twice, as \./in/a\.jsonl too"):
+    with pytest.raises(InputError, match=r"in/a\.jsonl: is given twice, also as \./in/a\.jsonl"):
         run(["./in/a.jsonl", "in"], Path("twice"))
     Path("other").mkdir()
     Path("other/one.jsonl").write_bytes(b"\n".join(lines([BACK])))
@@ -165,9 +165,9 @@ def test_a_url_of_this_machine_is_another_name_of_a_path(tmp_path: Path) -> None
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.jsonl").write_bytes(b"\n".join(lines()))
-    with pytest.raises(InputError, match="is reached twice, as "):
+    with pytest.raises(InputError, match="is given twice, also as "):
         run(tmp_path / "a", tmp_path / "out", protect=[f"file://{tmp_path}/a"])
-    with pytest.raises(InputError, match="is reached twice, as "):
+    with pytest.raises(InputError, match="is given twice, also as "):
         run([f"local://{tmp_path}/a/*.jsonl", tmp_path / "a/x.jsonl"], tmp_path / "out")
     with pytest.raises(OutputError, match="is inside the input"):
         run(f"file://{tmp_path}/a", tmp_path / "a/out")

@@ -244,7 +244,7 @@ def test_the_command_counts_what_is_held(tmp_path: Path, capsys: pytest.CaptureF
     told = "First occurrence in the 2 documents of earlier runs: 1 passage."
     assert told in capsys.readouterr().out
     page = (tmp_path / "new" / "report.html").read_text()
-    assert "1 passage with the first occurrence in the 2 documents of earlier runs." in page
+    assert "1 passage first found in the 2 documents of earlier runs." in page
 
 
 def test_ranges_follow_the_samples_of_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def find_files(
     which searches them itself. Files that describe a data set, or that `datasets` computed from one, are left out.
     `streams` copies standard input and named pipes.
 
-    Raises InputError if nothing is found, a format is not known, a file is not regular or is reached twice, a folder
+    Raises InputError if nothing is found, a format is not known, a file is not regular or is given twice, a folder
     holds results of gpulsh, two names look the same in evidence, or a file has no place of its own in `data/`. `again`
     is for the INPUTs of an earlier run, for a glob may match its results now.
     """
@@ -280,5 +280,5 @@ def _refuse_twice(files: Sequence[File]) -> None:
         path = real(file.path) if file.filesystem is None else file.path
         other = seen.setdefault((id(file.filesystem), path), file)  # fsspec has one object for each store
         if other is not file:
-            how = "" if other.name == file.name else f", as {other.name} too"
-            raise InputError(f"{file.name}: is reached twice{how}; give each file once")
+            how = "" if other.name == file.name else f", also as {other.name}"
+            raise InputError(f"{file.name}: is given twice{how}; give each file once")
