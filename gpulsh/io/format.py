@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
+from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, wrong_length
 from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
@@ -172,16 +173,13 @@ class Writing(TypedDict, total=False):
 class Format(ABC):
     """Reads and writes the files of one kind. Every error names the file."""
 
+    compression: Compression = ""
     in_order: bool = True  # each reading begins with the first byte and skips none
     natural_id: str | None = None  # the default for --id-column
 
-    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
-        """About how many bytes of text to expect of a file of `size` bytes; None if nobody knows.
-
-        An InputError if its head shows that it cannot be used. By default, its `parts` say both.
-        """
-        parts = self.parts(file, columns)
-        return None if parts is None else sum(part.size for part in parts)
+    def check(self, file: File, columns: Columns) -> None:
+        """An InputError if the head of a file shows that it cannot be used; by default, if its `parts` do."""
+        self.parts(file, columns)
 
     @abstractmethod
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:

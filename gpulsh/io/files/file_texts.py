@@ -222,11 +222,13 @@ class FileTexts:
         total: int | None = 0
         for number in range(first, len(self.files)):
             file, size = self.files[number], None
+            kind = format_of(file)
             try:
                 if (parts := self._parts_of(number)) is not None:
                     size = sum(part.size for part in parts)
                 else:
-                    size = format_of(file).check(file, self.columns, self._size_of(number))
+                    kind.check(file, self.columns)
+                    size = None if kind.compression else self._size_of(number)
             except DamagedInputError:
                 if not self._rules.skip:  # the pass in order meets it again
                     raise

@@ -50,13 +50,12 @@ class Ipc(Format):
 
     in_order = False
 
-    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
+    def check(self, file: File, columns: Columns) -> None:
         """Check the columns and their types, which are in the schema, also for Parquet if the file is written so."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema, columns)
             if file.relative.endswith(".parquet"):
                 refuse_unheld(file, source.schema)
-            return size
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of each record batch."""

@@ -93,7 +93,7 @@ class Delimited(Streamed):
         super().__init__(compression, encoding)
         self.delimiter = delimiter
 
-    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
+    def check(self, file: File, columns: Columns) -> None:
         """Check that the file opens and that its header has the columns."""
         small = Limit(COPIES * CHECKED_HEADER)  # the pass in order finds a larger one
         with suppress(LargeDocumentError), self._opened(file, small) as opened:
@@ -101,7 +101,6 @@ class Delimited(Streamed):
                 _log.warning("%s: is empty: it has no header and no documents", file.name)
             else:
                 self._numbers(file, opened.names, columns)
-        return None if self.compression else size
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """At most MOST_ROWS a block, those without a wanted row left out."""

@@ -31,8 +31,8 @@ STREAMED: dict[str, Callable[[Compression], Format]] = {
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".parquet", ".pq"), Parquet()),
     **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), Ipc()),
-    **{ending: Warc(compressed=False) for ending in (".warc", ".wet")},
-    **{ending: Warc(compressed=True) for ending in (".warc.gz", ".wet.gz")},
+    **dict.fromkeys((".warc", ".wet"), Warc("")),
+    **dict.fromkeys((".warc.gz", ".wet.gz"), Warc("gz")),
     **{
         f"{ending}.{compression}".rstrip("."): made(compression)
         for compression in COMPRESSIONS

@@ -71,7 +71,7 @@ class JsonLines(Streamed):
         super().__init__(compression)
         self.may_be_array = may_be_array
 
-    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
+    def check(self, file: File, columns: Columns) -> None:
         """Check that the file opens and that its first line is a record."""
         small = Limit(COPIES * CHECKED_LINE)  # the first pass checks a longer line
         file, source = self._opened(file)
@@ -82,7 +82,6 @@ class JsonLines(Streamed):
                     reader = RecordReader(file)
                     refuse_added(file, columns, reader.load(number, line), f"{reader.at} ")
                     break
-        return None if self.compression else size
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line has is missing."""

@@ -45,12 +45,11 @@ _log = logging.getLogger("gpulsh")
 class PlainText(Streamed):
     """Files of one row and no column but the text."""
 
-    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
+    def check(self, file: File, columns: Columns) -> None:
         """Check that only the text is requested, and no other column."""
         for name in (columns.key, columns.id, columns.identity):
             if name is not None:
                 raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
-        return None if self.compression else size
 
     def beginning(self, file: File) -> bytes:
         """Some bytes that the text begins with."""

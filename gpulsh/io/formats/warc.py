@@ -27,6 +27,7 @@ from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.identities import BYTES
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.columns import Columns, missing_column
+from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, first_line, reading, reason, wrong_length
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing
 from gpulsh.io.formats.keys import Instant, RecordRows, instant
@@ -49,10 +50,10 @@ class Warc(Format):
 
     natural_id = ID
 
-    def __init__(self, compressed: bool) -> None:
-        self._compressed = compressed
+    def __init__(self, compression: Compression) -> None:
+        self.compression = compression
 
-    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
+    def check(self, file: File, columns: Columns) -> None:
         """Check that the file opens and begins with a record."""
         if columns.key is not None and columns.key.lower() != DATE:
             raise InputError(f"{file.name}: is WARC; --keep takes its header WARC-Date, not {columns.key!r}")
@@ -62,7 +63,6 @@ class Warc(Format):
 
         for _ in self._records(file, broken):
             break
-        return None if self._compressed else size
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of text. A header that no document has is a missing column."""
@@ -190,9 +190,9 @@ class Warc(Format):
         return 1.0 if end is None else end / size
 
     def _copy(self, file: File, record: Record, packed: BinaryIO, out: BinaryIO) -> None:
-        if record.span is None or (not self._compressed and len(record.raw) == record.whole):
+        if record.span is None or (not self.compression and len(record.raw) == record.whole):
             pieces = self._pieces(file, record)
-            out.writelines(packed_member(pieces) if self._compressed else pieces)
+            out.writelines(packed_member(pieces) if self.compression else pieces)
             return
         start, stop = record.span
         with reading(file):
@@ -212,7 +212,7 @@ class Warc(Format):
             return
         left = record.whole
         with reading(file), file.open() as source:
-            for piece in record_bytes(source, self._compressed, record):
+            for piece in record_bytes(source, bool(self.compression), record):
                 left -= len(piece)
                 yield piece
         if left:
@@ -244,7 +244,7 @@ class Warc(Format):
         """
         broken = broken or (lambda offset, detail: None)
         with reading(file), file.open() as source:
-            for record in warc_records(source, self._compressed, broken, checked=file.intact_only):
+            for record in warc_records(source, bool(self.compression), broken, checked=file.intact_only):
                 found = record, _page(file, record)
                 del record
                 yield found
