@@ -161,7 +161,8 @@ class Collection:
         segments = tuple(settled([*before.segments, *new], path, self.spill))
         groups = grouped(segments, now.groups, path) if path else now.groups
         kind = stream.kind if known is None or all_keys is None else kind_of(known)
-        self._change(Snapshot(segments, before.removed, groups, number, kind, sources, self.again))
+        self.contents = Snapshot(segments, before.removed, groups, number, kind, sources, self.again)
+        self.changed = True
         return range(before.next_number, number)
 
     def _refuse_known(self, keys: Keys, snapshot: Snapshot, start: int, names: KeyNames) -> None:
@@ -257,10 +258,8 @@ class Collection:
 
     def forget(self, numbers: Numbers) -> None:
         """Forget documents, held or dropped. A held document takes the documents dropped for it along."""
-        self._change(replace(self.contents, removed=np.union1d(self.contents.removed, numbers)))
-
-    def _change(self, contents: Snapshot) -> None:
-        self.contents, self.changed = contents, True
+        self.contents = replace(self.contents, removed=np.union1d(self.contents.removed, numbers))
+        self.changed = True
 
     def commit(self, runs: Mapping[str, tuple[int, int]] | None = None) -> None:
         """Commit to its folder, with the name of each run that added documents, and their first number and the end."""

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Values
 from gpulsh.index.evidence.blocks import write_blocks
-from gpulsh.index.evidence.places import Places, sources_of
+from gpulsh.index.evidence.places import Places, Source
 from gpulsh.index.filters import Words, filter_of
 from gpulsh.index.segment import (
     ALL,
@@ -109,7 +109,8 @@ class _Merge:
             self._new_row.append(np.where(alive, rank, GONE))
             start += int(alive.sum())
         self._known_places = [part.places for part in parts if part.places is not None]
-        self.sources = sources_of(self._known_places)
+        # Sources are only ever appended, so the longest list has all of the index.
+        self.sources: Sequence[Source] = max((part.sources for part in self._known_places), key=len, default=())
 
     def write(self, folder: Path, name: str) -> dict[str, FileFact]:
         """Write the files of the segment `name`, by kind; one band is in memory at a time."""
@@ -308,18 +309,15 @@ def settled(segments: Sequence[Segment], folder: Path | None, spill: int) -> lis
     most = 1 << 62 if folder is None else spill
     found: list[Segment] = []
     for segment in segments:
-        while found and _joinable(found[-1], segment, most):
+        while found and not found[-1].files and not segment.files:
+            earlier, later = found[-1].bytes, segment.bytes
+            if earlier + later > most or earlier > max(2 * later, SMALL_BYTES):
+                break
             segment = joined([found.pop(), segment])
         found.append(segment)
     if folder is not None and sum(segment.bytes for segment in found) > spill:
         return in_files(found, NOTHING, folder)
     return found
-
-
-def _joinable(earlier: Segment, later: Segment, most: int) -> bool:
-    if earlier.files or later.files or earlier.bytes + later.bytes > most:
-        return False
-    return max(2 * later.bytes, SMALL_BYTES) >= earlier.bytes
 
 
 def in_files(segments: Sequence[Segment], removed: Numbers, folder: Path) -> list[Segment]:

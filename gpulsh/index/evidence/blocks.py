@@ -28,26 +28,17 @@ class BlockRows:
     """Rows of a mapped file of blocks; `sizes` int64 [n] are the numbers of fingerprints of the rows."""
 
     def __init__(self, path: Path, sizes: Numbers) -> None:
-        self.mapped, self._sizes = MappedBatches(path), sizes
+        self.mapped, self.sizes = MappedBatches(path), sizes
         blocks = pa.Table.from_batches(self.mapped.batches, SCHEMA)
-        self._first, self._coded = blocks["first_row"].to_numpy(), blocks["coded"]
+        self.bounds, self.coded = np.append(blocks["first_row"].to_numpy(), len(sizes)), blocks["coded"]
 
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order; each block is decoded once."""
-        owner = np.searchsorted(self._first, rows, side="right") - 1
+        owner = np.searchsorted(self.bounds, rows, side="right") - 1
         places = {number: np.flatnonzero(owner == number) for number in sorted_distinct(owner).tolist()}
         own = weakref.ref(self)
-        parts = [chosen_rows(decoded(own, number), rows[at] - self._first[number]) for number, at in places.items()]
+        parts = [chosen_rows(decoded(own, number), rows[at] - self.bounds[number]) for number, at in places.items()]
         return in_places(parts, list(places.values()))
-
-    def decode_block(self, number: int) -> Fingerprints:
-        """The rows of a block."""
-        first = int(self._first[number])
-        last = int(self._first[number + 1]) if number + 1 < len(self._first) else len(self._sizes)
-        try:
-            return decode(self._coded[number].as_buffer(), self._sizes[first:last])
-        except OSError as error:  # of the codec
-            raise damaged_file(self.mapped.path, str(error)) from error
 
 
 @lru_cache(BLOCKS_HELD)
@@ -55,7 +46,11 @@ def decoded(file: weakref.ref[BlockRows], number: int) -> Fingerprints:
     """The rows of a block. A few blocks stay in memory, without their file open."""
     rows = file()
     assert rows is not None  # the caller holds it
-    return rows.decode_block(number)
+    first, last = rows.bounds[number : number + 2].tolist()
+    try:
+        return decode(rows.coded[number].as_buffer(), rows.sizes[first:last])
+    except OSError as error:  # of the codec
+        raise damaged_file(rows.mapped.path, str(error)) from error
 
 
 def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:

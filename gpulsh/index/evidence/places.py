@@ -91,11 +91,6 @@ class Places:
         return all(pc.all(pc.equal(own, given)).as_py() for own, given in parts)
 
 
-def sources_of(parts: Sequence[Places]) -> Sequence[Source]:
-    """All sources of the index: they are only ever appended, so the longest list has all."""
-    return max((part.sources for part in parts), key=len, default=())
-
-
 def place_keys(file: str, rows: Numbers) -> pa.Array:
     """The keys FILE:ROW of documents without an id, a pyarrow.Array of large_string."""
     (name,) = strings([f"{file}:"]).to_pylist()
