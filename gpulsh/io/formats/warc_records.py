@@ -27,6 +27,7 @@ FIRST_LINE = re.compile(rb"\nWARC/\d\.\d\r\n")
 LONGEST_LINE = 11
 LAST_LINE = re.compile(b"(?s:.*)(" + FIRST_LINE.pattern + b")")
 HEAD_END = re.compile(END + b"|" + FIRST_LINE.pattern)  # the latter begins another record: the header is cut short
+SIZE = re.compile("[0-9]{1,18}")
 NO_LINE_END = re.compile(rb"[^\r\n]")
 CONTINUED = re.compile(r"\r\n[ \t]+")
 LARGE = 8 << 20  # a record of more bytes is never held; they are read again where needed
@@ -156,7 +157,7 @@ class _Content:
     def ahead(self, count: int) -> tuple[int, bytes]:
         """How many bytes of a plain file are left, and the few that follow `count` bytes ahead."""
         left = self._source.seek(0, os.SEEK_END) - self.offset()
-        self._source.seek(self.offset() + count)
+        self._source.seek(self.offset() + min(count, left))
         return left, self._source.read(len(END))
 
     def fill(self, count: int) -> bool:
@@ -252,8 +253,8 @@ def _record(content: _Content) -> Record:
     offset, skip, begin = content.offset(), content.skip(), content.border()
     headers, head = _header(content)
     length = headers.get("content-length", ["none"])[0]
-    if not (length.isascii() and length.isdigit()):
-        raise _BrokenRecord(offset, f"the Content-Length of the record is {length}; it must be a number of bytes")
+    if SIZE.fullmatch(length) is None:
+        raise _BrokenRecord(offset, f"the Content-Length of the record is {length[:32]}; it must be a number of bytes")
     size = int(length)
     end = head + size
     if size <= LARGE:

@@ -28,7 +28,8 @@ CHUNK = re.compile(rb"([0-9A-Fa-f]+)[ \t]*(?:;[^\r\n]*)?\r\n")  # the line befor
 MOST_CHUNK_HEADER = 256
 SMALL = 1 << 20  # bytes of a body that takes little memory with any content
 SHOWN = SMALL + (64 << 10)  # bytes of a record in which its headers must end
-HEADERS = re.compile(rb"(?:[^\n]*+\n)*?\r?\n(?:[^\n]*+\n)*?\r?\n")  # of WARC, and of HTTP
+HEADERS = re.compile(rb"(?:[^\n]*+\n)*?\r?\n((?:[^\n]*+\n)*?\r?\n)")  # of WARC, and of HTTP
+BARE = re.compile(rb"(?<!\r)\n")  # an end of a line in HTTP, as some servers write it
 STEP = 1 << 20
 MOST_COUNTED = 16 << 30
 TAG_COST, ATTRIBUTE_COST = 310, 270
@@ -93,8 +94,14 @@ def http_page(raw: Bytes, is_whole: bool) -> Page | None:
     from fastwarc.warc import ArchiveIterator
 
     shown = bytes(raw[:SHOWN])
-    if not (is_whole and len(raw) <= SHOWN) and HEADERS.match(shown) is None:
+    headed = HEADERS.match(shown)
+    if headed is None and not (is_whole and len(raw) <= SHOWN):
         return Page("text", broken="its HTTP header has no end")
+    added = 0
+    if headed is not None and headed[1].startswith(b"HTTP/"):  # FastWARC knows only the line ends of the standard
+        head, added = BARE.subn(LINE_END, headed[1])
+        if added:
+            shown = shown[: headed.start(1)] + head + shown[headed.end() :]
     try:
         record = next(iter(ArchiveIterator(BytesIO(shown), parse_http=True, auto_decode="none", stream_detect=False)))
     except (OSError, StopIteration) as error:
@@ -108,7 +115,7 @@ def http_page(raw: Bytes, is_whole: bool) -> Page | None:
         for header in ("transfer-encoding", "content-encoding")
     )
     # FastWARC takes the headers of HTTP from the length of the content.
-    return Page(kind, record.content_length, record.http_charset, transfer, content)
+    return Page(kind, record.content_length + added, record.http_charset, transfer, content)
 
 
 def kind_of(content_type: str | None) -> Kind | None:

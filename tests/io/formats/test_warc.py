@@ -144,6 +144,11 @@ PAGES = [  # all of one text
     page("o", html(WORDS), headers=("Content-Encoding: utf-8",)),
     page("o", WORDS.encode("utf-16"), "text/plain; charset=utf-16"),
     page("o", html(WORDS), "application/xhtml+xml"),
+    # Some servers end lines of HTTP with a line feed alone.
+    record("o", b"HTTP/1.0 200 OK\nContent-Type: text/html\n\n" + html(WORDS), "response", HTTP),
+    record(
+        "o", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\nX: 1\n\r\n" + html(WORDS) + b"\r\n\r\n", "response", HTTP
+    ),
     record("o", html(WORDS), "resource", "text/html"),
     record("o", html(WORDS), of="text/html"),
     record("o", WORDS.encode()),
@@ -277,6 +282,14 @@ BROKEN: dict[str, tuple[bytes, list[bytes], int, str]] = {
     "too long by a record": (A + length_of(B, str(len(C) + 200)) + C + A, [A, C, A], len(A), "does not end"),
     "too short": (A + length_of(B, "9") + C, [A, C], len(A), "does not end after the 9 bytes"),
     "no length": (A + length_of(B, "") + C, [A, C], len(A), "Content-Length"),
+    "longer than any file": (A + length_of(B, "9" * 18) + C, [A, C], len(A), "cut short"),
+    "longer than any number": (A + length_of(B, "9" * 5000) + C, [A, C], len(A), "Content-Length"),
+    "gzip, longer than any number": (
+        GA + gzip.compress(length_of(B, "9" * 19)) + GC,
+        [A, C],
+        len(GA),
+        "Content-Length",
+    ),
     "negative length": (A + length_of(B, "-5") + C, [A, C], len(A), "Content-Length of the record is -5"),
     "noise between": (A + b"some noise\r\n\r\n" + C, [A, C], len(A), "no WARC record begins"),
     "noise before": (b"some noise\r\n" + C, [C], 0, "no WARC record begins"),
