@@ -13,7 +13,7 @@
     ├── MemoryLimitError      (MemoryError)   work that needs more memory than the process may allocate
     ├── OutputError           (OSError)       an output folder that gpulsh cannot or must not write
     └── BackendError          (RuntimeError)  a requested backend that does not work
-        └── DeviceMemoryError (MemoryError)   work that does not fit the device in any parts
+        └── DeviceMemoryError (MemoryError)   work that does not fit into device memory, even divided
 
 All are public, such as `gpulsh.DamagedInputError`. A message says what happened, what is allowed and what to do, in
 the options of the command. `str` of an error has the keywords and functions of Python instead. If a package is missing,
@@ -115,7 +115,7 @@ class ParameterError(GpulshError, ValueError):
 
 
 class UnknownParameterError(ParameterError, TypeError):
-    """A keyword that is no parameter of the call; the message names the nearest."""
+    """A keyword that is not a parameter of the call; the message suggests the nearest one."""
 
 
 class InputError(GpulshError, ValueError):
@@ -147,8 +147,8 @@ class OutputError(GpulshError, OSError):
 
 
 class BackendError(GpulshError, RuntimeError):
-    """A requested backend that does not work here."""
+    """A requested backend that does not work on this machine."""
 
 
 class DeviceMemoryError(BackendError, MemoryError):
-    """Too little device memory; callers see it only where the work cannot be cut smaller."""
+    """Too little device memory for the work, even if it is divided into its smallest parts."""
