@@ -18,7 +18,7 @@ from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.rows import sort
 from gpulsh.backends.cpu.threads import Scratch, Threads, by_count
-from gpulsh.backends.cpu.vectors import lowest_bit, mixed
+from gpulsh.backends.cpu.vectors import leading_zeros, lowest_bit, mixed
 from gpulsh.backends.hashing import place_keys
 from gpulsh.params import BandShape
 from gpulsh.ragged import cuts, offsets
@@ -95,10 +95,7 @@ def _collisions(digests, ids, skip, once, twice, cells, kept, kept_ids, ordered,
     digest, `cells` int64 [2^c + 1], one a digest, `kept`, `kept_ids` and `ordered` [n]. A kernel that allocates takes
     longer to compile.
     """
-    bits = 0
-    while (1 << bits) < 64 * once.size:
-        bits += 1
-    shift = _U(64 - bits)
+    shift = leading_zeros(_U(64 * once.size - 1))  # that leaves the bits of a place's number
     for word in range(once.size):
         once[word] = twice[word] = _U(0)
     for digest in digests:
@@ -112,10 +109,8 @@ def _collisions(digests, ids, skip, once, twice, cells, kept, kept_ids, ordered,
         cell = (digest << skip) >> shift
         kept[count], kept_ids[count] = digest, ids[i]
         count += np.int64(twice[cell >> _U(6)] >> (cell & _LOW) & _ONE) & (digest != _NO_DIGEST)
-    bits = 1
-    while (1 << bits) < count:
-        bits += 1
-    shift = _U(64 - bits)
+    shift = leading_zeros(_U(max(count, 2) - 1))
+    bits = 64 - np.int64(shift)
     for cell in range((1 << bits) + 1):
         cells[cell] = 0
     for i in range(count):

@@ -17,7 +17,7 @@ from numba.core import cgutils
 from gpulsh.arrays import Fingerprints, Numbers, Words
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.threads import Threads, by_count
-from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, load, lowered, ones
+from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, leading_zeros, load, lowered, ones
 from gpulsh.backends.protocol import GOLDEN
 from gpulsh.ragged import cuts
 
@@ -97,10 +97,8 @@ def _numbered(values, offset, rows, known, number):
 
     A value of one row has number -1. The result is -1 if half the table is not enough.
     """
-    bits, slots = 0, known.size
-    while (1 << bits) < slots:
-        bits += 1
-    shift, last = _U(64 - bits), _U(slots - 1)
+    slots, last = known.size, _U(known.size - 1)
+    shift = leading_zeros(last)
     number[:] = 0
     distinct = 0
     for row in rows:
@@ -128,10 +126,8 @@ def _numbered(values, offset, rows, known, number):
 @kernel
 def _bit_sets(values, offset, rows, known, number, sets, sizes):
     """The bits of `rows` in `sets` [rows, words], all zero before, and how many they are."""
-    bits = 0
-    while (1 << bits) < known.size:
-        bits += 1
-    shift, last = _U(64 - bits), _U(known.size - 1)
+    last = _U(known.size - 1)
+    shift = leading_zeros(last)
     for place in range(rows.size):
         row, here, size = rows[place], sets[place], 0
         for value in values[offset[row] : offset[row + 1]]:

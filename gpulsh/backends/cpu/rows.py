@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.threads import Threads
-from gpulsh.backends.cpu.vectors import prefetch
+from gpulsh.backends.cpu.vectors import leading_zeros, prefetch
 from gpulsh.ragged import cuts
 
 CHUNK_SHINGLES = 1 << 16
@@ -53,10 +53,8 @@ def _unique_rows(values, offset, cells, room, out, ends):
         if count == 0:
             ends[row] = written
             continue
-        bits = 1
-        while (1 << bits) < count:
-            bits += 1
-        shift = _U(64 - bits)
+        shift = leading_zeros(_U(max(count, 2) - 1))  # that leaves the bits of a cell's number
+        bits = 64 - np.int64(shift)
         for cell in range(1 << bits):
             cells[cell] = 0
         for value in source:

@@ -15,7 +15,7 @@ from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.cpu.shingle import TextPass, set_rows
 from gpulsh.backends.cpu.threads import Room, Scratch, Threads
-from gpulsh.backends.cpu.vectors import mixed
+from gpulsh.backends.cpu.vectors import leading_zeros, mixed
 from gpulsh.params import Shingling
 from gpulsh.ragged import cuts, sorted_distinct
 
@@ -93,10 +93,9 @@ def _distinct(values, table, found):
     mispredicted branches are there. `table` uint32 has the number in `found` of each value, and room for eight a value,
     and 16; `found` has room for two a value.
     """
-    count, bits = values.size, 4
-    while (1 << bits) < 4 * count:
-        bits += 1
-    shift, mask = _U(64 - bits), _U((1 << bits) - 1)
+    count = values.size
+    shift = leading_zeros(_U(max(4 * count, 16) - 1))
+    bits, mask = 64 - np.int64(shift), ~_NONE >> shift
     for slot in range(1 << bits):
         table[slot] = _FREE
     written, left = _NONE, _NONE

@@ -111,16 +111,14 @@ def shingle_part(
     offset = on_host(xp, text.offset)
     found = [Fingerprints(xp.zeros(0, np.uint64), xp.zeros(1, np.int64))]
     for start, stop in cuts(offset, most):
+        with device_of(text.offset):
+            some = text.slice(start, stop)
         if offset[stop] - offset[start] > most:
-            with device_of(text.offset):
-                document = text.slice(start, stop)
-            pieces = _pieces(machine, document, shingling, keys, most)
+            pieces = _pieces(machine, some, shingling, keys, most)
             values = union_of(rows_in_part(piece, part, parts).values for _, _, piece in pieces)
             found.append(Fingerprints(values, xp.asarray(np.array([0, len(values)], np.int64))))
         else:
-            values = on_device(xp, _bytes(text, offset[start], offset[stop]))
-            batch = TextBatch(values, xp.asarray(offset[start : stop + 1] - offset[start]))
-            found.append(unique(machine, rows_in_part(shingle(machine, batch, shingling, keys), part, parts)))
+            found.append(unique(machine, rows_in_part(shingle(machine, some, shingling, keys), part, parts)))
     return end_to_end(found[1:] or found)
 
 
