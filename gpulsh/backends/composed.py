@@ -29,20 +29,20 @@ from gpulsh.secret import EvidenceKeys
 Operation = Callable[..., Any]
 
 
-def add_operations(backend: type[Backend], first: str | None, *modules: ModuleType) -> None:
-    """Make the operations in `modules` methods of a backend. Their first argument is it, or its attribute `first`."""
+def add_operations(backend: type[Backend], *modules: ModuleType) -> None:
+    """Make the operations in `modules` methods of a backend."""
     for name, operation in operations(*modules).items():
         if name not in vars(backend):
-            setattr(backend, name, _method(operation, first, COMPOSED.get(name)))
+            setattr(backend, name, _method(operation, COMPOSED.get(name)))
 
 
-def _method(operation: Operation, first: str | None, composed: Operation | None) -> Operation:
+def _method(operation: Operation, composed: Operation | None) -> Operation:
     @wraps(operation)
     def run(self: Backend, /, *given: Any, **named: Any) -> Any:
         with self.here():
             if composed is not None and not given[1].in_one_pass:  # text, shingling, ...
                 return composed(self, *given, **named)
-            return operation(getattr(self, first) if first else self, *given, **named)
+            return operation(self, *given, **named)
 
     return run
 

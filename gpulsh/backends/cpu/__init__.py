@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, Popen
@@ -28,7 +27,7 @@ MANY = 4  # items a thread, from which each is work for one thread: to share one
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
 
 
-class CpuBackend(Backend):
+class CpuBackend(Threads, Backend):
     """Numba kernels on `threads` threads; None uses every processor this process may run on.
 
     `memory` is the bytes that the run may use; texts are handed over in parts of it.
@@ -41,44 +40,38 @@ class CpuBackend(Backend):
     gather = staticmethod(texts.gather)
 
     def __init__(self, threads: int | None = None, memory: int = MEMORY) -> None:
-        self.threads = Threads(threads or processors(), memory)
+        super().__init__(threads or processors(), memory)
 
     def sizes(self) -> Sizes:
-        most, memory = SIZES, self.threads.memory
+        most, memory = SIZES, self.memory
         batch, largest_tile = min(most.batch, memory >> 7), min(most.largest_tile, memory >> 5)
         return Sizes(batch, most.tile, largest_tile, most.readers, min(most.whole, memory >> 4) if most.whole else None)
 
     def set_sketch(self, family: Family) -> SketchFold:
-        return sketch_of(family).on(self.threads)
+        return sketch_of(family).on(self)
 
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
-        if self.threads.count == 1 or (isinstance(items, Sequence) and len(items) < 2):
+        if self.count == 1 or (isinstance(items, Sequence) and len(items) < 2):
             return map(partial(work, self), items)  # `map` holds no item while the next one is made
-        if isinstance(items, Sequence) and len(items) >= MANY * self.threads.count:
+        if isinstance(items, Sequence) and len(items) >= MANY * self.count:
             return iter(self.parallel_map(items, work))
 
         def in_lane(item: Item) -> Result:
-            with self.threads.lane() as threads:
-                return work(self._on(threads), item)
+            with self.lane() as lane:
+                return work(lane, item)
 
         # While the threads work at two items, the next is decoded; threads that one leaves idle help the other.
         return pipelined_map(items, [in_lane] * PIPELINED)
 
     def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
-        alone = self._on(Threads(1, self.threads.memory))
-        return self.threads.map(lambda place, _: work(alone, items[place]), by_count(len(items), 1))
+        one = self.alone()
+        return self.map(lambda place, _: work(one, items[place]), by_count(len(items), 1))
 
     def beside(self, tasks: int) -> CpuBackend:
-        return self if tasks < self.threads.count else self._on(Threads(1, self.threads.memory))
-
-    def _on(self, threads: Threads) -> CpuBackend:
-        """This backend on other threads."""
-        other = copy(self)
-        other.threads = threads
-        return other
+        return self if tasks < self.count else self.alone()
 
 
-add_operations(CpuBackend, "threads", buckets, intersect, passages, rows, shingle, simhash, texts, weighted)
+add_operations(CpuBackend, buckets, intersect, passages, rows, shingle, simhash, texts, weighted)
 
 
 # The other process imports from the same places.

@@ -77,7 +77,7 @@ class TextPass:
         """The rows that `work(start, stop)` makes of each chunk, end to end; few bytes are one chunk if `together`."""
         offset = self.text.offset
         few = len(self.text) > 0 and offset[-1] - offset[0] <= MOST_ALONE and self.text.lengths.max() <= GIANT_BYTES
-        if together and few and self.threads.alone():
+        if together and few and self.threads.all_busy():
             return work(0, len(self.text))
         return self.threads.rows(work, self._chunks())
 
@@ -228,7 +228,7 @@ def sign(
     count = len(text)
     digests = np.empty((shape.bands, count), np.uint64).T  # band after band, the order in which they are read later
     exact, shingles = np.empty((count, 2), np.uint64), np.empty(count, np.int64)
-    one, texts, sketch = Threads(1), TextPass(threads, text, shingling, proof=keys), sketch_of(family)
+    one, texts, sketch = threads.alone(), TextPass(threads, text, shingling, proof=keys), sketch_of(family)
 
     def work(start: int, stop: int) -> None:
         # A chunk passes all stages on one thread; its signatures do not outlive it.

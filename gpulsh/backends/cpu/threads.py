@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from functools import cache
+from typing import Self
 
 import numpy as np
 
@@ -45,8 +46,14 @@ class Threads:
         """Room for the sets of several documents; a single document has no limit."""
         return Room(self.memory >> SETS) if len(text) > 1 else Room()
 
+    def alone(self) -> Self:
+        """This without other threads than the caller's."""
+        one = copy(self)
+        one.count = 1
+        return one
+
     @contextmanager
-    def lane(self) -> Iterator[Threads]:
+    def lane(self) -> Iterator[Self]:
         """The same threads for a caller whose own thread is busy while the context lasts."""
         same = copy(self)
         same._in_lane = True
@@ -91,7 +98,7 @@ class Threads:
             others.pop().result()
         return [results[place] for place in range(len(chunks))]
 
-    def alone(self) -> bool:
+    def all_busy(self) -> bool:
         """Whether no idle thread could help the caller now."""
         return self.count == 1 or (self._in_lane and not self._idle)
 

@@ -139,7 +139,7 @@ class CudaBackend(Machine, Backend):
             del item  # or it would be held while the next one is made
 
 
-add_operations(CudaBackend, None, buckets, rows, sign, sketches, texts)
+add_operations(CudaBackend, buckets, rows, sign, sketches, texts)
 
 
 class Shared:
