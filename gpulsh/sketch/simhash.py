@@ -140,7 +140,9 @@ def _frequent(batches: Iterable[Fingerprints]) -> tuple[Array, Array, int]:
     for rows in batches:
         parts.append(rows.values[int(rows.offset[0]) : int(rows.offset[-1])])
         documents += len(rows)
-    values = np.sort(np.concatenate(parts))
+    values = np.concatenate(parts)
+    parts.clear()
+    values.sort()
     begins = np.flatnonzero(first_of_runs(values))
     counts = np.searchsorted(values, values[begins], side="right") - begins
     return values[begins[counts > 1]], counts[counts > 1], documents
