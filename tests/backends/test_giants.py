@@ -155,7 +155,7 @@ def test_decisions_if_few_fingerprints_fit_together(verify: Any, size: int, monk
     wanted = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu")
     assert wanted.funnel.crowded > 40
     set_bounds(monkeypatch, size, size)
-    monkeypatch.setattr("gpulsh.backends.cpu.threads.SETS", 26)  # 128 of 8 GiB, and 64 of a range
+    monkeypatch.setattr("gpulsh.backends.cpu.shingle.SETS", 26)  # 128 of 8 GiB, and 64 of a range
     found = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu", threads=2)
     assert 10 < int(wanted.keep.sum()) < len(texts) - 10
     assert found == wanted

@@ -17,7 +17,7 @@ from gpulsh.arrays import Buckets, Numbers, Words
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.rows import sort
-from gpulsh.backends.cpu.threads import Scratch, Threads, by_count
+from gpulsh.backends.cpu.threads import SCRATCH, Threads, by_count
 from gpulsh.backends.cpu.vectors import leading_zeros, lowest_bit, mixed
 from gpulsh.backends.hashing import place_keys
 from gpulsh.params import BandShape
@@ -34,8 +34,6 @@ WORDS_A_NEIGHBOUR = 16  # words of bits up to which neighbours are read from the
 _U = np.uint64
 _ZERO, _ONE, _LOW, _GOLDEN = _U(0), _U(1), _U(63), _U(protocol.GOLDEN)
 _NO_DIGEST, _INSTEAD = _U(protocol.NO_DIGEST), _U(protocol.INSTEAD_OF_NO_DIGEST)
-
-_scratch = Scratch()
 
 
 @kernel
@@ -171,10 +169,10 @@ def collisions(threads: Threads, digests: Words, ids: Numbers) -> Buckets:
         begin, end = (int(ends[partition - 1]) if partition else 0), int(ends[partition])
         count = end - begin
         digits = max(1, (count - 1).bit_length())
-        once, twice = (_scratch.take(name, 1 << max(digits - 2, 0)) for name in ("once", "twice"))
-        cells = _scratch.take("cells", (1 << digits) + 1).view(np.int64)
-        kept, ordered = _scratch.take("kept", count), _scratch.take("ordered", count)
-        kept_ids, members, sizes = (_scratch.take(name, count).view(np.int64) for name in ("ids", "members", "sizes"))
+        once, twice = (SCRATCH.take(name, 1 << max(digits - 2, 0)) for name in ("once", "twice"))
+        cells = SCRATCH.take("cells", (1 << digits) + 1).view(np.int64)
+        kept, ordered = SCRATCH.take("kept", count), SCRATCH.take("ordered", count)
+        kept_ids, members, sizes = (SCRATCH.take(name, count).view(np.int64) for name in ("ids", "members", "sizes"))
         given = digests[begin:end], ids[begin:end]
         for array in given:  # one type for the kernel, writable or not
             array.flags.writeable = False

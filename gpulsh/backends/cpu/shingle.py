@@ -18,7 +18,7 @@ from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_documents, 
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.rows import unique_rows
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
-from gpulsh.backends.cpu.threads import SETS, Room, Scratch, Threads
+from gpulsh.backends.cpu.threads import SCRATCH, Room, Scratch, Threads
 from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.backends.parts import rows_in_part, union_of
 from gpulsh.backends.protocol import Keys, Result
@@ -26,6 +26,7 @@ from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.ragged import cuts
 from gpulsh.secret import EvidenceKeys
 
+SETS = 6  # log2 of the bytes for a fingerprint of a set: 16 for it and 16 for its text, in each of two items at work
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
 LONGEST_CHUNK = 1 << 20  # where each thread has so much
 GIANT_BYTES = 1 << 20  # documents beyond are giants
@@ -35,8 +36,6 @@ PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the se
 CHUNK_TOKENS = 1 << 15
 
 NO_HASHES = np.empty((0, 2), np.uint64)
-
-_scratch = Scratch()
 
 
 def one_row(values: Words) -> Fingerprints:
@@ -116,7 +115,7 @@ class TextPass:
         made = np.zeros(len(offset), np.int64)
         most = self.most_tokens(start, stop)
         longest = int(most.max(initial=0)) + LANES
-        values, room = _scratch.take("values", int(most.sum()) + LANES), _scratch.take("room", 2 * longest + RUN_WORDS)
+        values, room = SCRATCH.take("values", int(most.sum()) + LANES), SCRATCH.take("room", 2 * longest + RUN_WORDS)
         tokens = room.ctypes.data
         packed = tokens + 8 * longest
         memory = tokens, packed, values.ctypes.data, packed + 8 * longest
@@ -147,8 +146,8 @@ class TextPass:
         sums[:] = 0
         # A token a byte, a space before the first, and the carried tokens. The fingerprints take their place, a vector
         # earlier, so that no token is overwritten unread.
-        values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + self._size + LANES)
-        packed, run = _scratch.take("packed", PIECE_BYTES + 1 + LANES), _scratch.take("run", RUN_WORDS)
+        values = SCRATCH.take("piece", LANES + PIECE_BYTES + 1 + self._size + LANES)
+        packed, run = SCRATCH.take("packed", PIECE_BYTES + 1 + LANES), SCRATCH.take("run", RUN_WORDS)
         text = self._at + begin, self._readable - begin, end - begin, PIECE_BYTES, self._words, self._how
         memory = values[LANES:].ctypes.data, packed.ctypes.data, values.ctypes.data, run.ctypes.data
         while state[0] < end - begin:
@@ -168,7 +167,7 @@ def shingles(threads: Threads, tokens: Tokens, size: int, keys: Keys = None) -> 
         offset = tokens.offset[start : stop + 1] - tokens.offset[start]
         made, count = np.zeros(len(offset), np.int64), int(offset[-1])
         # Whole vectors are read and written, also after the last token.
-        given, values = _scratch.take("given", count + size + LANES), _scratch.take("values", count + LANES)
+        given, values = SCRATCH.take("given", count + size + LANES), SCRATCH.take("values", count + LANES)
         given[:count] = tokens.values[tokens.offset[start] : tokens.offset[stop]]
         shingle_tokens(given.ctypes.data, offset, size, hashing.address, values.ctypes.data, made[1:])
         return Fingerprints(values[: made[-1]].copy(), made)
@@ -193,7 +192,8 @@ def set_rows(texts: TextPass, start: int, stop: int, room: Room, part: int = 0, 
 
 
 def shingle_sets(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
-    texts, room = TextPass(threads, text, shingling, keys), threads.room(text)
+    texts = TextPass(threads, text, shingling, keys)
+    room = Room(threads.memory >> SETS) if len(text) > 1 else Room()  # a single document has no limit
     return texts.rows(lambda start, stop: set_rows(texts, start, stop, room), together=True)
 
 

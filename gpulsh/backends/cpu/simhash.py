@@ -14,7 +14,7 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.cpu.shingle import TextPass, set_rows
-from gpulsh.backends.cpu.threads import Room, Scratch, Threads
+from gpulsh.backends.cpu.threads import SCRATCH, Room, Threads
 from gpulsh.backends.cpu.vectors import leading_zeros, mixed
 from gpulsh.params import Shingling
 from gpulsh.ragged import cuts, sorted_distinct
@@ -26,8 +26,6 @@ _ONE, _NONE = _U(1), _U(0)
 _FREE = np.uint32(0)
 _TREE = 16  # hashes per tree
 _FULL = 15 * _TREE  # hashes that eight binary digits can count
-
-_scratch = Scratch()
 
 
 @inlined
@@ -167,7 +165,7 @@ def _weighted(values, weights, offset, keys, counts, out):
 def _rows(rows: Fingerprints, keys: Words, distinct: bool, out: Words) -> None:
     values, offset = rows.values, rows.offset
     longest = int(np.diff(offset).max(initial=0)) if distinct else 0
-    table, found = _scratch.take("table", 4 * longest + 8), _scratch.take("found", 2 * longest)
+    table, found = SCRATCH.take("table", 4 * longest + 8), SCRATCH.take("found", 2 * longest)
     room = table.view(np.uint32), found, np.empty(_FULL, np.uint64), np.zeros(64, np.int64)  # hashes, counts
     start = 0
     while (stuck := _simhash(values, offset[start:], keys, distinct, *room, out[start:])) >= 0:

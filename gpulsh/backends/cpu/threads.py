@@ -19,13 +19,12 @@ from typing import Self
 
 import numpy as np
 
-from gpulsh.arrays import Fingerprints, TextBatch, Words
+from gpulsh.arrays import Fingerprints, Words
 from gpulsh.backends.protocol import Result
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.ragged import offsets
 
 MEMORY = 8 << 30  # default bytes that a run may use
-SETS = 6  # log2 of the bytes for a fingerprint of a set: 16 for it and 16 for its text, in each of two items at work
 
 NO_ROWS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 
@@ -41,10 +40,6 @@ class Threads:
         self.count, self.memory = count, memory
         self._idle = deque([None] * count)  # an item for each idle thread; a busy one takes an item, if there is one
         self._in_lane = False
-
-    def room(self, text: TextBatch) -> Room:
-        """Room for the sets of several documents; a single document has no limit."""
-        return Room(self.memory >> SETS) if len(text) > 1 else Room()
 
     def alone(self) -> Self:
         """This without other threads than the caller's."""
@@ -182,3 +177,6 @@ class Scratch(threading.local):
         if held is None or len(held) < count:  # the first count may be 0
             held = self._buffers[name] = np.empty(max(count, 1 << 16), np.uint64)
         return held[:count]
+
+
+SCRATCH = Scratch()  # names differ between files
