@@ -40,14 +40,14 @@ def options_page() -> str:
 
 
 def _commands(of: click.Group, path: str) -> Iterator[str]:
-    context = click.Context(of, info_name=path)
+    context = click.Context(of, info_name=path, **group.context_settings)
     for name in of.list_commands(context):
         command = of.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):
             yield from _commands(command, f"{path} {name}")
             continue
-        own = click.Context(command, info_name=f"{path} {name}", **command.context_settings)
+        own = click.Context(command, context, f"{path} {name}", **command.context_settings)
         yield f"\n## {path} {name}\n\n`{' '.join([path, name, *command.collect_usage_pieces(own)])}`\n"
         yield _prose(command)
         sectioned = isinstance(command, SectionedCommand)

@@ -70,9 +70,10 @@ def test_commands_parse() -> None:
 
 def parse(line: str) -> None:
     _, name, *arguments = shlex.split(line)
-    command = group.get_command(click.Context(group), name)
+    parent = click.Context(group, **group.context_settings)  # names `-h`, which click remembers for the process
+    command = group.get_command(parent, name)
     assert command is not None, name
-    command.make_context(name, arguments, resilient_parsing=False)
+    command.make_context(name, arguments, parent=parent, resilient_parsing=False)
 
 
 def page(number: int, last: str = "end") -> Row:
