@@ -80,34 +80,37 @@ class Columns:
 
     def places(self) -> tuple[Place, ...]:
         """All places that must exist. The key, the id, the identity and `more` are names for `place_named`."""
-        return tuple(dict.fromkeys((*self.texts, *((name,) for name in self._others()))))
+        return tuple(dict.fromkeys((*self.texts, *((name,) for name in self.others()))))
 
     def depth(self) -> int:
         """Levels of nested objects that may hold a value, the record itself included."""
-        return max(*map(len, self.texts), *(name.count(".") + 1 for name in self._others()), 1)
+        return max(*map(len, self.texts), *(name.count(".") + 1 for name in self.others()), 1)
 
-    def _others(self) -> list[str]:
+    def others(self) -> list[str]:
+        """The columns that are read besides the texts."""
         return [name for name in (self.key, self.id, self.identity, *self.more) if name is not None]
+
+    def asked_by(self, name: str) -> str:
+        """The option that names one of the `others`, at the end of a clause in a message."""
+        if name == self.key:
+            return ", which --keep names; its other values are first, longest and source:INPUT,INPUT"
+        if name == self.id:
+            return ", which --id-column names for every INPUT and --protect; add it, or leave --id-column out"
+        option = self.identity_option if name == self.identity else "--source-column or --date-column"
+        return f", which {option} names"
 
 
 def missing_column(file: File, place: Place, columns: Columns, present: Sequence[str]) -> InputError:
     """The error of a file that lacks one of the `columns`; `present` are the columns that it has."""
-    column = repr(".".join(place))
-    if columns.key == ".".join(place):
-        column += ", which --keep names; its other values are first, longest and source:INPUT,INPUT"
-    elif columns.id == ".".join(place):
-        column += ", which --id-column names for every INPUT and --protect; add it, or leave --id-column out"
-    elif columns.identity == ".".join(place):
-        column += f", which {columns.identity_option} names"
-    elif place not in columns.texts:
-        column += ", which --source-column or --date-column names"
+    name = ".".join(place)
+    column = repr(name) + ("" if place in columns.texts else columns.asked_by(name))
     names = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
     hint = ""
     if place in columns.texts:
         is_name = columns.text in present
         hint = f"; give column:{columns.text} for the one of that name" if is_name else "; name one by --text-column"
-    meant = nearest(".".join(place), present)
-    near = "" if meant in (None, ".".join(place)) else f"; did you mean {meant!r}?"
+    meant = nearest(name, present)
+    near = "" if meant in (None, name) else f"; did you mean {meant!r}?"
     return InputError(f"{file.name}: has no column {column}; its columns are: {names or 'none'}{hint}{near}")
 
 

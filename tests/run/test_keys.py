@@ -270,7 +270,7 @@ def test_a_missing_column(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"has no column 'uri', which key names; .*did you mean 'url'\?"):
             run_plain(write(form, tmp_path, ["a"]), tmp_path / "out", key="uri")
     (tmp_path / "a.txt").write_text("words")
-    with pytest.raises(InputError, match="is plain text and has no column 'uri'"):
+    with pytest.raises(InputError, match="is plain text and has no column 'uri', which key names; give Parquet"):
         run_plain(tmp_path / "a.txt", tmp_path / "out", key="uri")
 
 

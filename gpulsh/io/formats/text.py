@@ -47,9 +47,9 @@ class PlainText(Streamed):
 
     def check(self, file: File, columns: Columns) -> None:
         """Check that only the text is requested, and no other column."""
-        for name in (columns.key, columns.id, columns.identity):
-            if name is not None:
-                raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
+        for name in columns.others():
+            asked = f"{name!r}{columns.asked_by(name)}"
+            raise InputError(f"{file.name}: is plain text and has no column {asked}; give Parquet or JSON lines")
 
     def beginning(self, file: File) -> bytes:
         """Some bytes that the text begins with."""
