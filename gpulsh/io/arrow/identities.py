@@ -18,7 +18,6 @@ from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.io.arrow.buffers import as_one_array, binary_array, decoded, large_type
 from gpulsh.io.arrow.rows import has_views, is_text
 from gpulsh.io.arrow.soundness import check_given, in_host_memory
-from gpulsh.io.rows import text_bytes
 from gpulsh.params import shown, shown_type
 from gpulsh.ragged import offsets
 
@@ -59,9 +58,10 @@ def identities(values: pa.Array) -> pa.Array:
 
 
 def of_python(values: Sequence[str | int | bytes | None]) -> pa.Array:
-    """`identities` of Python values."""
+    """`identities` of Python values. A lone surrogate keeps its own three bytes: other values must not equal it."""
     found = [
-        value if isinstance(value, bytes) else b"" if value is None else text_bytes(str(value)) for value in values
+        value if isinstance(value, bytes) else b"" if value is None else str(value).encode("utf-8", "surrogatepass")
+        for value in values
     ]
     lengths = np.array(list(map(len, found)), np.int64)
     return binary_array(b"".join(found), offsets(lengths), lengths == 0)
