@@ -178,20 +178,6 @@ class Asked:
         """The given parameters, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
-    def _checked(self) -> dict[str, Any]:
-        """The given parameters in their own types; raises ParameterError for another type, such as an array."""
-        given = self.given()
-        shingling, folding = checked_text_parameters(self.shingling, self.folding)
-        own: dict[str, Any] = {"shingling": shingling, "folding": folding}
-        if self.threshold is not None:
-            own["threshold"] = checked_number("threshold", self.threshold)
-        if self.measure is not None:
-            check_choice("measure", self.measure, get_args(MeasureName))
-        for name in ("num_perm", "bands", "rows", "seed", "distance"):
-            if name in given:
-                own[name] = check_integer(name, given[name], 0, MAX_SEED)
-        return {name: own.get(name, value) for name, value in given.items()}
-
     def differences(self, method: Method) -> list[str]:
         """The differences of a method from these parameters, in words.
 
@@ -208,7 +194,17 @@ class Asked:
             "rows": method.banding.rows,
             "seed": (near or method.family).seed,
         }
-        given = self._checked()
+        given = self.given()
+        shingling, folding = checked_text_parameters(self.shingling, self.folding)
+        checked: dict[str, Any] = {"shingling": shingling, "folding": folding}
+        if self.threshold is not None:
+            checked["threshold"] = checked_number("threshold", self.threshold)
+        if self.measure is not None:
+            check_choice("measure", self.measure, get_args(MeasureName))
+        for name in ("num_perm", "bands", "rows", "seed", "distance"):
+            if name in given:
+                checked[name] = check_integer(name, given[name], 0, MAX_SEED)
+        given = {name: checked.get(name, value) for name, value in given.items()}
         if hasattr(self.sketch, "near"):
             distance = given.get("distance", near.distance if near else None)
             given["sketch"] = _near("sketch", self.sketch, distance, method.threshold, meeting_probability)

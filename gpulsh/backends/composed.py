@@ -31,20 +31,20 @@ Operation = Callable[..., Any]
 
 def add_operations(backend: type[Backend], *modules: ModuleType) -> None:
     """Make the operations in `modules` methods of a backend."""
+
+    def method(operation: Operation, composed: Operation | None) -> Operation:
+        @wraps(operation)
+        def run(self: Backend, /, *given: Any, **named: Any) -> Any:
+            with self.here():
+                if composed is not None and not given[1].in_one_pass:  # text, shingling, ...
+                    return composed(self, *given, **named)
+                return operation(self, *given, **named)
+
+        return run
+
     for name, operation in operations(*modules).items():
         if name not in vars(backend):
-            setattr(backend, name, _method(operation, COMPOSED.get(name)))
-
-
-def _method(operation: Operation, composed: Operation | None) -> Operation:
-    @wraps(operation)
-    def run(self: Backend, /, *given: Any, **named: Any) -> Any:
-        with self.here():
-            if composed is not None and not given[1].in_one_pass:  # text, shingling, ...
-                return composed(self, *given, **named)
-            return operation(self, *given, **named)
-
-    return run
+            setattr(backend, name, method(operation, COMPOSED.get(name)))
 
 
 def shingle(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:

@@ -135,11 +135,19 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
     sizes = xp.diff(buckets.offset)
     ends = xp.cumsum(sizes * (sizes - 1) // 2)
     total = machine.number(ends[-1]) if len(buckets) else 0
-    members, names = _numbered(machine, buckets.ids)
-    if first is not None and names is not None:  # numbers ascend with the ids
-        bounds = xp.searchsorted(names, xp.asarray(np.array(first, np.int64)))
-        lowest, beyond = machine.numbers(bounds[0], bounds[1])
-        first = lowest, beyond
+    members, names = buckets.ids, None  # a key holds two numbers of 32 bits
+    if len(members) and machine.number(members.max()) >= 2**32:
+        names = sorted_distinct(members)
+        if len(names) > MAX_MEMBERS:
+            raise BackendError(
+                f"{len(names)} documents are in buckets, {MAX_MEMBERS} fit on a device; give fewer at once"
+            )
+        members = xp.searchsorted(names, members)
+        if first is not None:  # numbers ascend with the ids
+            bounds = xp.searchsorted(names, xp.asarray(np.array(first, np.int64)))
+            lowest, beyond = machine.numbers(bounds[0], bounds[1])
+            first = lowest, beyond
+    members = members.astype(np.uint32)
     low, high = (np.uint64(max(bound, 0)) for bound in first or (0, 2**32))
 
     def keys_of_span(start: int) -> Array:
@@ -157,17 +165,6 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
     keys &= np.uint64(0xFFFFFFFF)
     pairs[:, 1] = keys
     return pairs if names is None else names[pairs]
-
-
-def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
-    """uint32 numbers in the order of the ids, and the int64 id of each number; None if the numbers are the ids."""
-    xp = machine.arrays
-    if len(ids) == 0 or machine.number(ids.max()) < 2**32:
-        return ids.astype(np.uint32), None
-    names = sorted_distinct(ids)
-    if len(names) > MAX_MEMBERS:
-        raise BackendError(f"{len(names)} documents are in buckets, {MAX_MEMBERS} fit on a device; give fewer at once")
-    return xp.searchsorted(names, ids).astype(np.uint32), names
 
 
 def components(machine: Machine, count: int, pairs: Array) -> Array:

@@ -160,21 +160,15 @@ def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tup
     if machine.number(sizes.max()) > longest:
         is_long = sizes > longest
         long = xp.flatnonzero(is_long[pairs[:, 0]] | is_long[pairs[:, 1]])
-        both[long], either[long] = _spread(machine, pairs[long], sizes, fingerprints)
+        some, items, hits = pairs[long], machine.geometry.search_items, xp.zeros(len(long), np.uint64)
+        left, right = sizes[some[:, 0]], sizes[some[:, 1]]
+        ends = xp.cumsum(xp.minimum(left, right))
+        total = machine.number(ends[-1]) if len(long) else 0
+        spread = fingerprints.values, fingerprints.offset, some, len(long), ends, total, items, hits
+        machine.run("intersect", total, *spread, kernel="intersect_spread", items=items)
+        shared = hits.view(np.int64)
+        both[long], either[long] = shared, left + right - shared
     return both, either
-
-
-def _spread(machine: Machine, pairs: Array, sizes: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
-    """Intersect pairs, the work of each spread over blocks."""
-    xp, items, count = machine.arrays, machine.geometry.search_items, len(pairs)
-    both = xp.zeros(count, np.uint64)
-    left, right = sizes[pairs[:, 0]], sizes[pairs[:, 1]]
-    ends = xp.cumsum(xp.minimum(left, right))
-    total = machine.number(ends[-1]) if count else 0
-    given = fingerprints.values, fingerprints.offset, pairs, count, ends, total, items, both
-    machine.run("intersect", total, *given, kernel="intersect_spread", items=items)
-    sames = both.view(np.int64)
-    return sames, left + right - sames
 
 
 def bitmaps(machine: Machine, fingerprints: Fingerprints, words: int = 16) -> Array:
