@@ -66,7 +66,7 @@ class Warc(Format):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of text. A header that no document has is a missing column."""
-        missing = {columns.id, columns.identity} - {None} if wanted is None else set()
+        missing = {*columns.others()} - {columns.key} if wanted is None else set()
         found: set[str] = set()
         row = size = 0
         rows = RecordRows(0, [])
@@ -85,7 +85,7 @@ class Warc(Format):
             if rules.limit is not None and record.size > rules.limit.document:
                 raise too_large(file, f"byte {record.offset}: the record", record.size, rules.limit)
             found.update(record.headers)
-            missing = {name for name in missing if name and name.lower() not in record.headers}
+            missing = {name for name in missing if name.lower() not in record.headers}
             text: Bytes | None = None
             identity = None if columns.identity is None else record.header(columns.identity)
             if wanted is None or (row < len(wanted) and wanted[row]):
@@ -107,7 +107,7 @@ class Warc(Format):
                 rows, size = RecordRows(row, []), 0
         yield rows.block(columns)
         if row and missing:
-            raise missing_column(file, (str(missing.pop()),), columns, sorted(found))
+            raise missing_column(file, (min(missing),), columns, sorted(found))
 
     def kind(self, file: File, column: str) -> pa.DataType:
         """Headers are strings."""

@@ -87,6 +87,9 @@ def test_headers_are_columns(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match=r"a\.wet: has no column 'WARC-Color'.*warc-date"):
         run(tmp_path / "a.wet", tmp_path / "out2", id_column="WARC-Color")
+    for option in ("source_column", "date_column"):  # all documents had one source, and no date
+        with pytest.raises(InputError, match=r"a\.wet: has no column 'WARC-Color', which source_column"):
+            run(tmp_path / "a.wet", tmp_path / "out2", **{option: "WARC-Color"})
     with pytest.raises(InputError, match=r"keep takes its header WARC-Date, not 'Content-Length'"):
         run(tmp_path / "a.wet", tmp_path / "out2", keep="Content-Length")
 
