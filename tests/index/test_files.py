@@ -277,6 +277,16 @@ def test_what_an_index_is_and_what_goes(folder: Path, command: Command) -> None:
     assert info("named")["documents"] == 2
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_ids_may_be_views_as_polars_writes_them(ending: str, folder: Path, command: Command) -> None:
+    ids = pa.array(["x", "y"], pa.string_view())
+    write_rows(f"a.{ending}", pa.table({"text": ["some words", "other words"], "id": ids, "n": [1.5, 2.5]}))
+    assert command(f"index build known a.{ending} --id-column id", *REFERENCE).status == 0
+    assert "y" in Index.open("known", backend="reference")
+    refused = command(f"index build none a.{ending} --id-column n", *REFERENCE)
+    assert "column 'n' is double; --id-column takes strings or integers" in refused.error
+
+
 def test_ids_of_another_kind_are_refused_before_texts_are_read(folder: Path, command: Command) -> None:
     write_rows("a.jsonl", [{"text": f"some words {n}", "id": f"a{n}"} for n in range(3)])
     write_rows("b.jsonl", [{"text": f"other words {n}", "id": n} for n in range(3)])

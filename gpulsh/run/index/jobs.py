@@ -27,8 +27,9 @@ from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames, kind_of
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import Snapshot
-from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
+from gpulsh.io.arrow.buffers import large_type, null_mask, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
+from gpulsh.io.arrow.rows import has_views
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.file import File, Stamps
 from gpulsh.io.files.file_texts import FileTexts
@@ -338,7 +339,9 @@ def _ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) 
         place = int(positions[0 if missing is None else int(np.argmax(missing))])
         (number,), (row,) = texts.locate(np.array([place]))
         raise InputError(f"{texts.files[number].name}: row {row}: column {column!r} is null; give each document an id")
+    if has_views(ids.type):
+        ids = ids.cast(large_type(ids.type))
     known = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_null  # null: of no documents
     if not any(is_type(ids.type) for is_type in known):
-        raise InputError(f"column {column!r} is {ids.type}; name a column of strings or integers")
+        raise InputError(f"column {column!r} is {ids.type}; --id-column takes strings or integers")
     return ids
