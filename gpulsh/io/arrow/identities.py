@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError, ParameterError, install
-from gpulsh.io.arrow.buffers import as_one_array, binary_array, decoded, large_type
+from gpulsh.io.arrow.buffers import binary_array, decoded, large_type
 from gpulsh.io.arrow.rows import has_views, is_text
-from gpulsh.io.arrow.soundness import check_given, in_host_memory
-from gpulsh.params import shown, shown_type
+from gpulsh.io.arrow.soundness import given_column, in_host_memory
+from gpulsh.params import shown
 from gpulsh.ragged import offsets
 
 BYTES = pa.large_binary()
@@ -69,23 +69,15 @@ def of_python(values: Sequence[str | int | bytes | None]) -> pa.Array:
 
 def given_identities(key: Any, count: int) -> pa.Array:
     """`key` as a pyarrow.LargeBinaryArray [count]; ParameterError for another length or type, naming the position."""
-    is_no_column = isinstance(key, (str, bytes, dict, set, frozenset))  # a set has no order
-    if is_no_column or not hasattr(key, "__len__") or getattr(key, "shape", None) == ():
-        raise ParameterError(f"key is {shown_type(key)}; give a column or a list, one value for each document")
-    if len(key) != count:
-        raise ParameterError(f"key has {len(key)} values, and there are {count} documents; give one for each")
-    key = in_host_memory(key)
-    if isinstance(key, (pa.Array, pa.ChunkedArray)):
-        check_given(key, "key")
-    else:
-        try:
-            key = pa.array(key, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return _each(key)
-    if not is_identity(key.type):
-        raise ParameterError(f"key is a column of {key.type}; give {TAKES}")
-    found: pa.Array = identities(as_one_array(key))
-    return found
+    try:
+        column = given_column("key", key, count)
+    except ParameterError as error:
+        if error.__cause__ is None:  # it is no column, or has another length
+            raise
+        return _each(in_host_memory(key))
+    if not is_identity(column.type):
+        raise ParameterError(f"key is a column of {column.type}; give {TAKES}")
+    return identities(column)
 
 
 def _each(key: Any) -> pa.Array:

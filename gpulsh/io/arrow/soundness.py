@@ -93,6 +93,9 @@ def given_column(name: str, values: Any, count: int) -> pa.Array:
     others = (pa.Table, pa.RecordBatch, dict, set, frozenset, str, bytes)  # a set has no order
     if isinstance(values, others) or getattr(values, "ndim", 1) != 1 or not hasattr(values, "__iter__"):
         raise ParameterError(f"{name} is {shown_type(values)}; give a column or a list, one value for each document")
+    values = values if hasattr(values, "__len__") else list(values)
+    if len(values) != count:
+        raise ParameterError(f"{name} has {len(values)} values for {count} documents; give one for each document")
     try:
         column = in_host_memory(values)
         if isinstance(column, np.ndarray) and column.dtype.kind == "M":  # Arrow has no weeks, months or hours
@@ -103,8 +106,6 @@ def given_column(name: str, values: Any, count: int) -> pa.Array:
         reason = first_line(error)
         raise ParameterError(f"{name} is {shown_type(values)}, not a column of one kind of value: {reason}") from error
     check_given(column, name)
-    if len(column) != count:
-        raise ParameterError(f"{name} has {len(column)} values for {count} documents; give one for each document")
     return as_one_array(column)
 
 
