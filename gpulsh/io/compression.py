@@ -58,7 +58,7 @@ def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) ->
     source.seek(start)
     begin, read, member = start, start, None
     while data := source.read(PACKED_STEP):
-        found, size, at = [], 0, 0
+        view, found, size, at = memoryview(data), [], 0, 0
         while at < len(data):
             if member is None:
                 if compression != "zst" and not data[at]:
@@ -68,7 +68,7 @@ def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) ->
                 if not data.startswith(magic[: len(data) - at], at):  # the decoder would call noise truncated
                     raise DamagedMember(begin, _broken("no stream begins here"))
             try:
-                content = member.decompress(data[at : at + step], *limits)
+                content = member.decompress(view[at : at + step], *limits)
             except refusal as error:
                 if "not enough memory" in str(error):
                     raise MemoryError(str(error)) from error
