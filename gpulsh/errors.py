@@ -30,15 +30,21 @@ from typing import Literal
 Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text", "s3", "gs", "http", "hf", "url"]
 
 # Options in messages. The keyword of a switch is True; other options may have a value after them.
-SWITCHES = ("overwrite", "resume", "dry-run", "across", "lines", "add-counts")
+SWITCHES = (
+    *("overwrite", "resume", "dry-run", "across", "lines", "add-counts", "key-only", "normalize-url"),
+    *("cut", "whole-lines", "symbols"),
+)
 OPTIONS = (
     *SWITCHES,
     *("and", "as-text", "backend", "compression", "delimiter", "encoding", "engine", "format", "id-column", "keep"),
     *("key", "memory", "num-perm", "on-error", "passages", "protect", "reader", "shingle", "sketch", "text-column"),
     *("verify", "work"),
     *("source-column", "date-column", "min-cluster", "max-copies", "min-sources", "weights", "weight-by", "within"),
+    *("tokens", "bytes", "unit", "bridge", "normalize", "min-left", "min-occurrences", "coverage"),
+    *("ignore-common", "index", "write", "resolve", "drop-containing"),
 )
-RENAMED = {"and": "also", "shingle": "shingling"}  # options whose keyword has another name
+# Options whose keyword has another name.
+RENAMED = {"and": "also", "shingle": "shingling", "drop-containing": "drop_contained_only=False"}
 FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # commands that are functions, too
 _VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray|tab|'[^']+'"  # any other word belongs to the sentence
 QUOTE = "'"
@@ -66,6 +72,15 @@ def in_python(message: str) -> str:
         return name if value is None else f"{name}={value if value.isdigit() or value[0] == QUOTE else repr(value)}"
 
     return _COMMAND.sub(lambda found: f"`gpulsh.{FUNCTIONS[found[1]]}`", _OPTION.sub(keyword, message))
+
+
+def option(keyword: str) -> str:
+    """The option of the command for a keyword of Python, in a message.
+
+    >>> option("min_cluster"), in_python(option("min_cluster"))
+    ('--min-cluster', 'min_cluster')
+    """
+    return "--" + {name: given for given, name in RENAMED.items()}.get(keyword, keyword).replace("_", "-")
 
 
 def install(extra: Extra) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import ParameterError
+from gpulsh.errors import ParameterError, option
 from gpulsh.params import (
     Folding,
     NormalForm,
@@ -22,7 +22,6 @@ from gpulsh.params import (
     check_type,
     known_keywords,
     normalizing,
-    shown,
 )
 from gpulsh.ragged import distinct, offsets, sorted_distinct
 from gpulsh.repeats.copies import Part, copies_of, group_numbers, parts_of
@@ -152,10 +151,10 @@ def window_size(
     """The size of a window in tokens, or in bytes where that is given; ParameterError for what does not go with it."""
     if of_bytes is None:
         return check_integer("tokens", tokens, 1, MOST_TOKENS)
-    given = {"tokens": tokens != 50, "unit": unit != "word", "symbols": symbols, "whole_lines": whole_lines}
-    for name, is_given in {**given, "folding": folding is not None, "normalize": normalize is not None}.items():
+    given = {"--tokens": tokens != 50, "--unit": unit != "word", "--symbols": symbols, "--whole-lines": whole_lines}
+    for name, is_given in {**given, "folding": folding is not None, "--normalize": normalize is not None}.items():
         if is_given:
-            raise ParameterError(f"bytes and {name} cannot be combined; leave one of them out")
+            raise ParameterError(f"--bytes and {name} cannot be combined; leave one of them out")
     return check_integer("bytes", of_bytes, 1, MOST_TOKENS)
 
 
@@ -168,11 +167,13 @@ def copies_chosen(
         given = {"tokens": tokens != 50, "keep": keep != "first", "bridge": bridge != 0, "whole_lines": whole_lines}
         for name, is_given in given.items():
             if is_given:
-                raise ParameterError(f"{name} is given and unit is {unit!r}; leave {name} out")
+                raise ParameterError(f"{option(name)} and --unit {unit!r} cannot be combined; leave {option(name)} out")
         return check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MOST_COPIES)
     for name, is_given in (("max_copies", max_copies is not None), ("within", within is not None)):
         if is_given:
-            raise ParameterError(f"{name} is given and unit is {shown(unit)}; give it with unit 'line' or 'paragraph'")
+            raise ParameterError(
+                f"{option(name)} is given for words; give --unit 'line' or 'paragraph', or leave it out"
+            )
     return None
 
 

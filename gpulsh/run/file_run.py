@@ -14,7 +14,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from gpulsh.budget import cut
-from gpulsh.errors import GpulshError, InputTypeError, ParameterError
+from gpulsh.errors import GpulshError, InputTypeError, ParameterError, option
 from gpulsh.io.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
@@ -163,8 +163,8 @@ def check_renewal(overwrite: object, resume: object) -> None:
     check_type("resume", resume, bool)
     if overwrite and resume:
         raise ParameterError(
-            "overwrite and resume are both given; give --resume to continue the finished part, or --overwrite to begin"
-            " anew"
+            "--overwrite and --resume are both given; give --resume to continue the finished part, or --overwrite to"
+            " begin anew"
         )
 
 
@@ -183,8 +183,8 @@ def overlap_chosen(
         is_usual = isinstance(coverage, float) and coverage == 0.8
         for name, is_there in {"ignore_common": ignore_common is not None, "coverage": not is_usual}.items():
             if is_there:
-                raise ParameterError(f"{name} is given without passages; give --passages, such as 13")
+                raise ParameterError(f"{option(name)} is given without --passages; give --passages, such as 13")
         return None
     if not guarded:
-        raise ParameterError("passages is given without protect; give --protect, the files of the test set")
+        raise ParameterError("--passages is given without --protect; give --protect, the files of the test set")
     return Overlap.chosen("passages", passages, coverage, ignore_common)

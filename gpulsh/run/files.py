@@ -16,7 +16,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.budget import parse_memory
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.counts.weights import WeightBy, chosen_recipe
-from gpulsh.errors import InputError, ParameterError
+from gpulsh.errors import InputError, ParameterError, option
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import Stamps
@@ -313,19 +313,19 @@ def deduplicate_files(
     file_run.check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
     check_choice("weight_by", weight_by, get_args(WeightBy))
     if weights is None and weight_by != "verified":
-        raise ParameterError(f"weight_by is {weight_by!r} without weights; give --weights, or leave it out")
+        raise ParameterError(f"--weight-by is {weight_by!r} without --weights; give --weights, or leave it out")
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
     recipe = None if weights is None else chosen_recipe(weights)
     if write == "duplicates":
         if retention.min_sources > 1:
             raise ParameterError(
-                f"min_sources is {min_sources} and write is 'duplicates', which does not list what is left out; leave"
-                " one of them out"
+                f"--min-sources is {min_sources} and --write is 'duplicates', which does not list what is left out;"
+                " leave one of them out"
             )
         for name, value in {"format": format, "compression": compression, "add_counts": add_counts or None}.items():
             if value is not None:
                 raise ParameterError(
-                    f"{name} is {value!r} and write is 'duplicates', which writes no rows; leave one of them out"
+                    f"{option(name)} is given and --write is 'duplicates', which writes no rows; leave one of them out"
                 )
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     packing = None if compression is None else Packing.parse(compression)
@@ -350,20 +350,21 @@ def deduplicate_files(
         from gpulsh.run.index.earlier_runs import EarlierRuns, refuse_with_index
 
         check_type("drop_contained_only", drop_contained_only, bool)
-        refused = {"protect": guarded, "within": within, "across": across, "--and": also, "key": key}
-        refused |= {**retention.to_json(), **counting.to_json(), "write 'marked'": write == "marked"}
-        refused["drop_contained_only=False"] = not drop_contained_only
+        refused = {"protect": guarded, "within": within, "across": across, "also": also, "key": key}
+        refused |= {**retention.to_json(), **counting.to_json()}
+        refused = {option(name): value for name, value in refused.items()}
+        refused |= {"--write 'marked'": write == "marked", "--drop-containing": not drop_contained_only}
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, refused)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
     overlap = file_run.overlap_chosen(guarded, passages, coverage, ignore_common)
     if overlap is not None and write == "marked":
-        raise ParameterError("passages and write 'marked' cannot be combined; leave one of them out")
+        raise ParameterError("--passages and --write 'marked' cannot be combined; leave one of them out")
     policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
     if rule is not None:
         refuse_with_key({"across": across, **retention.to_json()})
         if reader == "cudf":
-            raise ParameterError("key is given, and reader is 'cudf', which reads no keys; give --reader arrow")
+            raise ParameterError("--key is given, and --reader is 'cudf', which reads no keys; give --reader arrow")
     streams = Streams(form)  # to the end of the run
     files = file_run.input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
     policy.check_sources(files, source_column)

@@ -74,7 +74,7 @@ class Policy:
         object.__setattr__(self, "key", None if is_listed or keep in ("first", "longest") else key)
         object.__setattr__(self, "ranks", _source_ranks(self.keep, self.inputs) if is_listed else None)
         if self.within and self.across:
-            raise ParameterError("within and across are both given; give one, or none for duplicates of both kinds")
+            raise ParameterError("--within and --across are both given; give one, or none for duplicates of both kinds")
 
     def check_sources(self, files: Sequence[File], source_column: str | None) -> None:
         """Warn if no document can be dropped for another, ParameterError if none can have `min_sources`."""

@@ -42,7 +42,7 @@ def test_advice_suits_the_command_or_python(
     assert str(caught.value).endswith("give another folder, or overwrite=True to replace them")
     assert command("dedup a.jsonl -o out", *ON).error.endswith("give another folder, or --overwrite to replace them")
     both = command("dedup a.jsonl -o out --resume --overwrite", *ON).error  # one keeps what the other removes
-    assert both.startswith("overwrite and resume are both given; give --resume to continue")
+    assert both.startswith("--overwrite and --resume are both given; give --resume to continue")
     with pytest.raises(ParameterError, match="give resume=True to continue the finished part, or overwrite=True"):
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
     Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
@@ -58,12 +58,14 @@ def test_advice_suits_the_command_or_python(
 
 def test_every_option_that_a_message_names_is_known() -> None:
     """And is a keyword in Python, so that `in_python` names a keyword that exists."""
-    command = group.get_command(click.Context(group), "dedup")
-    assert command is not None
-    options = {option for parameter in command.params for option in parameter.opts}
-    keywords = inspect.signature(gpulsh.deduplicate_files).parameters
+    commands = [group.get_command(click.Context(group), name) for name in ("dedup", "passages")]
+    parameters = [parameter for command in commands if command is not None for parameter in command.params]
+    options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
+    functions = gpulsh.passages, gpulsh.passages_files, gpulsh.deduplicate_files
+    keywords = {name: of for function in functions for name, of in inspect.signature(function).parameters.items()}
     assert {f"--{name}" for name in errors.OPTIONS} <= options
-    assert {errors.RENAMED.get(name, name.replace("-", "_")) for name in errors.OPTIONS} <= set(keywords)
+    known = {errors.RENAMED.get(name, name.replace("-", "_")).removesuffix("=False") for name in errors.OPTIONS}
+    assert known <= set(keywords)
     assert all(keywords[name].default is False for name in errors.SWITCHES if name in keywords)
     assert errors.FUNCTIONS.keys() <= COMMANDS.keys() and set(errors.FUNCTIONS.values()) <= set(gpulsh.__all__)
     for path in PACKAGE.rglob("*.py"):

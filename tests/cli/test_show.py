@@ -173,7 +173,7 @@ def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
     [
         ("passages a.jsonl -o out --tokens 0", "tokens is 0"),
         ("passages a.jsonl -o out --bridge 60", "bridge is 60"),
-        ("passages a.jsonl -o out --within host", "give it with unit 'line' or 'paragraph'"),
+        ("passages a.jsonl -o out --within host", "--within is given for words; give --unit 'line' or 'paragraph'"),
         ("passages a.jsonl -o s3://bucket/out", "is a URL"),
         ("passages a.jsonl -o out --text-column body", "has no column 'body'"),
         ("passages missing.jsonl -o out", "missing.jsonl: "),

@@ -224,16 +224,15 @@ def test_as_many_samples_in_each_range_of_hashes() -> None:
     assert len(values) > 800 and counts.min() > 0.6 * counts.mean()
 
 
-GIVEN_FOR_UNIT = "is given and unit is"
 WRONG: list[tuple[dict[str, Any], str]] = [
     *(({name: value}, name) for name, value in (("tokens", 0), ("tokens", 4097), ("keep", "last"), ("size", 3))),
     *(({name: value}, name) for name, value in (("bridge", 51), ("bridge", -1), ("unit", "page"), ("bytes", 5000))),
     ({"unit": "line", "max_copies": 0}, "max_copies is 0"),
-    ({"unit": "line", "tokens": 5}, f"tokens {GIVEN_FOR_UNIT} 'line'; leave tokens out"),
-    ({"unit": "paragraph", "keep": "none"}, f"keep {GIVEN_FOR_UNIT} 'paragraph'; leave keep out"),
-    ({"max_copies": 5}, f"max_copies {GIVEN_FOR_UNIT} 'word'; give it with unit 'line' or 'paragraph'"),
+    ({"unit": "line", "tokens": 5}, "tokens and unit='line' cannot be combined; leave tokens out"),
+    ({"unit": "paragraph", "keep": "none"}, "keep and unit='paragraph' cannot be combined; leave keep out"),
+    ({"max_copies": 5}, "max_copies is given for words; give unit='line' or 'paragraph'"),
     *(
-        ({"bytes": 20, name: value}, f"bytes and {name} cannot be combined")
+        ({"bytes": 20, name: value}, f"bytes and {name}{'=True' if value is True else ''} cannot be combined")
         for name, value in (
             ("tokens", 9),
             ("unit", "char"),
@@ -250,7 +249,7 @@ WRONG_TEXTS = [
     ({"unit": "line", "within": 5}, "within"),
 ]
 WRONG_FILES = [
-    ({"within": "host"}, f"within {GIVEN_FOR_UNIT} 'word'"),
+    ({"within": "host"}, "within is given for words"),
     ({"unit": "line", "within": 3}, "within is 3; give the name of a column"),
 ]
 

@@ -262,10 +262,10 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
     [
         ({"write": "marked"}, "has a column 'near', which would be added; rename it"),
         ({"weights": "log"}, "has a column 'weight', which would be added; rename it"),
-        ({"add_counts": True, "write": "duplicates"}, "add_counts is True and write is 'duplicates'"),
-        ({"add_counts": True, "index": "known"}, "add_counts cannot be combined with an index"),
-        ({"max_copies": 2, "index": "known"}, "max_copies cannot be combined with an index"),
-        ({"write": "marked", "index": "known"}, "write 'marked' cannot be combined with an index"),
+        ({"add_counts": True, "write": "duplicates"}, "add_counts=True is given and write is 'duplicates'"),
+        ({"add_counts": True, "index": "known"}, "add_counts=True and index cannot be combined"),
+        ({"max_copies": 2, "index": "known"}, "max_copies and index cannot be combined"),
+        ({"write": "marked", "index": "known"}, "write='marked' and index cannot be combined"),
         ({"min_sources": 2}, "min_sources is 2, and the documents are of 1 INPUT; give more INPUTs, or source_column"),
         (
             {"min_sources": 2, "write": "duplicates", "source_column": "text"},

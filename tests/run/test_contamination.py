@@ -361,7 +361,7 @@ def test_the_page_and_resuming(files: tuple[Path, Path], tmp_path: Path) -> None
     [
         ({"passages": None}, "coverage is given without passages"),
         ({"passages": None, "coverage": 0.8}, "protect is given without passages"),
-        ({"min_left": 3}, "min_left is given without cut"),
+        ({"min_left": 3}, "min_left is given without cut=True"),
         ({"tokens": 9}, "tokens and protect cannot be combined"),
         ({"keep": "none"}, "keep and protect cannot be combined"),
         ({"bridge": 2}, "bridge and protect cannot be combined"),

@@ -215,20 +215,20 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         assert results(Path("known")) == before and not Path("out").exists()
         return err.splitlines()[-1]
 
-    told = "{} cannot be combined with an index; leave one of the two out"
+    told = "{} and {} cannot be combined; leave one of the two out"
     for status, reason, *options in (
         (2, "it contains jan.jsonl already", "jan.jsonl"),
         (2, "threshold 0.7 and 0.8 was given", "--threshold", "0.8"),
         (2, "verify is 'none'", "--verify", "none"),
         (2, "resolve is 'components'", "--resolve", "components"),
-        (2, "protect cannot be combined", "--protect", "jan.jsonl"),
-        (2, "within cannot be combined", "--within"),
-        (2, "across cannot be combined", "--across"),
-        (2, told.format("--and"), "--and", "simhash:3"),
-        (2, "leave id_column out", "--on-error", "skip", "--id-column", "id"),
+        (2, "--protect and --index cannot be combined", "--protect", "jan.jsonl"),
+        (2, "--within and --index cannot be combined", "--within"),
+        (2, "--across and --index cannot be combined", "--across"),
+        (2, told.format("--and", "--index"), "--and", "simhash:3"),
+        (2, "leave --id-column out", "--on-error", "skip", "--id-column", "id"),
     ):
         assert reason in refused(status, "feb.jsonl", "-o", "out", *options)
-    with pytest.raises(ParameterError, match=f"^{told.format('also')}$"):
+    with pytest.raises(ParameterError, match=f"^{told.format('also', 'index')}$"):
         gpulsh.deduplicate_files("feb.jsonl", "out", index="known", also=gpulsh.SimHash(), distance=3)
     Path("null.jsonl").write_text('{"text": "one", "id": "x"}\n{"text": "two", "id": null}\n')
     assert "row 1: column 'id' is null" in refused(1, "null.jsonl", "-o", "out", "--id-column", "id")

@@ -156,11 +156,11 @@ def test_refusals(tmp_path: Path) -> None:
         (ParameterError, {"unit": "char"}, f"{index}: has unit 'word', and this run 'char'"),
         (ParameterError, {"text_column": "n"}, f"{index}: has text_column 'text', and this run 'n'"),
         (ParameterError, {"tokens": 50, "bytes": 9}, f"{index}: has tokens 5, and this run None"),
-        (ParameterError, {"tokens": 50, "unit": "line"}, "index is given and unit is 'line'; leave index out"),
+        (ParameterError, {"tokens": 50, "unit": "line"}, "index and unit='line' cannot be combined"),
         (
             ParameterError,
             {"protect": str(tmp_path / "a.jsonl"), "passages": 3, "tokens": 50},
-            "index is given and protect, too; leave index out",
+            "index and protect cannot be combined",
         ),
         (ParameterError, {"inputs": tmp_path / "a.jsonl"}, f"{index}: holds {tmp_path / 'a.jsonl'} already; leave it"),
         (OutputError, {"index": tmp_path / "new" / "index"}, f"{tmp_path / 'new' / 'index'}: is inside the output"),

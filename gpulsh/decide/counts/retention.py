@@ -43,8 +43,8 @@ class Retention:
         for field in fields(self):
             set_integer(self, field.name, 1, MOST)
         if self.min_sources > 1 and (self.min_cluster > 1 or self.max_copies > 1):
-            other = "min_cluster" if self.min_cluster > 1 else "max_copies"
-            raise ParameterError(f"min_sources and {other} are both given; give one of them")
+            other = "--min-cluster" if self.min_cluster > 1 else "--max-copies"
+            raise ParameterError(f"--min-sources and {other} are both given; give one of them")
 
     @classmethod
     def chosen(cls, min_cluster: int | None, max_copies: int | None, min_sources: int | None) -> Retention:

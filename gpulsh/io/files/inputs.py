@@ -35,21 +35,21 @@ def refuse_unused(files: Sequence[File], form: Form) -> None:
     if not form.lines:
         warn_of_lines([(file, kind) for file, kind in texts if not file.as_text])
     elif not any(isinstance(kind, TextLines) for kind in formats):
-        raise ParameterError("lines is given, and there is no text file (.txt) among the inputs; leave it out")
+        raise ParameterError("--lines is given, and no INPUT has a text file (.txt); leave it out")
     if form.as_text and not any(file.as_text for file in files):
         names = ", ".join(form.as_text)
-        raise ParameterError(f"as_text is {names!r}, and no file of the inputs matches; leave it out")
+        raise ParameterError(f"--as-text is {names!r}, and no file of an INPUT matches; leave it out")
     if form.delimiter is not None and not tables:
-        raise ParameterError("delimiter is given, and there is no CSV or TSV file among the inputs; leave it out")
+        raise ParameterError("--delimiter is given, and no INPUT has a CSV or TSV file; leave it out")
     if form.encoding is not None and not (texts or tables):
-        raise ParameterError("encoding is given, and there is no CSV, TSV or text file among the inputs; leave it out")
+        raise ParameterError("--encoding is given, and no INPUT has a CSV, TSV or text file; leave it out")
 
 
 def refuse_packing(files: Sequence[File], packing: Packing) -> None:
     """ParameterError if none of the files can be written so."""
     if not any(format_of(file).takes(packing) for file in files):
         raise ParameterError(
-            f"compression is '{packing}', but no input can be written so: Parquet files take any codec; .gz"
+            f"--compression is '{packing}', but no input can be written so: Parquet files take any codec; .gz"
             " and .zst files of JSON lines, CSV or text lines take their own codec at any level; leave it out"
         )
 

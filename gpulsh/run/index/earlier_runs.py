@@ -208,14 +208,14 @@ def refuse_with_index(
     """ParameterError for options that an index cannot combine with: other ways to decide, and `others`."""
     for name, only in {"verify": "exact", "resolve": "kept"}.items():
         if (value := chosen[name]) != only:
-            raise ParameterError(f"{name} is {value!r}, and with an index only {only!r} is possible; leave it out")
+            raise ParameterError(f"--{name} is {value!r}, and --index allows only {only!r}; leave it out")
     for name, given in others.items():
         if given:
-            raise ParameterError(f"{name} cannot be combined with an index; leave one of the two out")
+            raise ParameterError(f"{name} and --index cannot be combined; leave one of the two out")
     if on_error == "skip" and key is not None:
         raise ParameterError(
-            "on_error is 'skip', but an index with id_column needs an id for each record, also for bad ones;"
-            " leave id_column out, and keys are FILE:ROW"
+            "--on-error is 'skip', but --index with --id-column needs an id for each record, also for bad ones;"
+            " leave --id-column out, and keys are FILE:ROW"
         )
 
 

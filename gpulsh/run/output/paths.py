@@ -41,7 +41,7 @@ class Folders:
             None if index is None else checked_folder("index", index),
         )
         if folders.work is not None and not folders.is_remote:
-            raise ParameterError("work is given, and output is not a URL; leave it out")
+            raise ParameterError("--work is given, and OUT is not a URL; leave it out")
         for folder in (folders.work, folders.index):
             if folder is not None:
                 refuse_url(folder)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import ChangedInputError, ParameterError
+from gpulsh.errors import ChangedInputError, ParameterError, option
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File, Stamps
@@ -193,18 +193,19 @@ def passages_files(
     cutting = asked if cut else None
     unused = {"min_left": min_left != 20, "min_occurrences": min_occurrences != 2, "format": format is not None}
     for name in (name for name, is_there in unused.items() if is_there and not cut):
-        raise ParameterError(f"{name} is given without cut; give cut, too, or leave {name} out")
+        raise ParameterError(f"{option(name)} is given without --cut; give --cut, too, or leave {option(name)} out")
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
     guarded = paths("protect", protect) if is_given(protect) else []
     overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
     if guarded and overlap is None:
-        raise ParameterError("protect is given without passages; give --passages, such as 13")
+        raise ParameterError("--protect is given without --passages; give --passages, such as 13")
     marking = {"tokens": tokens != 50, "bytes": bytes is not None, "keep": keep != "first", "bridge": bridge > 0}
     marking |= {"whole_lines": whole_lines, "unit": bool(most), "on_error": on_error == "skip"}
     for name in (name for name, is_there in marking.items() if is_there and guarded):
-        raise ParameterError(f"{name} and protect cannot be combined; leave one of them out")
+        raise ParameterError(f"{option(name)} and --protect cannot be combined; leave one of them out")
     if index is not None and (most or guarded):
-        raise ParameterError(f"index is given and {f'unit is {unit!r}' if most else 'protect, too'}; leave index out")
+        other = f"--unit {unit!r}" if most else "--protect"
+        raise ParameterError(f"--index and {other} cannot be combined; leave one of them out")
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
     folding = normalizing(folding, normalize)
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]

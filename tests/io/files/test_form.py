@@ -180,12 +180,15 @@ def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
         ({"as_text": ["*.py", 1]}, "as_text is 1; give a pattern"),
         ({"as_text": ""}, "as_text is ''"),
         ({"as_text": ("*.py", "")}, "as_text is ''"),
-        ({"as_text": "*.py"}, "no file of the inputs matches"),
-        *((given, "there is no ") for given in ({"delimiter": ";"}, {"encoding": "latin-1"}, {"lines": True})),
+        ({"as_text": "*.py"}, "no file of an INPUT matches"),
+        *(
+            (given, "is given, and no INPUT has a ")
+            for given in ({"delimiter": ";"}, {"encoding": "latin-1"}, {"lines": True})
+        ),
     ],
 )
 def test_odd_forms(given: dict[str, Any], told: str, tmp_path: Path) -> None:
-    name = "a.jsonl" if told.startswith("there is no") else "a.csv"
+    name = "a.jsonl" if "no INPUT has" in told else "a.csv"
     (tmp_path / name).write_text('{"text": "x"}\n' if name == "a.jsonl" else "text\nx\n")
     with pytest.raises(ParameterError) as raised:
         run(tmp_path / name, tmp_path / "out", **given)
@@ -218,7 +221,7 @@ def test_bytes_that_are_not_utf8_are_counted(name: str, tmp_path: Path, caplog: 
     rows, size = {"a.csv": (3, 10), "b.txt": (1, 9)}.get(name, (2, 9))
     funnel = json.loads((tmp_path / "out/report.json").read_text())["funnel"]
     assert (funnel["not_utf8"], funnel["stray_bytes"]) == (rows, size)
-    line = f"{size} bytes in {rows} document{'s' * (rows > 1)} are not UTF-8"
+    line = f"{size} bytes in {rows} document{'s' * (rows > 1)} are invalid in UTF-8"
     assert [message for message in caplog.messages if line in message and "give encoding, such as latin-1" in message]
     assert line in (tmp_path / "out/report.html").read_text()
 
