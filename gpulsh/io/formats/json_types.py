@@ -42,7 +42,7 @@ class Shape:
         self._depth = depth
         self._kinds: set[type | Odd] = set()
         self._fields: dict[str, Shape] = {}
-        self.many = False  # fields, or levels: no struct holds them
+        self.many = False  # fields: no struct holds them
         self._elements: Shape | None = None
 
     def see(self, value: Any) -> None:
@@ -53,15 +53,17 @@ class Shape:
         elif kind is float and not abs(value) < 2**63:
             kind = Odd.NAN if value != value else Odd.GREAT
         self._kinds.add(kind)
+        if self._depth == MOST_DEPTH:
+            return
         if kind is dict and not self.many:
             for name, each in value.items():
                 if (field := self._fields.get(name)) is None:
                     field = self._fields[name] = Shape(self._depth + 1)
                 field.see(each)
-            if len(self._fields) > MOST_FIELDS or self._depth == MOST_DEPTH:
+            if len(self._fields) > MOST_FIELDS:
                 self.many = True
                 self._fields.clear()
-        elif kind is list and self._depth < MOST_DEPTH:
+        elif kind is list:
             self._elements = self._elements or Shape(self._depth + 1)
             for each in value:
                 self._elements.see(each)

@@ -231,7 +231,13 @@ class JsonLines(Streamed):
             raise InputError(f"{file.name}: has more than {MOST_FIELDS} different fields; leave it as JSON lines")
         schema = shape.schema()
         for records in self._kept_records(file, keep, limit, exactly) if len(schema) else ():
-            yield record_batch(schema, records)
+            try:
+                batch = record_batch(schema, records)
+            except RecursionError as error:
+                raise InputError(
+                    f"{file.name}: a record is nested too deeply; flatten it, or leave format out"
+                ) from error
+            yield batch
 
     def _kept_records(self, file: File, keep: Mask, limit: Limit | None, exactly: bool) -> Iterator[list[Record]]:
         file, source = self._opened(file)

@@ -226,6 +226,22 @@ def test_values_that_cannot_be_written_again(tmp_path: Path, bad: bytes, told: s
     assert kept_lines(tmp_path / "out", "a.jsonl") == [*given[:2], b""]
 
 
+@pytest.mark.parametrize("depth", [400, 1000])
+def test_deep_objects_in_another_format(depth: int, tmp_path: Path) -> None:
+    """They ended in a RecursionError; text of JSON takes levels that no struct takes."""
+    deep = b'{"text": "a b c", "deep": ' + b'{"a": ' * depth + b"1" + b"}" * depth + b"}"
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "x y z"}\n' + deep + b"\n")
+    try:
+        run(tmp_path / "a.jsonl", tmp_path / "out", format="parquet")
+    except InputError as error:
+        assert depth == 1000 and str(error).endswith("is nested too deeply; flatten it, or leave format out")
+    else:
+        (_, found) = pq.read_table(tmp_path / "out/data/a.parquet")["deep"].to_pylist()
+        for _ in range(31):
+            found = found["a"]
+        assert found.count("{") == depth - 31
+
+
 @pytest.mark.parametrize("field", [b'"other": "\\ud800"', b'"\\udfff": 1', b'"id": ["\\ud800"]'])
 def test_half_a_surrogate_pair_elsewhere_is_copied_as_it_is(tmp_path: Path, field: bytes) -> None:
     given = b'{"id": "a", "text": "a page of words", ' + field + b"}"
