@@ -235,7 +235,7 @@ class JsonLines(Streamed):
                 batch = record_batch(schema, records)
             except RecursionError as error:
                 raise InputError(
-                    f"{file.name}: a record is nested too deeply; flatten it, or leave format out"
+                    f"{file.name}: a record is nested too deeply; flatten it, or leave --format out"
                 ) from error
             yield batch
 
