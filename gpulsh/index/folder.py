@@ -95,8 +95,9 @@ def read_manifest(folder: Path) -> Manifest:
     _refuse_link(path)
     try:
         found = json.loads(read_checked(path))
-    except (FileNotFoundError, NotADirectoryError):
-        if os.path.lexists(folder) and not os.path.isdir(folder):
+    except (FileNotFoundError, NotADirectoryError) as error:
+        # Not by what is there now: another process may have removed a new index since.
+        if isinstance(error, NotADirectoryError) or (os.path.islink(folder) and not os.path.isdir(folder)):
             raise InputError(f"{folder}: is not a folder; give the folder of an index") from None
         what = "is not an index" if os.path.isdir(folder) else "no such folder"
         raise InputError(f"{folder}: {what}; make an index with `gpulsh index build`, or Index.save") from None

@@ -1,9 +1,10 @@
 """The index equals one of dictionaries and sets, whatever is inserted, added, removed, saved, opened and compacted."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -441,3 +442,18 @@ def test_an_index_without_documents_can_be_compacted() -> None:
         index.compact()
     index.insert(["a"], ["one two three"])
     assert index.query(["one two three"]).keys.tolist() == ["a"]
+
+
+def test_a_folder_that_another_process_removes_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed build removes its folder, perhaps between two looks of who opens it."""
+    (tmp_path / "index").mkdir()
+    is_folder = os.path.isdir
+
+    def removed(path: Path) -> bool:
+        with suppress(FileNotFoundError):
+            (tmp_path / "index").rmdir()
+        return is_folder(path)
+
+    monkeypatch.setattr(os.path, "isdir", removed)
+    with pytest.raises(InputError, match="index: no such folder"):
+        Index.open(tmp_path / "index", backend="reference")
