@@ -408,3 +408,10 @@ def test_keys_that_no_utf8_can_hold_equal_only_themselves(tmp_path: Path) -> Non
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     in_files = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", key="of", backend="reference")
     assert found.duplicate_of.tolist() == [0, 1, 2, 0] and in_files.funnel["key_copies"] == 1
+
+
+@pytest.mark.parametrize("keys", [["a", "b", "b"], [1, "b", "b"], [2**70, None, None], ["x", "\ud800", "\ud800"]])
+def test_keys_may_come_from_an_iterator(keys: list[Any]) -> None:
+    given = {"key_only": True, "backend": "reference"}
+    wanted = gpulsh.deduplicate(["x", "y", "z"], key=keys, **given)
+    assert gpulsh.deduplicate(["x", "y", "z"], key=iter(keys), **given) == wanted

@@ -17,7 +17,7 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.io.arrow.buffers import binary_array, decoded, large_type
 from gpulsh.io.arrow.rows import has_views, is_text
-from gpulsh.io.arrow.soundness import given_column, in_host_memory
+from gpulsh.io.arrow.soundness import given_column, given_values, in_host_memory
 from gpulsh.params import shown
 from gpulsh.ragged import offsets
 
@@ -69,12 +69,11 @@ def of_python(values: Sequence[str | int | bytes | None]) -> pa.Array:
 
 def given_identities(key: Any, count: int) -> pa.Array:
     """`key` as a pyarrow.LargeBinaryArray [count]; ParameterError for another length or type, naming the position."""
+    values = given_values("key", key, count)
     try:
-        column = given_column("key", key, count)
-    except ParameterError as error:
-        if error.__cause__ is None:  # it is no column, or has another length
-            raise
-        return _each(in_host_memory(key))
+        column = given_column("key", values, count)
+    except ParameterError:  # they are of several types
+        return _each(in_host_memory(values))
     if not is_identity(column.type):
         raise ParameterError(f"key is a column of {column.type}; give {TAKES}")
     return identities(column)

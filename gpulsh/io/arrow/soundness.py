@@ -84,18 +84,24 @@ def _bare(array: pa.Array) -> pa.Array:
     return array.view(BARE[str(array.type)]) if str(array.type) in BARE else array
 
 
-def given_column(name: str, values: Any, count: int) -> pa.Array:
-    """`values`, `count` of them, as one sound pyarrow.Array of its own type.
-
-    `values` is a list, or a column of NumPy, pyarrow, pandas, polars, cuDF or CuPy. Raises ParameterError with `name`
-    for another length, for anything else and for values of several kinds; DamagedInputError for an unsound array.
-    """
+def given_values(name: str, values: Any, count: int) -> Any:
+    """The `values`, an iterator's as a list; ParameterError with `name` for no column or list, and another length."""
     others = (pa.Table, pa.RecordBatch, dict, set, frozenset, str, bytes)  # a set has no order
     if isinstance(values, others) or getattr(values, "ndim", 1) != 1 or not hasattr(values, "__iter__"):
         raise ParameterError(f"{name} is {shown_type(values)}; give a column or a list, one value for each document")
     values = values if hasattr(values, "__len__") else list(values)
     if len(values) != count:
         raise ParameterError(f"{name} has {len(values)} values for {count} documents; give one for each document")
+    return values
+
+
+def given_column(name: str, values: Any, count: int) -> pa.Array:
+    """`values`, `count` of them, as one sound pyarrow.Array of its own type.
+
+    `values` is a list, or a column of NumPy, pyarrow, pandas, polars, cuDF or CuPy. Raises ParameterError with `name`
+    for another length, for anything else and for values of several kinds; DamagedInputError for an unsound array.
+    """
+    values = given_values(name, values, count)
     try:
         column = in_host_memory(values)
         if isinstance(column, np.ndarray) and column.dtype.kind == "M":  # Arrow has no weeks, months or hours
