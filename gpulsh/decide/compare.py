@@ -173,7 +173,7 @@ class _Tile:
         return found
 
     def _documents(self, numbers: range) -> tuple[Array, Array, int]:
-        """The places of the pairs `numbers`, the pairs by row of these, and ranges of which memory holds one."""
+        """The places in the pairs `numbers`, the pairs as rows of these, and the number of ranges. Memory holds one."""
         places, rows = renumbered(self.pairs[numbers.start : numbers.stop], len(self.text_sizes))
         whole = self.ops.sizes().whole
         return places, rows, 1 if whole is None else -(-int(self.text_sizes[places].sum()) // whole)

@@ -31,8 +31,7 @@ from gpulsh.text.documents import Documents, TextReading
 
 REPLACEMENT = "\ufffd"
 SHORT = 16  # characters of a stretch whose form is kept
-FIRST = 0x4E00  # the character of byte 0; all 256 characters are in one block, and folding changes none
-WIDTH = 3  # bytes of each in UTF-8
+WIDTH = 3  # bytes of the character of a byte, chr(0x4E00 + value), in UTF-8; folding changes none of these 256
 BYTES_FOLDING = Folding(case=False)
 BYTES_READING = Shingling(unit="char")
 
@@ -176,7 +175,7 @@ def _count_invalid(size: NDArray[np.int32], text: str, document: bytes) -> None:
 
 @cache
 def _facts(form: NormalForm) -> NDArray[np.uint8]:
-    """uint8 [0x110000, 3]: bytes of each character and of its form, whether it begins a stretch; 0 until asked for."""
+    """uint8 [0x110000, 3]: bytes of each character and of its form, whether it begins a stretch; 0 until needed."""
     return np.zeros((0x110000, 3), np.uint8)
 
 
@@ -196,7 +195,7 @@ def spelled(text: TextBatch) -> TextBatch:
     first, last = int(text.offset[0]), int(text.offset[-1])
     values = text.values[first:last]
     characters = np.empty((last - first, WIDTH), np.uint8, like=values)
-    for place, byte in enumerate((0xE4, values >> 6 | 0xB8, values & 0x3F | 0x80)):  # of chr(FIRST + value) in UTF-8
+    for place, byte in enumerate((0xE4, values >> 6 | 0xB8, values & 0x3F | 0x80)):
         characters[:, place] = byte
     return TextBatch(characters.reshape(-1), (text.offset - np.int64(first)) * np.int64(WIDTH))
 

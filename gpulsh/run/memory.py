@@ -275,8 +275,8 @@ def decide(
         chosen = signed.texts.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
         with ops.here():
             progress.count(size=int(chosen.sizes.sum()))
-    case = Undecided(funnel.documents, met, copies, first, rank, ALL, chosen, method, keys, ops)
-    case = replace(case, retention=retention, sightings=sightings)
+    found = funnel.documents, met, copies, first, rank
+    case = Undecided(*found, ALL, chosen, method, keys, ops, retention=retention, sightings=sightings)
     decision = replace(case.decide(funnel, progress), sightings=sightings)
     if len(same):
         with ops.here():

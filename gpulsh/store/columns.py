@@ -214,7 +214,7 @@ class Column:
 def release_memory() -> None:
     """Return the unused memory of this process to the system: the next stage needs other sizes."""
     pa.default_memory_pool().release_unused()
-    with suppress(OSError, AttributeError):  # other C libraries have no such function
+    with suppress(AttributeError):  # other C libraries have no such function
         LIBC.malloc_trim(0)
 
 

@@ -85,7 +85,7 @@ def _majority(counts, total):
 
 @subroutine
 def _distinct(values, table, found):
-    """Put each distinct value into `found` once. Returns how many, or -1 if values that are no hashes take too long.
+    """Put each distinct value into `found` once. Returns how many, or -1 if values that are not hashes take too long.
 
     First each value goes to the slot of its hash, without a branch. Values that find another there probe further; all
     mispredicted branches are there. `table` uint32 has the number in `found` of each value, and room for eight a value,

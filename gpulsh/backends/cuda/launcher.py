@@ -57,7 +57,7 @@ def expanded_source(file: str, folder: Path | None = None) -> str:
 
 @cache
 def converters(file: str, kernel: str, arrays: ModuleType) -> Sequence[Callable[[Argument], Argument]]:
-    """What makes each argument of `kernel` as kernels/`file`.cu declares it.
+    """For each argument of `kernel`, a function that converts it to the type in kernels/`file`.cu.
 
     A number gets its type, and an array that is only read loses its strides; another array stays as it is.
     """

@@ -18,22 +18,24 @@ from gpulsh.io.rows import Bytes
 Given = TypeVar("Given", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
 
 
+def _valid(null: NDArray[np.bool_] | None) -> pa.Buffer | None:
+    return None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+
+
 def to_arrow(values: Values, null: NDArray[np.bool_] | None = None) -> pa.Array:
     """An integer, float or boolean array as a pyarrow.Array, null where `null` [n] is true; numbers are not copied."""
     if values.dtype == np.bool_:
         kind, content = pa.bool_(), np.packbits(values, bitorder="little")
     else:
         kind, content = pa.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
-    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(content)])
+    return pa.Array.from_buffers(kind, len(values), [_valid(null), pa.py_buffer(content)])
 
 
 def binary_array(
     values: Values | Bytes | bytearray, offset: Numbers, null: NDArray[np.bool_] | None = None
 ) -> pa.Array:
     """A pyarrow.LargeBinaryArray of `values` cut at `offset` [n + 1], null where `null` [n] is true, without a copy."""
-    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    buffers = [valid, pa.py_buffer(np.ascontiguousarray(offset)), pa.py_buffer(values)]
+    buffers = [_valid(null), pa.py_buffer(np.ascontiguousarray(offset)), pa.py_buffer(values)]
     return pa.Array.from_buffers(pa.large_binary(), len(offset) - 1, buffers)
 
 
@@ -63,8 +65,7 @@ def _string_array(pieces: Sequence[bytes], null: NDArray[np.bool_] | None = None
         raise pa.ArrowCapacityError(f"strings of {len(content):,} bytes are too many for one array")
     offset = np.zeros(len(pieces) + 1, np.int32)
     np.cumsum([len(piece) for piece in pieces], out=offset[1:])
-    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    return pa.Array.from_buffers(pa.string(), len(pieces), [valid, pa.py_buffer(offset), pa.py_buffer(content)])
+    return pa.Array.from_buffers(pa.string(), len(pieces), [_valid(null), pa.py_buffer(offset), pa.py_buffer(content)])
 
 
 def numbers(array: pa.Array) -> Values:

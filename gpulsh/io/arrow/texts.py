@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import decoded, large_type, to_arrow
+from gpulsh.io.arrow.buffers import binary_array, decoded, large_type, to_arrow
 from gpulsh.io.arrow.identities import BYTES, TAKES, is_identity
 from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
 from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named, refuse_added
@@ -59,9 +59,7 @@ def as_strings(array: pa.Array) -> pa.Array:
 
 def strings_of(batch: TextBatch, null: NDArray[np.bool_] | None = None) -> pa.Array:
     """The texts of a batch on the host as large_string, null where `null` [n] says so; in place if all are UTF-8."""
-    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    buffers = [valid, pa.py_buffer(batch.offset), pa.py_buffer(batch.values)]
-    return as_strings(pa.Array.from_buffers(BYTES, len(batch), buffers))
+    return as_strings(binary_array(batch.values, batch.offset, null))
 
 
 def in_utf8(array: pa.Array, encoding: str | None) -> pa.Array:

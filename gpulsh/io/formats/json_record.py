@@ -237,7 +237,7 @@ class RecordReader:
         """The value to write again; a DamagedInputError if it is nested too deeply for that."""
         value = self.exact(column)
         if isinstance(value, str):
-            return text_bytes(value).decode()
+            return value if value.isascii() else text_bytes(value).decode()
         if isinstance(value, (dict, list)):
             try:
                 json.dumps(value, default=str)

@@ -27,7 +27,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_packed
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
-from gpulsh.io.formats.streamed import UTF16, Beginning, Line, Streamed, utf16, whole_lines
+from gpulsh.io.formats.streamed import END, UTF16, Beginning, Line, Streamed, utf16, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.rows import Bytes, piece_rows
 
@@ -190,7 +190,7 @@ class TextLines(PlainText):
             for begun, block in whole_lines(file, self._blocks(file, source, STEP), limit, next_line):
                 if number == 1 and (begun or block).startswith(UTF16):
                     raise utf16(file)
-                number += bool(begun) + block.count(b"\n")
+                number += bool(begun) + block.count(END)
                 yield from filter(None, (begun, block))
 
 
