@@ -203,7 +203,7 @@ def bounds_allow(pairs: Array, bitmaps: Array | None, sizes: Array, threshold: f
     allowed = np.empty(len(pairs), bool, like=pairs)
     for start in range(0, len(pairs), BOUNDS_AT_ONCE):
         some = pairs[start : start + BOUNDS_AT_ONCE]
-        left, right = sizes[some[:, 0]], sizes[some[:, 1]]
+        left, right = sizes[some].T
         bound = np.minimum(left, right) if bitmaps is None else ops.overlap_bounds(some, bitmaps, sizes)
         allowed[start : start + BOUNDS_AT_ONCE] = share(bound, left + right - bound) >= threshold
     return allowed
