@@ -116,8 +116,10 @@ class HeldTexts:
         with self._lock:
             if piece in self._complete:
                 return
-            if piece in self._begun and start <= self._begun[piece][-1][0]:
-                self._release(piece)
+            if piece in self._begun:
+                last, before = self._begun[piece][-1]
+                if start < last + len(before):  # a block without rows ends where it begins
+                    self._release(piece)
             self._left -= _size(texts)
             self._begun.setdefault(piece, []).append((start, texts))
             if self._left < 0:

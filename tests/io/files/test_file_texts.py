@@ -207,6 +207,17 @@ def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pyte
         list(source.chosen(piece, wanted))
 
 
+def test_rows_before_a_block_without_rows_stay(tmp_path: Path) -> None:
+    """Such as an empty record batch: the rows before it were dropped, as where a piece is read again."""
+    text = "one two three four five six"
+    schema = pa.schema([("text", pa.string())])
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), schema) as out:
+        for rows in ([text, "some other words"], [], [], [text + " seven", None]):
+            out.write_batch(pa.record_batch([pa.array(rows, pa.string())], schema=schema))
+    found = deduplicate_files(tmp_path / "a.arrow", tmp_path / "out", backend="cpu", threshold=0.6, shingling="word:1")
+    assert (found.funnel["documents"], found.funnel["dropped"]) == (4, 1)
+
+
 def test_a_small_file_takes_few_bytes(tmp_path: Path) -> None:
     """A run over a million of them holds its files, their stamps and their texts."""
     for number in range(FILES):
