@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputTypeError
@@ -213,7 +214,8 @@ class RecordReader:
             found = parse(content_of(number, line))
             return dict(found) if isinstance(found, Lenient) else found
         large = self._large()
-        found = {name: large.restored(value) for name, value in parse(large.short).items()}
+        fields = parse(large.short).items()
+        found = {large.restored(name, long=True): large.restored(value) for name, value in fields}
         self.clear()
         return {name: b"".join(of.pieces()) if isinstance(of, LongString) else of for name, of in found.items()}
 
@@ -280,11 +282,11 @@ class RecordReader:
 
     def _long_text(self, value: LongString) -> Bytes:
         pieces = value.pieces()
-        text = next(pieces)
-        if len(text) == value.end - value.begin:
+        text, more = next(pieces), next(pieces, None)
+        if more is None:
             return text
         whole, limit = bytearray(text), self._limit
-        for piece in pieces:
+        for piece in chain([more], pieces):
             whole += piece
             if limit is not None and len(whole) > limit.document:  # bytes that are not UTF-8 become three each
                 raise too_large(self._file, self.at, len(whole) + sum(map(len, pieces)), limit)

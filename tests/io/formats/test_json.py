@@ -163,6 +163,21 @@ def test_the_values_are_those_of_a_parser() -> None:
             assert b"".join(long.pieces()) == expected["text"].encode()
 
 
+def test_a_text_whose_first_piece_is_as_long_as_all_of_it(tmp_path: Path) -> None:
+    """Each byte that is not UTF-8 becomes three: the first third of this text was taken for the whole."""
+    piece = 512 * 1024 - 1
+    for size in range(3 * piece - 3, 3 * piece + 4):
+        (tmp_path / "a.jsonl").write_bytes(b'{"text": "%b"}\n' % (b"\xff" * size))
+        assert list(map(len, documents(tmp_path / "a.jsonl"))) == [3 * size]
+
+
+def test_a_long_name_of_a_field_in_a_large_line(tmp_path: Path) -> None:
+    fields = {"k" * 2000: "v" * 2000, "text": "words " * (1 << 18)}
+    (tmp_path / "a.jsonl").write_text(json.dumps(fields) + "\n")
+    run(tmp_path / "a.jsonl", tmp_path / "out", format="parquet")
+    assert pq.read_table(tmp_path / "out/data/a.parquet").to_pylist() == [fields]
+
+
 @pytest.mark.parametrize("wrong", [b"\x01", b"\\q", b"\\u12g4", b'"', b"\n"])
 def test_a_long_string_that_is_no_json(wrong: bytes) -> None:
     line = b'{"text": "' + b"a" * 5000 + wrong + b"b" * 5000 + b'"}'
