@@ -129,6 +129,13 @@ def test_a_lone_surrogate_is_one_replacement(tmp_path: Path) -> None:
         assert [re.sub("[\ud800-\udfff]", "\ufffd", text) for text in written] == cut.to_pylist()
 
 
+def test_a_number_of_thousands_of_digits_stays(tmp_path: Path) -> None:
+    lines = [f'{{"n": {"7" * 5000}, "text": {json.dumps(text)}}}\n' for text in TEXTS]
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    found = (passages_and_cut(tmp_path / "a.jsonl", tmp_path) / "a.jsonl").read_text().splitlines()
+    assert [line[:5010] for line in found] == [line[:5010] for line in lines if line != lines[1]]
+
+
 def test_csv_keeps_all_other_bytes(tmp_path: Path) -> None:
     def table(rows: list[int], texts: list[str | None]) -> bytes:
         quoted = ["" if text is None else '"' + text.replace('"', '""') + '"' for text in texts]

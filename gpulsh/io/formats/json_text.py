@@ -21,7 +21,7 @@ from gpulsh.io.rows import Bytes, text_bytes
 SPACE = " \t\n\r"
 BOM = "\ufeff"
 
-_decoder = json.JSONDecoder()
+_decoder = json.JSONDecoder(parse_int=str)  # an int may have only some thousand digits
 
 
 def with_text(file: File, number: int, line: Line, columns: Columns, change: Callable[[Bytes], bytes]) -> bytes:
