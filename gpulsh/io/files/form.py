@@ -91,8 +91,9 @@ def _encoding(given: object, delimiter: str) -> str | None:
     if name in ("utf-8", "utf-8-sig"):
         return None
     # Files are cut into records and lines by their bytes, so that kept ones are copied as they are.
-    signs = [(sign, bytes([lead]) + sign.encode()) for sign in f"{QUOTING},\t{delimiter}" for lead in range(128, 256)]
-    if not plain or not all(pair.decode(name, "replace").endswith(sign) for sign, pair in signs):
+    leads = [b"\x1b$B", *(bytes([lead]) for lead in range(256))]  # an escape makes later bytes Japanese, in JIS
+    signs = [(2 * sign, lead + 2 * sign.encode()) for sign in f"{QUOTING},\t{delimiter}" for lead in leads]
+    if not plain or not all(content.decode(name, "replace").endswith(sign) for sign, content in signs):
         raise ParameterError(f"encoding is {given!r}, whose files cannot be cut at single bytes; write them as UTF-8")
     return name
 

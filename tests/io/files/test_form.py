@@ -167,6 +167,7 @@ def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
         ({"encoding": "utf-16"}, "cannot be cut at single bytes; write them as UTF-8"),
         ({"encoding": "utf-7"}, "cannot be cut"),
         ({"encoding": "cp500"}, "cannot be cut"),
+        ({"encoding": "iso2022_jp"}, "cannot be cut"),
         ({"encoding": "big5", "delimiter": "|"}, "cannot be cut"),
         ({"encoding": "rot13"}, "give one that Python knows"),
         ({"encoding": "nope"}, "encoding is 'nope'; give one that Python knows, such as latin-1"),
@@ -197,6 +198,7 @@ def test_odd_forms(given: dict[str, Any], told: str, tmp_path: Path) -> None:
 
 def test_encodings_of_several_bytes() -> None:
     assert Form(encoding="cp932").encoding == "cp932" and Form(encoding="UTF8").encoding is None
+    assert Form(encoding="euc-jp").encoding == "euc_jp"
     with pytest.raises(ParameterError, match="cp932"):
         Form(encoding="cp932", delimiter="|")
 
