@@ -298,7 +298,7 @@ def test_any_column_is_a_key_in_memory() -> None:
     columns: list[Any] = [keys, np.array(keys, object), pa.array(keys), pa.chunked_array([keys[:1], keys[1:]])]
     columns += [pd.Series(keys), pl.Series(keys), pd.Series(keys, dtype="category"), pa.array([b"a", None, b"a"])]
     columns += [np.array([1, 2, 1]), [2**70, None, 2**70], ["\ud800", None, "\ud800"], [b"a", None, "a"]]
-    columns += [pd.Series(["a", float("nan"), "a"]), np.array(["a", "", "a"])]
+    columns += [pd.Series(["a", float("nan"), "a"]), np.array(["a", "", "a"]), ["1", pd.NA, 1]]
     for key in columns:
         found = gpulsh.deduplicate(["x", "y", "z"], key=key, backend="reference")
         assert found.duplicate_of.tolist() == [0, 1, 0], key

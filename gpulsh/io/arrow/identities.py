@@ -85,7 +85,7 @@ def _each(key: Any) -> pa.Array:
     for place, value in enumerate(key):
         if isinstance(value, np.generic):
             value = value.item()
-        if value is None or value != value:  # NaN
+        if value is None or type(value).__name__ == "NAType" or value != value:  # NA of pandas, NaN
             found.append(None)
         elif isinstance(value, bool) or not isinstance(value, (str, int, bytes)):
             raise ParameterError(f"key[{place}] is {shown(value)}; give {TAKES}")
