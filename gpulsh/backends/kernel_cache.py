@@ -84,9 +84,9 @@ def _users(environment: Mapping[str, str]) -> Path:
         return Path(given)
     home = environment.get("HOME") or os.path.expanduser("~")
     if not os.path.isabs(home):
-        raise OSError("HOME is not set, and the user has no home")
+        raise OSError("HOME is not set, and the user has no home folder")
     if not os.path.isdir(home):
-        raise OSError(f"{home}: the home does not exist")
+        raise OSError(f"{home}: the home folder does not exist")
     return Path(home, ".cache")
 
 
@@ -103,7 +103,7 @@ def _temporary() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise OSError(f"{folder}: is not of this user alone")
+        raise OSError(f"{folder}: other users can write to it")
     return folder
 
 

@@ -87,7 +87,12 @@ def _suggestion(name: str, names: Sequence[str] | dict[str, str], least: float =
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="gpulsh", message="%(prog)s %(version)s")
 def group() -> None:
-    """Find and remove near-duplicate documents, on a CUDA GPU or a CPU with the same results."""
+    """Find and remove near-duplicate documents, on a CUDA GPU or a CPU with the same results.
+
+    To begin: gpulsh dedup crawl/ -o clean/, then gpulsh show clean/.
+
+    Every command also takes --verbose: dedup then prints all counts, and an error shows its traceback.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

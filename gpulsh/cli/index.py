@@ -44,7 +44,7 @@ _files = opt.together(
 @opt.choice("--evidence", "index", "source", help=EVIDENCE)
 @opt.flag("--json as_json", "Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
-    """Make an index of the documents of INPUT in the new folder PATH, without near-duplicates."""
+    """Make an index of the documents of INPUT in the new folder PATH; duplicates add only their keys."""
     from gpulsh.run.index.jobs import build_index
 
     _change(as_json, build_index, path, inputs, output=output, **options)

@@ -280,16 +280,16 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
     each, compact = (size(round(of / given["documents"])) for of in (found.index, found.index_at_source))
     yield ""
     yield f"OUT/_work at most      {size(int(found.work_disk)):>10}  plus {size(int(found.output))} of kept text"
-    yield f"index of kept documents{size(int(found.index)):>10}  for later crawls, {each} a document"
-    yield f"  by --evidence source {size(int(found.index_at_source)):>10}  {compact} a document; it reads texts again"
+    yield f"index of kept documents{size(int(found.index)):>10}  for later crawls, {each} per document"
+    yield f"  by --evidence source {size(int(found.index_at_source)):>10}  {compact} per document; it reads texts again"
     yield ""
-    yield "False candidate pairs cost time and drop nothing. Their number, by the similarity of unrelated documents:"
+    yield "False candidate pairs cost time, but drop nothing. Their number, by the similarity of unrelated documents:"
     for similarity, pairs in found.false_candidates.items():
         seconds = found.false_seconds[similarity]
         time = f"{duration(seconds):>14} to compare" if seconds is not None else ""
         chance = "  (digests of 64 bits that agree by chance)" if similarity == 0 else ""
-        rate = f"{pairs / given['documents']:.2g} a document"
-        yield f"{similarity:>9g}  {pairs:>10.3g} pairs, {rate:<19}{time}{chance}".rstrip()
+        rate = f"{pairs / given['documents']:.2g} per document"
+        yield f"{similarity:>9g}  {pairs:>10.3g} pairs, {rate:<20}{time}{chance}".rstrip()
     met, dropped = (share(assumed[name], 1) for name in ("met", "dropped"))
     yield ""
     yield f"Assumed: {met} of the documents are in a candidate pair, and {dropped} are dropped;"

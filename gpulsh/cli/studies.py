@@ -87,13 +87,13 @@ def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
 
     kind = found.kind
     brief, signs, single = (share(part, 1) for part in (kind.brief, kind.signs, kind.single))
-    yield f"{found.sample:,} of {found.documents:,} documents compared, drawn so that similar ones are together."
+    yield f"{found.sample:,} of {found.documents:,} documents compared, drawn so that similar ones come together."
     yield (
         f"Half of them have {kind.tokens:,} words or more; {brief} have fewer than five. Symbols are"
         f" {signs} of the characters; {single} of the others are in scripts without spaces."
     )
     chosen = f": {kind.why}" if found.shingling == kind.shingling else ""
-    yield f"Compared by {found.shingling}{chosen}."
+    yield f"Shingles: {found.shingling}{chosen}."
     for row in reversed(found.thresholds):
         if row.examples:
             yield f"\naround {row.threshold:g}"
@@ -282,7 +282,7 @@ def _figures(curve: SCurve, threshold: float | None) -> Mapping[str, tuple[Any, 
         "bands": (curve.bands, ""),
         "rows": (curve.rows, ""),
         "num_perm": (curve.bands * curve.rows, "signature values used"),
-        "threshold": (threshold, f"pairs there meet with probability {curve.probability(threshold or 1):.4f}"),
+        "threshold": (threshold, f"probability of finding a pair there: {curve.probability(threshold or 1):.4f}"),
         "steepest": (curve.threshold, "similarity at which the curve is steepest"),
         "approximately": (curve.approximate_threshold, "the same by (1 / bands) ^ (1 / rows)"),
         "slope": (curve.slope, "rise of the probability there"),
@@ -305,18 +305,20 @@ def _study_lines(study: BandingStudy) -> Iterator[str]:
     best, spread = study.recommended, study.spread
     yield f"{study.sample:,} of {study.documents:,} documents, all {spread.pairs:,} pairs compared exactly:"
     sharing = f"{int(spread.counts.sum()):,} share a shingle"
-    yield f"{sharing}, {study.similar:,} have a similarity of {study.threshold:g} or more."
+    yield f"{sharing}, and {study.similar:,} have a similarity of {study.threshold:g} or more."
     yield ""
     counts = study.histogram().tolist()
     wide, most = max(len("pairs"), len(f"{max(counts):,}")), log1p(max(counts)) or 1.0
-    yield f"similarity   {'pairs':>{wide}}  P(meet)  (with the recommended banding; bars are logarithmic)"
+    yield f"similarity   {'pairs':>{wide}}  P(found)  (by the recommended banding; bars are logarithmic)"
     for step, count in enumerate(counts):
         low, high = step / len(counts), (step + 1) / len(counts)
-        meet = float(best.curve.probability((low + high) / 2))
+        found = float(best.curve.probability((low + high) / 2))
         bar = "#" * ceil(BAR * log1p(count) / most)
-        yield f"{low:.2f} - {high:.2f}  {count:>{wide},}   {meet:.4f}  {bar}".rstrip()
+        yield f"{low:.2f} - {high:.2f}  {count:>{wide},}    {found:.4f}  {bar}".rstrip()
     yield ""
     head, rows = study.table()
     yield from aligned([head, *rows])
     yield ""
+    yield "recall: share of the similar pairs that this banding found; found: its candidate pairs; expected: their mean"
+    yield f"number; wasted: expected ones below {study.threshold:g}; corpus: expected ones of all documents."
     yield f"recommended: --num-perm {best.bands * best.rows} --bands {best.bands} --rows {best.rows}"

@@ -245,7 +245,7 @@ class Bitmaps:
 
 def _check_count(count: int, most: float) -> None:
     if count > most:
-        raise DeviceMemoryError(f"a block of large buckets has {count} matches, and at most {most} are held")
+        raise DeviceMemoryError(f"a block of large buckets has {count} matches, and memory has room for {most}")
 
 
 def product(known: Numbers, asking: Numbers) -> Numbers:

@@ -249,7 +249,7 @@ class Folder:
         if self.is_locked():
             return None
         if self._is_removed:
-            raise OutputError(f"{self.path}: was closed before its first save and so removed; create it again")
+            raise OutputError(f"{self.path}: was closed before its first save, which removed it; create it again")
         self.unlock()  # an inherited lock would block this process
         try:
             self._lock, self._writer = os.open(self.path / LOCK, LOCKING, 0o644), os.getpid()

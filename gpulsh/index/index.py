@@ -406,7 +406,7 @@ class Index:
         source = open_texts(texts, self.collection.ops)
         array, _ = checked_keys(keys)
         if len(array) != len(source):
-            raise ParameterError(f"keys are {len(array)} and texts {len(source)}; give one key for each text")
+            raise ParameterError(f"there are {len(array)} keys and {len(source)} texts; give one key for each text")
         return array, source
 
     def _take_in(self, keys: pa.Array, source: MemoryTexts, *, decide: bool) -> range:

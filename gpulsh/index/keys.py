@@ -50,7 +50,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
     try:
         return pa.array(given, KEY_TYPES[kind]), kind
     except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
-        raise ParameterError(f"{name} cannot be kept: {error}; give UTF-8 strings, or integers of 64 bits") from None
+        raise ParameterError(f"{name} cannot be stored: {error}; give UTF-8 strings, or integers of 64 bits") from None
 
 
 def kind_of(keys: pa.Array) -> str:

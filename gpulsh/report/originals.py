@@ -179,7 +179,7 @@ def _counted(
             coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
         except pa.ArrowNotImplementedError:
             raise InputError(
-                f"{file.name}: column {column!r} is {values.type}; name one of texts, numbers or dates"
+                f"{file.name}: column {column!r} is {values.type}; name a column of texts, numbers or dates"
             ) from None
         none = len(coded.dictionary)
         codes = numbers(coded.indices.fill_null(none))

@@ -57,14 +57,15 @@ def _pairs(report: Mapping[str, Any]) -> str:
 
 
 def funnel_table(report: Mapping[str, Any]) -> str:
-    """The counts with their meanings, and the seconds of each stage that took 0.1 s or more."""
+    """The counts with their meanings, and the seconds of each stage that took 0.05 s or more."""
     funnel, parameters = report["funnel"], report["parameters"]
     documents = funnel["documents"] - funnel["protected"]
     measure, verify = measure_name(parameters), parameters["verify"]
-    judged = f"{'exact' if verify == 'exact' else 'estimated'} {measure} {parameters['threshold']:g} or more"
+    how = "exact" if verify == "exact" else "estimated"
+    similar = f"duplicates have an {how} {measure} of {parameters['threshold']:g} or more"
     notes = {
         "documents": f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles",
-        "candidates": "accepted without a comparison" if verify == "none" else judged,
+        "candidates": "accepted without a comparison" if verify == "none" else similar,
         "dropped": share(funnel["dropped"], documents),
         "kept": share(funnel["kept"], documents),
     }
@@ -90,14 +91,14 @@ def represented(report: Mapping[str, Any]) -> str:
     """The most documents that a kept one represents, verified and by component; empty without duplicates.
 
     >>> represented({"counts": {"documents": 3, "verified": {"most": 1200}, "component": {"most": 1300}}})
-    'One kept document represents up to 1,200 verified documents; the largest component has 1,300.'
+    'A kept document represents at most 1,200 documents, itself included; the largest component has 1,300.'
     """
     counts = report.get("counts")
     if not counts or not counts["documents"]:
         return ""
     verified, component = counts["verified"]["most"], counts["component"]["most"]
     return (
-        f"One kept document represents up to {many(verified, 'verified document')};"
+        f"A kept document represents at most {many(verified, 'document')}, itself included;"
         f" the largest component has {component:,}."
     )
 

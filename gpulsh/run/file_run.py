@@ -163,8 +163,8 @@ def check_renewal(overwrite: object, resume: object) -> None:
     check_type("resume", resume, bool)
     if overwrite and resume:
         raise ParameterError(
-            "--overwrite and --resume are both given; give --resume to continue the finished part, or --overwrite to"
-            " begin anew"
+            "--overwrite and --resume are both given; give --resume to continue the unfinished run, or --overwrite to"
+            " start again"
         )
 
 

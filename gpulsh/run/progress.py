@@ -224,8 +224,8 @@ class _Bars(_Lines):
 
 def _kernels() -> str:
     if kernel_cache().folder is not None:
-        return "compiling kernels for this processor; later runs reuse them, and compile only others that they need"
-    return "compiling kernels for this processor, again in each run; the command `gpulsh info` shows why"
+        return "compiling kernels for this processor; later runs reuse them and compile only new ones"
+    return "compiling kernels for this processor; later runs compile them again, and `gpulsh info` shows why"
 
 
 def summary(tally: Tally) -> str:
@@ -241,14 +241,14 @@ def summary(tally: Tally) -> str:
     '500 documents, 5.0 MB, done before'
     >>> tally.done["bytes"] += 1_000_000
     >>> summary(tally)
-    '500 documents, 6.0 MB, 5.0 MB, 500 documents of it done before, in 0.5 s, 2.0 MB/s'
+    '500 documents, 6.0 MB (5.0 MB and 500 documents of it done before) in 0.5 s, 2.0 MB/s'
     """
     amounts = ", ".join(_amount(amount, name) for name, amount in tally.amounts().items())
     if tally.before is not None and tally.seconds is not None:
         if not tally.now():
             return ", ".join([*([amounts] if amounts else []), "done before", *_rates(tally)])
         earlier = [_amount(amount, name) for name, amount in tally.before.items() if amount]
-        amounts += f", {', '.join(earlier)} of it done before," if earlier else ", some of it done before,"
+        amounts += f" ({' and '.join(earlier) or 'some'} of it done before)"
     if tally.seconds is not None:
         amounts += f" in {tally.seconds:.1f} s" if amounts else f"{tally.seconds:.1f} s"
     return ", ".join([*([amounts] if amounts else []), *_rates(tally)])

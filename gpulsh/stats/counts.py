@@ -50,12 +50,12 @@ _MEANINGS = {  # name -> label, meaning
         "dropped by --passages because they quote protected items, listed in contamination.parquet; not compared",
     ),
     "empty": ("empty", "without a word; never duplicates"),
-    "nulls": ("null", "null, or without the field"),
-    "wordless": ("wordless", "with text but no word"),
+    "nulls": ("null", "with a null text, or without the field"),
+    "wordless": ("wordless", "with a text that has no word"),
     "bytes": ("bytes", "UTF-8 bytes of text"),
     "not_utf8": ("not UTF-8", "with bytes that are not valid in their encoding, read as U+FFFD"),
     "stray_bytes": ("stray bytes", "bytes that are not UTF-8, or not of --encoding"),
-    "shingles": ("shingles", "shingles, with repeats"),
+    "shingles": ("shingles", "shingles, including repeated ones"),
     "exact_copies": ("exact copies", "same words in the same order as an earlier document"),
     "copies_of_kept": ("copies of kept", "exact copies of a kept document, dropped for it"),
     "copies_of_dropped": ("copies of dropped", "exact copies of a document that was itself dropped"),
@@ -64,7 +64,7 @@ _MEANINGS = {  # name -> label, meaning
         "exact copies that --within, --across, --min-cluster, --max-copies or --min-sources did not drop",
     ),
     "key_copies": ("copies by key", "with the --key of an earlier document, dropped before texts are compared"),
-    "crowded": ("crowded", "in buckets of more than 256, compared with kept ones only"),
+    "crowded": ("in large buckets", "in buckets of more than 256 documents; compared with kept ones only"),
     "candidates": (
         "candidates",
         "pairs that share a bucket; only the first of exact copies counts, with --within or --across in each INPUT",
@@ -72,7 +72,7 @@ _MEANINGS = {  # name -> label, meaning
     "similar": ("similar", "candidate pairs that are duplicates"),
     "dissimilar": (
         "others",
-        "candidate pairs that are not: not similar enough, or ruled out by --within, --across, --protect or --and",
+        "other candidate pairs: below the threshold, or ruled out by --within, --across, --protect or --and",
     ),
     "verified": ("verified", "pairs of duplicates: candidates, and each dropped copy with its first document"),
     "dropped": ("dropped", "duplicates, each with its kept, protected or earlier document in duplicates.parquet"),
@@ -147,12 +147,12 @@ REASON = ColumnRow(
     "reason", "string", "only with --key: key, exact (the same words in the same order as the kept duplicate) or near"
 )
 
-# Columns of contamination.parquet: a row for each document and item that it holds, in input order.
+# Columns of contamination.parquet: a row for each document and item in it, in input order.
 CONTAMINATION = (
     ColumnRow("benchmark", "string", "protected file of the item"),
     ColumnRow("item", "int64", "its row in that file, from 0"),
-    ColumnRow("split", "string", "name of that file without folders, endings and the number of a shard, as test"),
-    ColumnRow("coverage", "float64", "share of the item's words in windows that the document holds"),
+    ColumnRow("split", "string", "name of that file without folders, endings and shard number, such as test"),
+    ColumnRow("coverage", "float64", "share of the item's words in windows that the document contains"),
     ColumnRow("file", "string", "file of the dropped document, as in duplicates.parquet"),
     ColumnRow("row", "int64", "its row in that file, from 0"),
     ColumnRow("start", "int64", "byte of its text at which the first of these windows begins"),

@@ -298,7 +298,7 @@ def compare(
     threshold = checked_threshold(threshold)
     for parameter, given in (("methods", methods), ("verify", verify)):
         if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-            raise ParameterError(f"{parameter} is {shown(given)}; give a list of names, not empty")
+            raise ParameterError(f"{parameter} is {shown(given)}; give a list of one or more names")
     for method in methods:
         check_type("a method", method, str)
     for one in verify:

@@ -45,7 +45,7 @@ class BandingOnText:
     rows: int
     probability: float  # of finding a pair at the threshold
     expected: float  # candidate pairs of the sample, by the S-curve
-    in_vain: float  # expected candidate pairs below the threshold
+    wasted: float  # expected candidate pairs below the threshold
     candidates: int  # candidate pairs found
     recall: float | None  # the share found of the pairs at or above the threshold; None if there are none
     expected_of_all: float  # candidate pairs of the whole corpus, if it is like the sample
@@ -76,7 +76,7 @@ class BandingStudy(Study):
         rows = []
         for row in self.bandings:
             recall = "" if row.recall is None else f"{row.recall:.4f}"
-            counts = map(_count, (row.candidates, row.expected, row.in_vain, row.expected_of_all))
+            counts = map(_count, (row.candidates, row.expected, row.wasted, row.expected_of_all))
             mark = "recommended" if row == self.recommended else ""
             rows.append((str(row.bands), str(row.rows), f"{row.probability:.4f}", recall, *counts, mark))
         return head, rows
@@ -195,7 +195,7 @@ def study(
             rows=curve.rows,
             probability=float(curve.probability(threshold)),
             expected=expected,
-            in_vain=spread.expected(curve, threshold),
+            wasted=spread.expected(curve, threshold),
             candidates=len(candidate_pairs(digests, **where)),
             recall=float(met.mean()) if len(pairs) else None,
             expected_of_all=expected * drawn.documents * max(drawn.documents - 1, 0) / max(2 * spread.pairs, 1),

@@ -95,7 +95,7 @@ class Kind:
         if self.shingling.unit == "char":
             return f"with only {self.tokens} {tokens}, one changed word would change too much"
         left = one_changed(self.tokens, self.shingling.size)
-        return f"documents of {self.tokens} {tokens} that differ in one have a similarity of {left:.2f}"
+        return f"documents of {self.tokens} {tokens} have a similarity of {left:.2f} after a change of one"
 
 
 def one_changed(tokens: int, size: int) -> float:
@@ -215,7 +215,7 @@ def sample(
     [4950, 50]
     """
     if not isinstance(thresholds, Sequence) or not thresholds:
-        raise ParameterError(f"thresholds is {shown(thresholds)}; give a list of numbers, not empty")
+        raise ParameterError(f"thresholds is {shown(thresholds)}; give a list of one or more numbers")
     limits = sorted({checked_threshold(threshold) for threshold in thresholds})
     examples = check_integer("examples", examples, 0, DEFAULT)
     kind = Kind.of(draw_sample(texts, KIND_SAMPLE, seed).texts, select_backend(backend, threads=threads))

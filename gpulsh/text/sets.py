@@ -63,11 +63,11 @@ def numbered_sets(sets: object, count: int) -> list[NDArray[np.int64]]:
     rows = []
     for items, offset in item_parts(sets):
         if len(items) and not pa.types.is_integer(items.type):
-            raise InputTypeError(f"sets holds items of Arrow type {items.type}; give the numbers of elements")
+            raise InputTypeError(f"sets holds items of Arrow type {items.type}; give integers, the numbers of elements")
         found = numbers(items) if len(items) else np.empty(0, np.int64)
         if len(found) and not 0 <= int(found.min()) <= int(found.max()) < count:
             raise ParameterError(
-                f"sets holds elements from {found.min()} to {found.max()}; functions are given of {count}, from 0 on"
+                f"sets holds elements from {found.min()} to {found.max()}; functions has {count}, numbered from 0"
             )
         rows += np.split(found.astype(np.int64), offset[1:-1]) if len(offset) > 1 else []
     return rows

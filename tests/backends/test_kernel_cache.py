@@ -89,10 +89,13 @@ def homeless(own: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_temporary_folder_of_a_user_without_a_home(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, mine = found(homeless), homeless / f"tmp/gpulsh-{os.geteuid()}"
     assert cache.folder.startswith(f"{mine}/gpulsh-")
-    assert cache.refused == (f"{homeless}/package: cannot be written to", f"{homeless}/home: the home does not exist")
+    assert cache.refused == (
+        f"{homeless}/package: cannot be written to",
+        f"{homeless}/home: the home folder does not exist",
+    )
     assert stat.S_IMODE(mine.stat().st_mode) == 0o700
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # of a user whom nobody knows
-    assert find_kernel_cache({}, homeless / "package").refused[1] == "HOME is not set, and the user has no home"
+    assert find_kernel_cache({}, homeless / "package").refused[1] == "HOME is not set, and the user has no home folder"
     monkeypatch.chdir(homeless / "tmp")
     assert found(homeless).folder is not None
     (homeless / "tmp").chmod(0o755)  # the current folder, and not for all: Python's last resort

@@ -67,7 +67,7 @@ def test_without_options_it_is_what_dedup_takes() -> None:
     assert (found["bands"], found["rows"]) == (method.banding.bands, method.banding.rows)
     assert found["threshold"] == method.threshold == DEFAULT_THRESHOLD
     lines = {line.split("  ")[0]: line for line in run().stdout.splitlines()}
-    assert lines["threshold"].endswith("0.8000  pairs there meet with probability 0.9983")
+    assert lines["threshold"].endswith("0.8000  probability of finding a pair there: 0.9983")
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg"])

@@ -43,7 +43,7 @@ def test_advice_suits_the_command_or_python(
     assert command("dedup a.jsonl -o out", *ON).error.endswith("give another folder, or --overwrite to replace them")
     both = command("dedup a.jsonl -o out --resume --overwrite", *ON).error  # one keeps what the other removes
     assert both.startswith("--overwrite and --resume are both given; give --resume to continue")
-    with pytest.raises(ParameterError, match="give resume=True to continue the finished part, or overwrite=True"):
+    with pytest.raises(ParameterError, match="give resume=True to continue the unfinished run, or overwrite=True"):
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
     Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
     gpulsh.deduplicate_files("short.jsonl", "out", backend="reference", overwrite=True)

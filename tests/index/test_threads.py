@@ -318,7 +318,7 @@ def test_an_index_closed_before_its_first_save_says_so(there: bool, tmp_path: Pa
         index.close()
     assert path.exists() == there
     for verb in (index.save, index.compact, partial(index.insert, ["b"], ["x"])):
-        with pytest.raises(OutputError, match="was closed before its first save and so removed"):
+        with pytest.raises(OutputError, match="was closed before its first save"):
             verb()
     assert list(index.query(PAGES[:1])) == [(0, "a", 1.0)]
     index.save(tmp_path / "other")

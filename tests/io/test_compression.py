@@ -303,7 +303,7 @@ def test_a_compression_that_no_input_can_have(name: str, compression: str, taken
     if taken:
         gpulsh.deduplicate_files(tmp_path / name, tmp_path / "out", **asked)
         return
-    with pytest.raises(ParameterError, match=f"'{compression}', but no input can be written so"):
+    with pytest.raises(ParameterError, match=f"'{compression}', but no input can be written with it"):
         gpulsh.deduplicate_files(tmp_path / name, tmp_path / "out", **asked)
     assert not (tmp_path / "out").exists()
 

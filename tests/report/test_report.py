@@ -230,7 +230,7 @@ def test_candidates_that_were_ruled_out_are_not_called_dissimilar(command: Comma
     """Two of a kind in one INPUT are alike, but no duplicates across INPUTs; without bars, no word of them."""
     inputs = [write(f"{name}.jsonl", [page(number), page(number, 1)]) for name, number in (("a", 1), ("b", 2))]
     summary = command("dedup -o out --across --backend reference --verbose", *inputs).out
-    assert re.search(r"candidates +2  = 2 others; exact Jaccard", summary) and "dissimilar" not in summary
+    assert re.search(r"candidates +2  = 2 others; duplicates have", summary) and "dissimilar" not in summary
     assert "ruled out by --within, --across" in html() and "The bars are" not in html()
 
 

@@ -152,7 +152,7 @@ def test_the_page_has_them_after_report_by(
 
 
 def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"column 'of' is list<.*>; name one of texts, numbers or dates"):
+    with pytest.raises(InputError, match=r"column 'of' is list<.*>; name a column of texts, numbers or dates"):
         result.shares("of")
     monkeypatch.setattr(originals, "MOST", 3)
     with pytest.raises(ParameterError, match="'lang' has more than 3 values; name a column with fewer"):

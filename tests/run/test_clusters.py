@@ -359,7 +359,7 @@ def test_the_report_has_verified_counts_and_component_sizes(tmp_path: Path) -> N
         bounds = [entry["least"] for entry in counts[name]["sizes"]] + [1 << 60]
         for entry, end in zip(counts[name]["sizes"], bounds[1:], strict=True):
             assert entry["count"] == sum(entry["least"] <= size < end for size in sizes)
-    told = f"represents up to {max(verified)} verified documents; the largest component has {max(components)}."
+    told = f"at most {max(verified)} documents, itself included; the largest component has {max(components)}."
     assert told in funnel_table(report) and told in (tmp_path / "out/report.html").read_text()
     line = command(report)
     assert line is not None and "--max-copies 2" in line

@@ -58,7 +58,7 @@ SKETCHES: list[tuple[Callable[[], Any], str]] = [
     (called(gpulsh.BottomS(), ["a"]), "fingerprints is of type list"),
     (called(gpulsh.WeightedMinHash(), gpulsh.shingle(["a"], **CPU)), "rows is of type Fingerprints"),
     (lambda: gpulsh.WeightedMinHash().from_texts(["a"], "tf", **CPU), "weights is 'tf'"),  # type: ignore[arg-type]
-    (called(gpulsh.minima, [[5]], [[1], [2]]), "elements from 5 to 5; functions are given of 2, from 0 on"),
+    (called(gpulsh.minima, [[5]], [[1], [2]]), "elements from 5 to 5; functions has 2, numbered from 0"),
     (called(gpulsh.minima, [[-1]], [[1], [2]]), "elements from -1 to -1"),
     (called(gpulsh.minima, [[0]], [1, 2]), "shape .2,.; give integers of shape"),
     (called(gpulsh.minima, [[0]], [[1], [2, 3]]), "functions is not an array"),
@@ -236,7 +236,7 @@ def test_one_text_is_no_list_of_texts() -> None:
     for call in (gpulsh.md5_signatures, gpulsh.text_profiles, gpulsh.weigh):
         with pytest.raises(gpulsh.InputTypeError):
             call("one text")
-    with pytest.raises(gpulsh.InputTypeError, match="give the numbers of elements"):
+    with pytest.raises(gpulsh.InputTypeError, match="the numbers of elements"):
         gpulsh.minima([["a"]], [[1], [2]], **CPU)
 
 

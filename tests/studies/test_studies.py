@@ -115,7 +115,7 @@ def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -
 
     best = min((curve for curve in every if curve.probability(THRESHOLD) >= 0.9), key=cost)
     assert found.recommended.curve == best
-    assert found.recommended.in_vain == pytest.approx(cost(best), 1e-3)
+    assert found.recommended.wasted == pytest.approx(cost(best), 1e-3)
     assert found.recommended.expected == pytest.approx(cost(best, 2), 1e-3)
     assert (3, 2) in {(row.bands, row.rows) for row in found.bandings}
     signatures = gpulsh.MinHash(num_perm=32).from_texts(TEXTS, shingling=SHINGLING, backend="cpu")
@@ -145,8 +145,8 @@ def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -
 def test_a_study_refuses_nonsense() -> None:
     calls: list[tuple[Any, dict[str, Any], str]] = [
         (gpulsh.compare, {"methods": [gpulsh.MinHash()]}, "a method is of type MinHash; give an object of str"),
-        (gpulsh.compare, {"methods": 5}, "methods is 5; give a list of names, not empty"),
-        (gpulsh.compare, {"verify": "none"}, "verify is 'none'; give a list of names, not empty"),
+        (gpulsh.compare, {"methods": 5}, "methods is 5; give a list of one or more names"),
+        (gpulsh.compare, {"verify": "none"}, "verify is 'none'; give a list of one or more names"),
         (gpulsh.study, {"threshold": 0}, "threshold is 0.0"),
         (gpulsh.study, {"recall": 1.0}, "probability of threshold and recall is 1.0"),
         (gpulsh.study, {"capture": (0.5,)}, r"capture is \(0.5,\)"),
@@ -290,7 +290,7 @@ def test_compare_shows_what_the_function_finds(corpus: str, tmp_path: Path, comm
 
 def test_tables_fit_a_terminal_whatever_they_count() -> None:
     studied = gpulsh.study(TEXTS, threshold=0.65, shingling=SHINGLING, backend="cpu")
-    many = [replace(row, candidates=10**6, expected=1e9, in_vain=1e9, expected_of_all=1e15) for row in studied.bandings]
+    many = [replace(row, candidates=10**6, expected=1e9, wasted=1e9, expected_of_all=1e15) for row in studied.bandings]
     for found in (studied, replace(studied, bandings=tuple(many))):
         head, rows = found.table()
         lines = list(aligned([head, *rows]))

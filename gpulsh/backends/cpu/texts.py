@@ -48,7 +48,7 @@ def _copy_rows(source, begin, target, offset):
 def gather(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBatch:
     values, begin, offset = np.ascontiguousarray(values), np.ascontiguousarray(begin), offsets(end - begin)
     if len(begin) and (int(begin.min()) < 0 or int(end.max()) > len(values) or bool((begin > end).any())):
-        raise ParameterError(f"texts begin or end outside [0, {len(values)}]; give where each begins and ends in it")
+        raise ParameterError(f"texts begin or end outside [0, {len(values)}]; give offsets of bytes within it")
     copied = np.empty(int(offset[-1]), np.uint8)
     _copy_rows(values.ctypes.data, begin, copied.ctypes.data, offset)
     copied.flags.writeable = False  # like all texts: kernels are compiled for one type

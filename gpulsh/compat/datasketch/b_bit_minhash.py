@@ -50,7 +50,7 @@ class bBitMinHash:
         for name in ("b", "scheme", "seed"):
             if getattr(self, name) != getattr(other, name):
                 message = f"{getattr(self, name)!r} and {getattr(other, name)!r}"
-                raise ParameterError(f"cannot compare signatures of {name} {message}; make both by the same")
+                raise ParameterError(f"cannot compare signatures of {name} {message}; make both with the same one")
         share = float(np.count_nonzero(self.hashvalues == other.hashvalues)) / self.hashvalues.size
         first, second = (_by_chance(r, self.b) for r in (self.r, other.r))
         if self.r == other.r == 0.0:

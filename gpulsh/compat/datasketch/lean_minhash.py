@@ -45,7 +45,9 @@ class LeanMinHash(MinHash):
     ) -> None:
         if minhash is not None:
             if scheme not in (None, minhash.scheme):
-                raise ParameterError(f"scheme is {scheme!r} and the MinHash has {minhash.scheme!r}; give it alone")
+                raise ParameterError(
+                    f"scheme is {scheme!r} and the MinHash has {minhash.scheme!r}; give only the MinHash"
+                )
             self._fill(minhash.seed, minhash.hashvalues, minhash.scheme)
         elif hashvalues is None or seed is None:
             raise ParameterError("neither a MinHash nor both of seed and hashvalues are given; give one of these")

@@ -33,7 +33,9 @@ def chosen_bands(
     if bands * rows > num_perm:
         raise ParameterError(f"params is {params}, and num_perm {num_perm}; give bands * rows of at most num_perm")
     if bands < 2:
-        raise ParameterError(f"there is {bands} band of {rows} values; give more num_perm, or params")
+        raise ParameterError(
+            f"the best banding has only {bands} band of {rows} values; give a larger num_perm, or params"
+        )
     return bands, rows
 
 
@@ -152,7 +154,9 @@ class MinHashLSH:
     def merge(self, other: MinHashLSH, check_overlap: bool = False) -> None:
         """Add all of another index of the same bands."""
         if type(self) is not type(other) or (self.h, self.b, self.r) != (other.h, other.b, other.r):
-            raise ParameterError("the other index has another num_perm or other bands; merge indexes that are alike")
+            raise ParameterError(
+                "the other index has a different num_perm or banding; merge only indexes with equal ones"
+            )
         if self._minhash_scheme and other._minhash_scheme and self._minhash_scheme != other._minhash_scheme:
             raise ParameterError(
                 f"the indexes are of schemes {self._minhash_scheme!r} and {other._minhash_scheme!r}; merge equal ones"

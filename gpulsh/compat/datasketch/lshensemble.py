@@ -59,10 +59,12 @@ class MinHashLSHEnsemble:
     def index(self, entries: Iterable[tuple[Hashable, AnyMinHash, int]]) -> None:
         """Take all sets at once: the key, the signature and the number of tokens of each."""
         if not self.is_empty():
-            raise ParameterError("the ensemble holds sets, and takes all at once; make another")
+            raise ParameterError(
+                "the ensemble already has its sets, and takes all of them in one call; make another one"
+            )
         taken = sorted(entries, key=lambda entry: entry[2])
         if not taken or taken[0][2] <= 0:
-            raise ParameterError("entries is empty, or holds a size below 1; give sets and how many tokens they have")
+            raise ParameterError("entries is empty, or has a size below 1; give sets and the number of tokens in each")
         sizes, counts = np.array(sorted(Counter(size for *_, size in taken).items())).T
         for part, (lower, upper) in enumerate(optimal_partitions(sizes, counts, len(self.indexes))):
             self.lowers[part], self.uppers[part] = lower, upper

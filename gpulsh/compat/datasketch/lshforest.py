@@ -88,7 +88,7 @@ class MinHashLSHForest:
         parts = self.keys[key]
         width, rest = divmod(len(parts[0]), self.k)
         if rest or width not in (4, 8) or any(len(part) != len(parts[0]) for part in parts):
-            raise ParameterError("the key's parts are not values of 4 or 8 bytes each; add it again")
+            raise ParameterError("the stored values of the key do not have 4 or 8 bytes each; add it again")
         return np.frombuffer(b"".join(parts), np.uint32 if width == 4 else np.uint64).byteswap()
 
     def is_empty(self) -> bool:

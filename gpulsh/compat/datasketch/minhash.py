@@ -166,7 +166,7 @@ class MinHash:
         ):
             if own != theirs:
                 raise ParameterError(
-                    f"cannot {what} signatures of {name} {own!r} and {theirs!r}; make both by the same"
+                    f"cannot {what} signatures of {name} {own!r} and {theirs!r}; make both with the same one"
                 )
 
     def count(self) -> float:

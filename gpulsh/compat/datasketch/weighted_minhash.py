@@ -22,7 +22,9 @@ class WeightedMinHash:
         """The estimate of the weighted Jaccard similarity, sum(min) / sum(max)."""
         for name, own, theirs in (("seed", self.seed, other.seed), ("length", len(self), len(other))):
             if own != theirs:
-                raise ParameterError(f"cannot compare samples of {name} {own} and {theirs}; make both by the same")
+                raise ParameterError(
+                    f"cannot compare samples of {name} {own} and {theirs}; make both with the same one"
+                )
         return float((self.hashvalues == other.hashvalues).all(axis=1).mean())
 
     def digest(self) -> NDArray[np.int64]:

@@ -201,7 +201,7 @@ class TokenSketch(HashSketch):
     def hashes(self, rows: TokenRows, *, backend: BackendName = "auto", threads: int | None = None) -> Fingerprints:
         """The hashes of rows of tokens, in the backend's memory."""
         if not hasattr(rows, "__iter__") or isinstance(rows, (set, frozenset)):  # a set has no order
-            raise InputTypeError(f"rows is {shown_type(rows)}; give documents, each as a list of its tokens")
+            raise InputTypeError(f"rows is {shown_type(rows)}; give a list of documents, each a list of its tokens")
         token_hash, ops = self.token_hash, select_backend(backend, threads=threads)
         sets = [self._hashed_tokens(encoded(row, number)) for number, row in enumerate(rows)]
         with ops.here():

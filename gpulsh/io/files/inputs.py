@@ -49,7 +49,7 @@ def refuse_packing(files: Sequence[File], packing: Packing) -> None:
     """ParameterError if none of the files can be written so."""
     if not any(format_of(file).takes(packing) for file in files):
         raise ParameterError(
-            f"--compression is '{packing}', but no input can be written so: Parquet files take any codec; .gz"
+            f"--compression is '{packing}', but no input can be written with it: Parquet files take any codec; .gz"
             " and .zst files of JSON lines, CSV or text lines take their own codec at any level; leave it out"
         )
 

@@ -110,7 +110,7 @@ class LargeObject:
             parts += (bytes(view[at:quote]), b'"\\u0000%s %d"' % (self._mark[1:].encode(), len(self._strings)))
             at = _end(STRING, line, quote + 1)
             if line[at : at + 1] != b'"':
-                raise ValueError(f"the string that begins at byte {quote} does not end well")
+                raise ValueError(f"the string that begins at byte {quote} is not closed correctly")
             self._strings.append(LongString(line, quote + 1, at))
             longest = max(longest, at - quote)
             at += 1

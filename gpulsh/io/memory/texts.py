@@ -110,7 +110,9 @@ def called(name: str) -> Iterator[None]:
 
 def _numpy_strings(array: Values) -> Values:
     if array.ndim != 1:
-        raise InputTypeError(f"texts is an array of {array.ndim} dimensions; give one of 1 dimension, a text a row")
+        raise InputTypeError(
+            f"texts is an array of {array.ndim} dimensions; give one of 1 dimension, with one text per row"
+        )
     if array.dtype.kind not in "UTO":  # fixed-width strings, variable-width strings, objects
         hint = "bytes; decode them first" if array.dtype.kind == "S" else f"{array.dtype}"
         raise InputTypeError(f"texts is an array of {hint}; {ALLOWED}")

@@ -173,7 +173,7 @@ def _join(address: str | None) -> bool:
         if address not in (None, "auto", joined):
             raise ParameterError(
                 f"address is {address!r} and this process is in the Ray cluster at {joined}; leave the address out, or"
-                " call ray.shutdown() before"
+                " call ray.shutdown() first"
             )
         return False
     address = address or os.environ.get("RAY_ADDRESS") or "local"

@@ -108,7 +108,7 @@ class OutputFolder:
             return False
         lost = [name for name in listed if not any(os.path.lexists(at / name) for at in (self.work, self.path))]
         if lost or not is_finished(report):
-            raise OutputError(f"{self.work}: its results are gone; start again with --overwrite")
+            raise OutputError(f"{self.work}: the finished results are gone; start again with --overwrite")
         return True
 
     def commit(self) -> None:
