@@ -77,11 +77,11 @@ class FileJob(ABC):
         """The parameters and the input files as JSON values. A run resumes only where they are equal."""
         inputs = {file.name: stamp for file, stamp in zip(self.files, self.stamps.known, strict=True)}
         found: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
-        # If the same files are given by other INPUT folders, their places in `data/` differ.
-        if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
-            found["places"] = places
         if (names := list(inputs)) != sorted(names):  # the keys of a manifest have no order
-            found["order"] = hashlib.sha256(json.dumps(names).encode()).hexdigest()
+            found["order"] = _digest(names)
+        # If the same files are given by other INPUT folders, their places in `data/` differ.
+        if any("/" in file.relative for file in self.files):
+            found["places"] = _digest([file.relative for file in self.files])
         return found
 
     @cached_value
@@ -185,8 +185,8 @@ class Job(FileJob):
         if not self.policy.by_source() and self.policy.ranks is None:
             return super().to_json()
         given: dict[str, int] = {}
-        sources = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
-        return {**super().to_json(), "sources": sources}
+        sources = [given.setdefault(file.source, len(given)) for file in self.files]
+        return {**super().to_json(), "sources": _digest(sources)}
 
     @property
     def screening(self) -> Screening | None:
@@ -339,3 +339,8 @@ def report_done(facts: Mapping[str, Any], unit: str, progress: Progress, *, befo
 def tallied(facts: Sequence[Mapping[str, Any]], name: str) -> int:
     """The sum of a fact over tasks."""
     return sum(int(fact.get(name, 0)) for fact in facts)
+
+
+def _digest(values: Sequence[str | int]) -> str:
+    """The SHA-256 of a value for each file, which a report of a million files needs no room for."""
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()

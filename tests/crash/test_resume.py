@@ -270,6 +270,15 @@ def test_the_order_of_inputs_is_part_of_a_run(step: int, inputs: Path, tmp_path:
     assert results(out) == results(tmp_path / "whole")
 
 
+@pytest.mark.parametrize(("across", "message"), [(False, "other places in data/"), (True, "belong to other INPUTs")])
+def test_the_input_of_each_file_is_part_of_a_run(across: bool, message: str, inputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "above").mkdir()
+    inner, out = inputs.rename(tmp_path / "above/inner"), tmp_path / "out"
+    gpulsh.deduplicate_files(inner if across else inner.parent, out, across=across, **OPTIONS)
+    with pytest.raises(OutputError, match=message):
+        gpulsh.deduplicate_files(sorted(inner.iterdir()), out, across=across, resume=True, **OPTIONS)
+
+
 def test_an_unfinished_run_is_left_alone_without_resume_or_by_another_version(inputs: Path, tmp_path: Path) -> None:
     """Other versions wrote other facts. The first ones kept no secret, so nothing of theirs is evidence."""
     out, path = tmp_path / "out", tmp_path / "out/_work/manifest.jsonl"

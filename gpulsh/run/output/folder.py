@@ -277,6 +277,13 @@ def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[s
         )
 
 
+OF_FILES = {  # digests in a job, in the order of `FileJob.to_json`
+    "order": "its inputs are in another order",
+    "places": "its files have other places in data/",
+    "sources": "its files belong to other INPUTs",
+}
+
+
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name), now.get(name)
@@ -291,8 +298,9 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
                         yield f"{file} has changed since"
                 return  # the places and sources of files follow from which there are
             yield from _differences(old, new)
-        elif old != new and name == "order":
-            yield "its inputs are in another order"
+        elif old != new and name in OF_FILES:
+            yield OF_FILES[name]
+            return  # in another order, the others differ, too
         elif old != new:
             was, now_is = (repr(job[name]) if name in job else "absent" for job in (before, now))
             yield f"{name} was {was} and is {now_is} now"
