@@ -240,23 +240,20 @@ def character_size(sequence: bytes) -> int:
 def character_spans(spans: TokenSpans, start: Numbers, stop: Numbers) -> TokenSpans:
     """Spans of bytes as spans of whole characters; their places `start`, `stop` int64 [k] were moved inwards before.
 
-    Characters whose bytes are in several spans that touch are spans of their own. These do not repeat, as the first
-    occurrences of the parts may be of other characters, and they occur as often as the rarest part.
+    A character whose bytes are in several spans that touch is a span of its own. It does not repeat, as the first
+    occurrences of its parts may be in other characters, and it occurs as often as the rarest part.
     """
     if len(start) == 0:
         return spans
-    apart = np.append(True, spans.stop[:-1] != spans.start[1:])
-    heads = np.flatnonzero(apart)
-    tails = np.append(heads[1:], len(apart)) - 1
-    whole = np.flatnonzero(start < stop)
-    number = np.concatenate([heads, whole, tails])  # all that has a gap before or behind it: ends of runs, and spans
-    begin = np.concatenate([start[heads], start[whole], stop[tails]])
-    end = np.concatenate([start[heads], stop[whole], stop[tails]])
-    order = np.argsort(number, kind="stable")
-    number, begin, end = number[order], begin[order], end[order]
-    run = np.cumsum(apart)[number]
-    before = np.flatnonzero((end[:-1] < begin[1:]) & ~first_of_runs(run)[1:])
-    parts = np.stack([number[before], number[before + 1] + 1], axis=1).reshape(-1)
+    touches = spans.stop[:-1] == spans.start[1:]
+    heads = np.flatnonzero(np.append(True, ~touches))
+    run = np.cumsum(np.append(True, ~touches)) - 1
+    first, last = start[heads][run], stop[np.append(heads[1:], len(run)) - 1][run]  # places of whole characters
+    # Two spans that meet within a character: one ends before it, and the other begins behind it.
+    meet = np.flatnonzero(touches & (stop[:-1] < start[1:]) & (first[:-1] <= stop[:-1]) & (start[1:] <= last[1:]))
+    fresh = first_of_runs(stop[meet])
+    begin, end = stop[meet[fresh]], start[meet[fresh] + 1]
+    parts = np.stack([meet[fresh], meet[np.append(fresh[1:], fresh[:1])] + 2], axis=1).reshape(-1)
     rarest = np.minimum.reduceat(np.append(spans.occurrences, 0), parts)[::2] if len(parts) else parts
-    kept = spans._replace(start=start, stop=stop).chosen(whole)
-    return kept.with_gaps(end[before], begin[before + 1], rarest)
+    kept = spans._replace(start=start, stop=stop).chosen(np.flatnonzero(start < stop))
+    return kept.with_gaps(begin, end, rarest)

@@ -16,7 +16,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.repeats import places, windows
 from gpulsh.repeats.places import whole_characters
 from gpulsh.run.passages import documents, find
-from tests.run.test_passages_files import cut_small, found
+from tests.run.test_passages_files import SPANS, cut_small, found
 from tests.support import naive_passages
 from tests.support.files import write_rows
 from tests.support.texts import licences
@@ -89,6 +89,28 @@ def test_a_character_that_two_spans_share() -> None:
     texts = ["日日本", "木語"]  # e6 97 a5 e6 97 a5 e6 9c ac, e6 9c a8 ...: "a5 e6" of the second "日" is of two windows
     spans = [tuple(one.values()) for one in gpulsh.passages(texts, bytes=2, keep="none", backend="cpu").to_pylist()]
     assert spans == [(0, 0, 3, 0, 0, 3, 2), (0, 3, 6, None, None, 3, 2)]
+
+
+@given(TEXTS, st.sampled_from([1, 2, 5]), st.sampled_from(["first", "none"]))
+def test_a_shared_character_is_a_span_of_its_own(texts: list[str | None], size: int, keep: Any) -> None:
+    """Several in a row were one span."""
+    found = gpulsh.passages(texts, bytes=size, keep=keep, backend="cpu").to_pylist()  # type: ignore[arg-type]
+    shared = [one for one in found if one["first_row"] is None]
+    assert all(len((texts[one["row"]] or "").encode()[one["start"] : one["stop"]].decode()) == 1 for one in shared)
+
+
+@given(st.lists(st.sampled_from("日木本旧a"), min_size=20, max_size=60).map("".join), st.sampled_from([1, 2, 4]))
+def test_shared_characters_where_parts_of_a_document_meet(
+    tmp_path_factory: pytest.TempPathFactory, text: str, size: int
+) -> None:
+    """Spans of a document of more than two million bytes overlapped."""
+    folder = tmp_path_factory.mktemp("parts")
+    path = write_rows(folder / "a.jsonl", [text])
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, value in [(windows, "PIECE", 8), (find, "GIANT_BYTES", 20), (documents, "PLACES_AT_ONCE", 7)]:
+            patch.setattr(module, name, value)
+        table = found(path, folder / "out", bytes=size, tokens=50, keep="none")
+    assert table.select(SPANS).equals(gpulsh.passages([text], bytes=size, keep="none", backend="cpu").select(SPANS))
 
 
 @given(st.lists(st.one_of(st.binary(max_size=9), PIECES.map(str.encode)), max_size=6).map(b"".join))
