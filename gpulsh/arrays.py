@@ -37,7 +37,9 @@ def dlpack_device(array: object) -> int | None:
 
 def held(array: Array) -> Array:
     """An array of any library as these classes hold it: as a NumPy view in host memory, otherwise unchanged."""
-    if isinstance(array, np.ndarray) or dlpack_device(array) not in HOST_MEMORY:
+    if isinstance(array, np.ndarray):
+        return np.asarray(array)  # `numpy.matrix`, which SciPy makes, has rules of its own
+    if dlpack_device(array) not in HOST_MEMORY:
         return array
     try:
         return np.from_dlpack(array)
@@ -91,7 +93,7 @@ def dtype_of(array: Array) -> np.dtype[np.generic] | None:
 
 
 def _check(owner: object, name: str, array: Array, dtype: type[np.generic], ndim: int) -> None:
-    if isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == ndim:
+    if type(array) is np.ndarray and array.dtype == dtype and array.ndim == ndim:
         return
     array = held(array)
     object.__setattr__(owner, name, array)

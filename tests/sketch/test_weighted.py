@@ -112,7 +112,9 @@ def test_signatures_of_vectors(kind: Any) -> None:
     assert isinstance(found, gpulsh.Signatures)
     assert (found.shape, found.dtype) == ((37, 20), np.uint32)
     assert (found[2] == 2**32 - 1).all() and not (np.delete(found.values, 2, axis=0) == 2**32 - 1).any()
-    assert sketch.estimate(found, [[0, 0], [0, 2], [2, 2]], **CPU).tolist() == [1, 0, 0]
+    pairs = [[0, 0], [0, 2], [2, 2]]
+    for these in (pairs, np.array(pairs).view(np.matrix)):
+        assert sketch.estimate(found, these, **CPU).tolist() == [1, 0, 0]
 
 
 VECTOR_SKETCHES = [kind(num_perm=20, seed=9) for kind in KINDS] + [gpulsh.Hyperplanes(bits=128)]
@@ -125,6 +127,7 @@ def test_vectors_of_every_type_and_layout(sketch: Any, monkeypatch: pytest.Monke
     wanted = sketch(VECTORS, **CPU).values
     forms = [sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix]
     layouts = [VECTORS.tolist(), np.asfortranarray(VECTORS), np.repeat(VECTORS, 2, axis=1)[:, ::2]]
+    layouts.append(sparse.csr_matrix(VECTORS).todense())  # `numpy.matrix`, of whose rows each is a matrix
     for at_once, rows in ((1 << 20, 512), (128, 3), (1, 5), (128 * 7, 1)):
         monkeypatch.setattr("gpulsh.sketch.hyperplanes.AT_ONCE", at_once)
         monkeypatch.setattr("gpulsh.sketch.hyperplanes.ROWS", rows)
