@@ -252,6 +252,7 @@ class DeviceModule:
                 memGetInfo=lambda: (min(MEMORY.limit - MEMORY.held, 1 << 34), 1 << 34),
                 pointerGetAttributes=lambda pointer: SimpleNamespace(type=0, device=_place_of(pointer)),
                 memoryTypeHost=1,
+                streamPerThread=2,
                 memcpyAsync=_copy,
                 CUDARuntimeError=CUDARuntimeError,
             ),

@@ -299,6 +299,23 @@ def test_threads_do_not_overwrite_one_another(staged: Callable[..., Staging]) ->
     assert way._slots == 3
 
 
+@pytest.mark.usefixtures("late_fillers")
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_stream_of_a_thread_is_used_in_that_thread(
+    alone: bool, monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]
+) -> None:
+    """CUDA's per-thread default stream has one name in all threads: kernels would not wait for copies of fillers."""
+    arrays, threads, stream = DeviceModule(), set[int](), _Stream()
+    copy = arrays.cuda.runtime.memcpyAsync
+    stream.ptr = arrays.cuda.runtime.streamPerThread if alone else 0
+    monkeypatch.setattr(arrays.cuda, "get_current_stream", lambda: stream)
+    monkeypatch.setattr(
+        arrays.cuda.runtime, "memcpyAsync", lambda *given: threads.add(threading.get_ident()) or copy(*given)
+    )
+    check(staged(arrays), 3 * 64)
+    assert (threads == {threading.get_ident()}) == alone
+
+
 def test_a_slot_is_filled_again_only_when_it_was_read(
     monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]
 ) -> None:

@@ -84,7 +84,9 @@ class Staging:
                         finally:  # also where the device fails: `release` waits for every slot
                             self._free.put(slot)
 
-        fillers = min(len(groups), FILLERS)
+        # The stream of the caller's own thread (CUPY_CUDA_PER_THREAD_DEFAULT_STREAM) is another stream in a filler.
+        of_thread = stream.ptr == self._arrays.cuda.runtime.streamPerThread
+        fillers = 1 if of_thread else min(len(groups), FILLERS)
         if fillers < 2:
             send()
         else:
