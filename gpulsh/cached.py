@@ -1,7 +1,7 @@
 """`cached_value`: a property that is computed once per object, without a lock.
 
-Until Python 3.12, `functools.cached_property` takes a lock that all objects of a class share: threads wait for each
-other, and a process that is forked while another thread holds it waits forever.
+Before Python 3.12, `functools.cached_property` takes a lock that all objects of a class share. So threads wait for one
+another, and a process forked while another thread has the lock waits forever.
 """
 
 from __future__ import annotations

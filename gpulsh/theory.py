@@ -4,8 +4,8 @@ A signature value agrees between two documents with probability s, their Jaccard
 Mitzenmacher 2000, section 1). With `bands` bands of `rows` values each, they meet in at least one band with probability
 1 - (1 - s^rows)^bands, an S-shaped curve (Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4).
 
-A bit of SimHash differs between two sets with a probability of their angle in half turns (Charikar 2002). At a Jaccard
-similarity s the cosine is 2 s / (1 + s) where the sets are equally large, and greater where they are not.
+The probability that a bit of SimHash differs between two sets is their angle in half turns (Charikar 2002). At a
+Jaccard similarity s the cosine is 2 s / (1 + s) if the sets are equally large, and greater if they are not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long this process has compiled kernels, which no stage's time includes, and listeners for it."""
+"""The time that this process has spent compiling kernels, which no stage's time includes, and listeners for it."""
 
 from __future__ import annotations
 

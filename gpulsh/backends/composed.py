@@ -1,9 +1,9 @@
 """Operations on text for shinglings that no backend makes in one pass: tokens, then shingles, then the operation.
 
-These are shinglings with stop words, stems, anchors, labels or a rolling hash, for arrays of NumPy or CuPy. A document
-is held whole with its tokens and fingerprints, because equal fingerprints may occur anywhere in it: 16 bytes per token,
-and the sort for labels. Stop words and stems depend on words, so texts are read on the host with the Unicode table,
-each distinct token of a batch once. The backend's own `tokens` hashes them.
+These are shinglings with stop words, stems, anchors, labels or a rolling hash, for arrays of NumPy or CuPy. A whole
+document is in memory with its tokens and fingerprints, because equal fingerprints may occur anywhere in it: 16 bytes
+per token, and the sort for labels. Stop words and stems depend on words, so the host reads the texts with the Unicode
+table, each distinct token of a batch once. The backend's own `tokens` hashes them.
 """
 
 from __future__ import annotations

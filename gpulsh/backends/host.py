@@ -1,4 +1,4 @@
-"""Work of readers and writers on the CPU's kernels, for every backend: records, strings, keyed hashes of values.
+"""CPU kernels for readers and writers, with every backend: records, strings, keyed hashes of values.
 
 The kernels load Numba, so they are imported when they are needed.
 

@@ -1,4 +1,4 @@
-"""Work shared among threads, with the results in the order of the items."""
+"""Share work among threads, and return the results in the order of the items."""
 
 from __future__ import annotations
 

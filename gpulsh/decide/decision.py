@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 Table = TypeVar("Table")
 
-COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # one value a document
+COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # one value per document
 # The columns of `duplicates.parquet` that a decision knows, and the texts.
 NAMES = (*("row", "id", "text", "duplicate_of_row", "duplicate_of_id", "duplicate_of_text"), *("similarity", "cluster"))
 LIBRARIES = ("pyarrow", "pandas", "polars")  # whose tables get marks

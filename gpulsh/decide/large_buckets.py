@@ -1,8 +1,9 @@
 """Finds the pairs of large buckets in decision order, without comparing all of them.
 
-A document is compared only with *kept* earlier ones, so near-copies of one page meet that page and not one another. One
-join over the documents of all large buckets serves every bucket: a pair counts where it shares one of them. Three ways
-lead to the pairs of a block of documents; where an exact measure follows, no bit depends on the way.
+A document is compared only with *kept* earlier ones, so near-copies of one page are compared with that page and not
+with one another. One join over the documents of all large buckets serves every bucket: a pair counts if it shares one
+of them. There are three ways to find the pairs of a block of documents. If an exact measure follows, no result depends
+on the way.
 
 - The fingerprints of some thousands of documents are held, so that each text is read once. Bitmaps of all pairs rule
   out most of them (`decide.compare`). They cost less than prefixes, which take three passes over the texts.
@@ -13,7 +14,7 @@ lead to the pairs of a block of documents; where an exact measure follows, no bi
 
 Without an exact measure (`verify="signature"` or `"none"`), pairs are compared if they share a prefix shingle. The
 prefixes then follow from frequencies that `Prefixes` counts over all documents of large buckets. Memory follows the
-backend's budget (`Sizes.whole`). Here documents go by their place among the documents of all large buckets.
+backend's budget (`Sizes.whole`). Here the number of a document is its place among the documents of all large buckets.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Decide about a batch of new documents: hold all, admit those that duplicate none, or find similar held ones.
 
-`admit` decides as `deduplicate` does, with the held documents first. A document is dropped exactly when it is an exact
-copy of an earlier one, or when a held one from a shared bucket is at least `threshold` similar. Its witness is
-the most similar one, ties to the earlier. By containment, the witness contains that much of it. So the result does not
-depend on how a sequence of documents is cut into batches.
+The index *holds* its kept documents. `admit` decides as `deduplicate` does, with the held documents first. A document
+is dropped exactly when it is an exact copy of an earlier one, or when a held one from a shared bucket is at least
+`threshold` similar. Its witness is the most similar one, ties to the earlier. By containment, the witness contains that
+much of it. So the result does not depend on how a sequence of documents is cut into batches.
 
 By Jaccard, candidates share a bucket. By containment, a document that contains a share t of a set A has one of any
 |A| - ceil(t |A|) + 1 fingerprints of A (`decide.prefixes`). Here these are the fingerprints that the fewest held

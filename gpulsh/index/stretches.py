@@ -1,7 +1,7 @@
-"""Which held documents have shingles of a text, and at which stretches of it.
+"""Find the stretches of a text whose shingles are in a held document, for `Index.find`.
 
-An index holds the shingles of a document as a set, without their order. By containment it finds the documents of a
-shingle by a search; otherwise it reads the sets of all held documents, in pieces.
+An index stores the shingles of a document as a set, without their order. By containment it looks up the documents of
+each shingle; otherwise it reads the sets of all held documents, in pieces.
 """
 
 from __future__ import annotations

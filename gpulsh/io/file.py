@@ -4,7 +4,7 @@ A run reads a file more than once: it signs it, compares some of its texts, take
 Decisions about one content must not be carried out on another. So each stage compares size, time of change and inode,
 or what a remote store reports, before and after it reads a file. The run compares all before it publishes results.
 
-Rejected: digests of the content. They noticed a file whose size and time somebody had set back, and cost time.
+Rejected: digests of the content. They also detect a changed file whose size and time were restored, but take time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpulsh.errors import ChangedInputError, DamagedInputError, Extra, GpulshErr
 from gpulsh.memory_limit import lacks_memory, out_of_memory
 
 Stamp = list[int | str | None]  # of a file: its size, and its last change; JSON values
-# Fields of remote stores that differ when somebody wrote to the file.
+# Fields of remote stores that change when the file is written to.
 VERSIONS: tuple[str, ...] = (
     *("ETag", "etag", "md5Hash", "Content-MD5", "blob_id", "generation", "VersionId"),
     *("LastModified", "last_modified", "Last-Modified", "updated", "mtime"),

@@ -1,7 +1,7 @@
 """Unicode normal forms in linear time, and of long texts piece by piece.
 
-CPython orders the combining marks after a letter by insertion, which takes a minute for a page of 160 kB that consists
-of marks in bad order. So long runs of marks are decomposed and put in order before.
+CPython sorts the combining marks after a letter by insertion, which takes a minute for 160 kB of marks out of
+order. So gpulsh decomposes and sorts long runs of marks first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads INPUT again for a finished run: texts of dropped documents, and shares of a column's values.
 
-A run need not know beforehand which column or document somebody will look at. Files are used only if they are
+So a run need not know in advance which column or document its user will look at. Files are used only if they are
 unchanged.
 """
 

@@ -1,7 +1,7 @@
 """`gpulsh.deduplicate`: near-duplicates of texts in memory.
 
 sign     text -> fingerprints -> signature -> band digests, 128-bit hash of the tokens
-decide   fold exact copies; digests -> buckets -> candidate pairs; then compare and resolve, as `decide.decide` does
+decide   drop exact copies; digests -> buckets -> candidate pairs; then compare and resolve, as `decide.decide` does
 
 Between the two steps, each document takes the memory of its digests, its hash and its number of shingles.
 """

@@ -1,4 +1,4 @@
-"""Shows the progress of the stages: bars on a terminal, a line a stage elsewhere, or events as JSON lines."""
+"""Shows the progress of the stages: bars on a terminal, a line per stage elsewhere, or events as JSON lines."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Tally:
         return self.done - (self.before or Counter())
 
     def rates(self) -> dict[str, float]:
-        """Return documents, bytes and pairs a second; a rate of anything else would say nothing."""
+        """Documents, bytes and pairs per second; rates of other units would say nothing."""
         seconds = self.seconds if self.seconds is not None else self._watch.seconds()
         return {name: amount / seconds for name, amount in self.now().items() if name in RATED and seconds > 0}
 
@@ -145,7 +145,7 @@ class _Events(_Lines):
     """{"event": "begin" | "end", "stage": ..., "time": ...} and, if known, total and unit, amounts and rates.
 
     "before" has the amounts that the resumed run had done; rates leave them out.
-    Once there may be {"event": "compile", ...}: kernels are being compiled, which no "seconds" are of.
+    Once there may be {"event": "compile", ...}: kernels are being compiled, which no "seconds" include.
     """
 
     @contextmanager

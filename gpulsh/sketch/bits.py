@@ -1,6 +1,6 @@
 """Signatures of bits: `gpulsh.hamming`, the number of bits in which two differ, and the base class of their sketches.
 
-Two signatures differ in a bit with a probability of their vectors' angle, in half turns.
+The probability that two signatures differ in a bit is the angle between their vectors, in half turns.
 """
 
 from __future__ import annotations

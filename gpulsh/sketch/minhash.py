@@ -1,8 +1,8 @@
 """Sketches of sets: signature values of two documents agree with a probability equal to their Jaccard similarity.
 
-`gpulsh.MinHash` takes a hash function a value, `gpulsh.CMinHash` two permutations for all, `gpulsh.FastSimilarity` a
-few functions a fingerprint, `gpulsh.OnePermutation` one. `gpulsh.minima` does the same by given permutations or hash
-functions, as textbooks do it by hand.
+`gpulsh.MinHash` uses one hash function per value, and `gpulsh.CMinHash` two permutations for all values.
+`gpulsh.FastSimilarity` hashes each fingerprint a few times, and `gpulsh.OnePermutation` once. `gpulsh.minima` makes
+signatures from given permutations or hash functions, as textbooks do by hand.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Sketches of weighted sets and of non-negative vectors.
 
-`gpulsh.WeightedMinHash` throws darts (Christiani 2020), which costs a few hash functions a weight and about num_perm *
-ln(num_perm) darts a row. Consistent weighted sampling (Ioffe 2010) estimates the same, but needs num_perm logarithms a
-weight, and logarithms of libraries differ in their last bits; darts are compared as integers. `gpulsh.KleinbergTardos`
-is the rounding of Kleinberg and Tardos, as a sketch.
+`gpulsh.WeightedMinHash` throws darts (Christiani 2020): a few hashes per weight and about num_perm * ln(num_perm) darts
+per row. Consistent weighted sampling (Ioffe 2010) estimates the same, but needs num_perm logarithms per weight, and the
+logarithms of libraries differ in their last bits; darts are compared as integers. `gpulsh.KleinbergTardos` is the
+rounding of Kleinberg and Tardos, as a sketch.
 
 Vectors of any library, dense or sparse, become rows here: dense ones, or numbers above 0 as weights.
 """

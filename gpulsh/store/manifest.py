@@ -1,9 +1,9 @@
-"""The manifest of a job: its finished steps and the files they made. A file of checksummed lines, one a step.
+"""The manifest of a job: a file with a checksummed line for each finished step, and the files that the step made.
 
-A line counts once it is whole; a crash leaves a torn line at the end, which is ignored. A step counts where its files
-are as its line says, so a power cut may lose either: the step is done again. Lines of brief steps are made durable
-many at a time, for a disk may take milliseconds for each. The manifest holds the run's secret, so only its owner can
-read it.
+A crash may leave a torn line at the end, which is ignored. A step counts only if its files are as its line says. So a
+power failure may lose a line or a file, and the step is done again. Lines of brief steps are made durable many at a
+time, because a disk may take milliseconds for each. The manifest contains the run's secret, so only its owner can read
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_file
 
 NAME = "manifest.jsonl"
-FORMAT = 2  # of a run's work folder; another one when a version cannot continue the runs of the last
+FORMAT = 2  # of a run's work folder; it changes when a version cannot continue the runs of the one before
 AT_ONCE = 64  # lines that are made durable together
 
 _log = logging.getLogger("gpulsh")
@@ -40,7 +40,7 @@ class Manifest:
     """The steps of the job that `job` describes, in a folder of its own."""
 
     folder: Path
-    job: Mapping[str, Any]  # of an opened one; a new one has no use for it, and it may be large
+    job: Mapping[str, Any]  # of an opened manifest; empty in a new one, because it may be large and has no use there
     secret: bytes
     _steps: dict[str, Step]
     _length: int  # bytes
@@ -101,7 +101,7 @@ class Manifest:
         return found.facts if found and lost is None else None
 
     def add(self, step: str, files: Mapping[str, FileFact], facts: Mapping[str, Any], *, brief: bool = False) -> None:
-        """Record a finished step, whose files are in the folder; it survives a crash, a `brief` one after some more."""
+        """Record a finished step, whose files are in the folder, durably; a `brief` one only with later ones."""
         content = {name: asdict(fact) for name, fact in files.items()}
         line = _line({"step": step, "files": content, "facts": facts})
         with naming(self.folder / NAME), open(self.folder / NAME, "r+b") as file:
@@ -118,7 +118,7 @@ class Manifest:
 
 
 def write_checked(path: Path, content: bytes) -> None:
-    """Replace a file as a whole by `content` behind its checksum; only the owner may read it."""
+    """Replace a file as a whole by a checksum and `content`; only the owner may read it."""
     with durable_file(path, private=True) as file:
         file.write(b"crc32 %08x\n" % zlib.crc32(content) + content)
 

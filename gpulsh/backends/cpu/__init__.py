@@ -1,4 +1,4 @@
-"""The operations in Numba: kernels without the GIL. Threads take chunks, which stay in the cache from step to step."""
+"""The operations in Numba: kernels without the GIL. A thread takes one chunk of rows, which stays in its cache."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Signatures to components: band_digests, collisions, candidates, components.
 
-- band_digests: one sum of products a digest; vectors written by hand would gain nothing.
-- collisions: most documents share no digest, and a table of bits finds those. The other digests are uniform, so one
-  distribution by their upper bits all but sorts them. Many digests are first distributed into partitions that fit a
-  core's cache, by all threads at once, so the time a digest takes does not grow with their number.
-- candidates: document after document. Each later neighbour is taken once by its bit, so repeats cost no sort.
-- components: union-find that hooks the larger root under the smaller, so a root is its smallest id.
+- band_digests: one sum of products per digest; hand-written vectors would gain nothing.
+- collisions: most digests occur once, and a bit table filters them out. The others are uniform, so one distribution by
+  their upper bits almost sorts them. Many digests are first distributed into partitions that fit a core's cache, by all
+  threads at once, so the time per digest does not grow with their number.
+- candidates: one document at a time. A bit for each neighbour shows repeats, so they need no sort.
+- components: union-find that links the larger root to the smaller, so the root of a component is its smallest id.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hashes of texts: SipHash-2-4 with 128 bits (Aumasson, Bernstein 2012), and SHA-1; and Bloom filters of hashes.
 
-sha1 hashes sixteen texts in a vector's lanes: the standard library hashes one text a call, and for tokens most of its
+sha1 hashes sixteen texts in a vector's lanes: the standard library hashes one text per call, and for tokens most of its
 time goes into calls. Filters are filled and queried in one pass; `gpulsh.index.filters` describes their contents.
 """
 

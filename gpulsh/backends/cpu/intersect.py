@@ -1,9 +1,9 @@
 """Pairs of rows: intersect, bitmaps and overlap_bounds.
 
-- intersect compares sorted rows eight values by eight, all 64 comparisons at once. Rows that meet in many pairs become
-  bit sets instead, a bit for each value that two of them hold. In near-copies of one page, each value is in hundreds of
-  rows and is compared in tens of thousands of pairs. A bitmap in which every value has its own bit bounds an overlap by
-  exactly that overlap.
+- intersect compares sorted rows eight values by eight, all 64 comparisons at once. Rows that are in many pairs become
+  bit sets instead, with a bit for each value that occurs in at least two of them. In near-copies of one page, each
+  value is in hundreds of rows and is compared in tens of thousands of pairs. If every value has its own bit, the bound
+  of two bitmaps is their exact overlap.
 - bitmaps flips a bit per fingerprint; overlap_bounds is a population count per word of a pair.
 """
 

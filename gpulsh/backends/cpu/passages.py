@@ -1,10 +1,11 @@
 """winnow, window_hashes and token_bounds: samples and hashes of windows of tokens, and the bytes of tokens.
 
-winnow: a window keeps the least of the one before it unless that has left it. Of hashes, few windows are searched.
+winnow: a window has the minimum of the previous window, or the new value. Only if that minimum has left the window is
+the whole window searched. Hashes are random, so this is rare.
 
-window_hashes: some windows at a time, so that all steps of one stay in the first-level cache.
+window_hashes: a few windows at a time, so that all steps of them stay in the first-level cache.
 
-token_bounds: where no wanted token begins or ends in 64 ASCII bytes, bit masks count the tokens there.
+token_bounds: in 64 ASCII bytes where no wanted token begins or ends, bit masks count the tokens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of fingerprints: unique, frequencies, prefixes.
 
-unique: fingerprints are uniform, so one distribution into as many cells as a row has values sorts it. The set of a
-giant is the union of the sets of its pieces.
+unique: fingerprints are uniform, so one distribution into as many cells as a row has values almost sorts it. The set
+of a very large document is the union of the sets of its pieces.
 
 prefixes: a count of counts finds a row's rarest shingles without a sort.
 """

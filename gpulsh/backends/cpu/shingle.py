@@ -1,8 +1,8 @@
 """Passes over text: from text to tokens, shingles, sets, exact hashes or signatures.
 
-Documents are taken in chunks of about equal bytes, and giants, which are large, a piece after another. A pass holds few
-fingerprints: they stay in a thread's scratch memory until its next chunk or piece. The last tokens of a piece are
-carried to the next, so every shingle is made once. A token that is longer than a piece is in one piece.
+A thread takes a chunk of documents of about equal bytes, or a giant: a document above GIANT_BYTES, piece by piece. A
+pass holds few fingerprints: they stay in the thread's scratch memory until its next chunk or piece. The last tokens of
+a piece are carried to the next one, so every shingle is made once. A token longer than a piece makes its piece longer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gpulsh.secret import EvidenceKeys
 SETS = 6  # log2 of the bytes for a fingerprint of a set: 16 for it and 16 for its text, in each of two items at work
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
 LONGEST_CHUNK = 1 << 20  # where each thread has so much
-GIANT_BYTES = 1 << 20  # documents beyond are giants
+GIANT_BYTES = 1 << 20  # a larger document is a giant
 MOST_ALONE = 4 << 20  # of texts that one thread takes at once
 PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the second-level cache
 

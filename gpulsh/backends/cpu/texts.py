@@ -1,10 +1,10 @@
 """Bytes of texts: gather, and Python's str and byte strings as texts.
 
-gather copies memory, without a Python object a text. Kernels read Python's strings by functions of the C API's stable
-ABI: a loop in Python takes longer than to copy or hash the text. A str of ASCII alone holds its UTF-8 already. Any
-other is encoded to a bytes object, one at a time, and not by `PyUnicode_AsUTF8AndSize`: that would leave the UTF-8 in
-the caller's strings for as long as they live. Bytes of str are copied without Python's lock, by several threads where
-they are idle.
+gather copies memory, without a Python object per text. Kernels read Python's strings by functions of the C API's stable
+ABI: a loop in Python takes longer than to copy or hash the text. A str of ASCII alone has its UTF-8 already. Any other
+is encoded to a bytes object, one at a time, and not by `PyUnicode_AsUTF8AndSize`, which would leave the UTF-8 in the
+caller's strings for as long as they live. Bytes of str are copied without Python's lock, by several threads if some are
+idle.
 """
 
 from __future__ import annotations

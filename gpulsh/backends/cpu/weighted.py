@@ -1,6 +1,6 @@
 """Weighted rows: occurrences, weighted_overlap, weighted_minhash, kleinberg_tardos.
 
-Rows are sorted and pairs of rows merged. Sketches draw darts a row at a time, up to a rank by which most probably all
+Rows are sorted and pairs of rows merged. Sketches draw darts for one row at a time, up to a rank by which probably all
 bins are hit; `gpulsh.backends.darts` defines darts.
 """
 

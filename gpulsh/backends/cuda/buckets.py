@@ -4,12 +4,12 @@ band_digests: a thread per digest of signatures in memory; `sign` makes digests 
 
 collisions: a filter leaves the digests that may repeat, a range of digests at a time; a sort of keys groups them.
 CuPy sorts integers with Thrust's stable radix sort, a pass for each byte of the key. `argsort` carries a copy of the
-keys and 64-bit positions through every pass, 32 bytes an item with the second halves of its buffers. Here the
-position takes the place of a digest's lower bits: one key of 64 bits is sorted, in 16.
+keys and 64-bit positions through every pass, in double buffers of 32 bytes per item. Here the position replaces the
+lower bits of a digest: one 64-bit key is sorted, in 16 bytes per item.
 
 candidates: pairs as 64-bit keys, sorted and reduced a span at a time, so that repeats never pile up.
 
-components: lock-free union-find over all edges at once, then each id climbs to its root; no rounds.
+components: lock-free union-find over all edges at once, then each id follows its parents to the root; no rounds.
 """
 
 from __future__ import annotations

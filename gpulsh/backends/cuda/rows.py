@@ -1,10 +1,10 @@
 """Rows of fingerprints: unique, winnow, frequencies, prefixes, intersect, bitmaps, overlap_bounds, simhash.
 
 unique: a block sorts a row that fits its shared memory; the array module's radix sorts take longer rows, a span at a
-time. winnow: a thread a fingerprint, which looks around for a lesser one. prefixes: a histogram a row in shared memory;
-longer rows as in unique. intersect: a warp a pair, the larger row in shared memory; longer rows are spread over blocks.
-bitmaps, overlap_bounds: an atomic exclusive-or each, then a thread per pair. simhash: a lane two bits, whose
-sums over a warp's fingerprints meet by atomic additions; then their signs.
+time. winnow: a thread per fingerprint, which looks for a smaller one around it. prefixes: a histogram per row in shared
+memory; longer rows as in unique. intersect: a warp per pair, the larger row in shared memory; longer rows are spread
+over blocks. bitmaps, overlap_bounds: an atomic exclusive-or each, then a thread per pair. simhash: a lane per two bits;
+atomic additions join the sums of warps, and then their signs are taken.
 """
 
 from __future__ import annotations

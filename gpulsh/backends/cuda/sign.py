@@ -1,4 +1,4 @@
-"""sign and shingle_part: whole batches if they fit, halves of them, or a document a piece of text at a time.
+"""sign and shingle_part: whole batches if they fit, halves of them, or one document piece by piece.
 
 The bits are the same in each case. A piece of b bytes has at most b + 1 tokens and size - 1 carried ones. It takes a
 byte for each byte of text, 16 for each token (sums, and their copy behind the carried ones) and 8 for each fingerprint.

@@ -3,7 +3,7 @@
 MinHash: minima in the registers of a warp's lanes, over spans of fingerprints across the borders of rows.
 `MinHash.digests` goes from token sums to band digests: the hot path of `sign`, without fingerprints or signatures in
 memory. FunctionMinima: a column per lane. FastSimilarity, OnePermutation: an atomic minimum each, then a block
-or a warp per document for what stayed empty. SplitmixRounds: a block per document.
+or a warp per document for bins that stayed empty. SplitmixRounds: a block per document.
 
 Weighted rows. occurrences: radix sorts of the array module; weighted_overlap: a thread per pair. weighted_minhash: a
 block per row; kleinberg_tardos: a thread per function of a row.
@@ -38,7 +38,7 @@ def set_sketch(machine: Machine, family: Family) -> Minima:
 
 
 class Minima(SketchFold):
-    """A minimum a column: states merge by the lesser value, all ones mean none. The device must be the current one."""
+    """A minimum per column: states merge by the smaller value, all ones mean none. The device must be current."""
 
     dtype: type[np.unsignedinteger] = np.uint32
 

@@ -1,9 +1,9 @@
 """Text to device memory through small page-locked slots.
 
-The bus runs at its full rate only from page-locked memory, and texts are elsewhere. A few threads fill slots, each
-the next one that the device has read. A slot is so small that it is still in the processor's cache when the device
-reads it: main memory carries the text once. A large buffer would be written to main memory and read from it again,
-which takes longer than the bus.
+The bus runs at its full rate only from page-locked memory, and texts are elsewhere. A few threads copy them into slots,
+each into the next one that the device has read. A slot is so small that it is still in the processor's cache when the
+device reads it: main memory carries the text once. A large buffer would be written to main memory and read from it
+again, which takes longer than the bus.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 tokens: text to sums of tokens, the first step of every operation on text, and to their hashes. shingle: its kernel also
 does the last mix of tokens. window_hashes: shingles, which the array module joins. token_bounds: the bit masks of
-`tokens`, in which a thread a token finds its own. gather: a tile of the result a block, so that a long text does not
-delay short ones.
+`tokens`, in which a thread per token finds its own. gather: a block per tile of the result, so that a long text does
+not delay short ones.
 """
 
 from __future__ import annotations

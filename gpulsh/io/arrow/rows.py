@@ -1,4 +1,4 @@
-"""Arrow arrays of text as rows: the data buffer is used in place, offsets become 64-bit a batch at a time.
+"""Arrow arrays of text as rows: the data buffer is used in place, and offsets become 64-bit batch by batch.
 
 Texts that are not adjacent are copied together, by Arrow's kernels: in one pass, without Python's lock.
 """

@@ -1,4 +1,4 @@
-"""Standard input and named pipes are copied to files first, for a run reads its inputs several times.
+"""Standard input and named pipes are copied to files first, because a run reads its inputs several times.
 
 Devices and sockets are refused.
 """

@@ -1,7 +1,7 @@
 """The places of kept rows: paths below `data/`, and nowhere else.
 
 Strangers name the keys of a bucket and the members of an archive. So a path that could lead out of its folder is
-refused when it is found. It is checked again when it is written to, for a link may be there by then.
+refused when it is found. It is checked again when it is written to, because there may be a link by then.
 """
 
 from __future__ import annotations

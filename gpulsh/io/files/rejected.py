@@ -1,7 +1,7 @@
 """`rejected.parquet`: each bad record that a run skipped, its place and the reason.
 
     file     as in duplicates.parquet
-    row      its first row, counted from 0 as there; of a stretch without rows, the row behind it
+    row      its first row, counted from 0 as there; for a stretch without rows, the row after it
     rows     the rows that it covers: 1 for a record, all of a damaged Parquet row group, 0 for a stretch without rows
     unit     what `offset` counts: "row" or "byte", from 0, or "line", from 1
     offset   where it begins. In a gzip file of WARC records: the byte where its gzip member begins

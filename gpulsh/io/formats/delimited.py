@@ -1,11 +1,11 @@
 """CSV and TSV: a header, then records, split here and not by a parser, so that kept ones are copied byte for byte.
 
-Rejected: pyarrow.csv, whose blocks must hold the largest record whole and which guesses the types of values from the
-first of them; Python's csv, which takes four bytes for each of a field.
+Rejected: pyarrow.csv, whose blocks must be as large as the largest record, and which guesses types from the first
+values; Python's csv, which takes four bytes for each byte of a field.
 
 Every value is text. An empty value without quotes is null, and "" is an empty text. A record with another number of
-fields than the header is bad. gpulsh reads nothing behind damage in a compressed file: nobody knows where a record
-begins.
+fields than the header is bad. gpulsh reads nothing after damage in a compressed file, because the beginning of the next
+record is unknown.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class Delimited(Streamed):
 
     @contextmanager
     def _opened(self, file: File, limit: Limit | None = None) -> Iterator[Opened | None]:
-        """The file open behind its header; None if it is empty."""
+        """The file open after its header; None if it is empty."""
         with reading(file):
             source = file.open()
         with source:

@@ -1,7 +1,7 @@
 """A record of JSON: from its line, or element, to an object, its text and its id. Errors name file and line.
 
 gpulsh parses a large line in little additional memory. A parser makes an object of every value: 30 times the
-bytes of `{},{},`. It copies a long text once or twice, with up to four bytes a character. So gpulsh first counts the
+bytes of `{},{},`. It copies a long text once or twice, with up to four bytes per character. So gpulsh first counts the
 cost, and parses the object without its long strings. They stay in the line until they are read.
 """
 

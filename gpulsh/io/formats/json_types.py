@@ -5,8 +5,8 @@ struct with every field that occurs. Integers among floats must be exact as floa
 values, each becomes JSON text, and strings stay as they are. Examples are values of several kinds, integers beyond 64
 bits, and objects with very many fields. Except among numbers, NaN means null.
 
-Rejected: pyarrow.json, which guesses types from the first block and names no line; all as JSON text, which nobody could
-sum up.
+Rejected: pyarrow.json, which guesses types from the first block and names no line; JSON text for all values, which no
+query could sum.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every line is a row, empty ones too, so that row numbers follow line numbers; a last line without an end counts unless
 it is empty. Kept lines are copied byte for byte with their ends. Lines are found a block at a time, without an object
-for each. Of a compressed file that is damaged, nothing behind the damage is read: which line it is nobody knows.
+for each. In a damaged compressed file, gpulsh reads nothing after the damage, because line numbers are unknown there.
 """
 
 from __future__ import annotations

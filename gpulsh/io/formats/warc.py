@@ -1,4 +1,4 @@
-"""WARC and WET: archives of web crawls. A row is a record that is a document; all others accompany documents.
+"""WARC and WET: archives of web crawls. A row is a record with a document; all other records describe documents.
 
 A `conversion` record of text (WET) is a document: its content is UTF-8. So is a `response` or `resource` record of HTML
 or plain text with any HTTP status; `web_text` extracts its text. Rows count documents from 0. Conversions need no

@@ -1,4 +1,4 @@
-"""Texts in memory, of every kind that `deduplicate` and its friends take, behind one interface."""
+"""Texts in memory, of every kind that `deduplicate` and related functions take, as one class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output folder: all work in `OUT/_work`, renamed into place at the end; a failure leaves earlier content."""
+"""The output folder: a run works in `OUT/_work` and renames its results into place at the end, or not at all."""
 
 from __future__ import annotations
 

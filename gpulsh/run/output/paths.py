@@ -1,4 +1,4 @@
-"""Checks on the paths that a command writes: they must not overlap inputs, nor replace files of somebody else."""
+"""Checks on the paths that a command writes: they must not overlap inputs, or replace files of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables that tasks of `passages_files` hand on in the work folder."""
+"""The tables that tasks of `passages_files` pass on in the work folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables that tasks hand on in the work folder, with their columns and types. They are written and read here alone.
+"""The tables that tasks pass on in the work folder, their columns and types, and how they are written and read.
 
 Positions of documents are int64. A table's docstring states its order: its writer keeps it, and its readers rely on it.
 """

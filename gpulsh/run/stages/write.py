@@ -3,10 +3,10 @@
 collect      a partition: the decisions of its groups -> DECISIONS; and ids for the evidence, in a file for each run of
              files with one type of ids
 write        a run of files: the kept rows of each, every column, in its own format or the chosen one, below `data/`
-evidence     all: `duplicates.parquet`, of each dropped document its place, what it duplicates and how similar the two
-             are; and with `on_error="skip"` `rejected.parquet`
-clusters     all: `clusters.parquet`, of each kept document in a cluster of two or more, for how many it stands. A kept
-             document that is not in it is alone: it has copies 0, near 0 and component 1
+evidence     all: `duplicates.parquet`, a row for each dropped document with its place, its kept duplicate and their
+             similarity; and with `on_error="skip"` `rejected.parquet`
+clusters     all: `clusters.parquet`, a row for each kept document in a cluster of two or more, with the number of
+             documents that it represents. Any other kept document is alone: copies 0, near 0, component 1
 """
 
 from __future__ import annotations

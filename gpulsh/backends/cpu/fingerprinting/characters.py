@@ -1,7 +1,7 @@
 """Characters: ASCII up to 64 at a time, other code points one by one with their entries of the Unicode table.
 
-The keys that their places have come first, in the form that kernels take. ASCII instructions find letters and digits,
-fold them, and sum what they add to a token. The last function makes characters tokens.
+The file begins with the keys of places in a token, in the form that kernels take. Vector code for ASCII finds letters
+and digits, folds them, and sums their terms of the token hash. The last function makes each character a token.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kernels that fingerprint all documents of a chunk, or one document a piece after another."""
+"""The kernels that fingerprint all documents of a chunk, or one document piece by piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Set sketches. A file is imported when its sketch is first used, for it makes kernels."""
+"""Set sketches. A file is imported when its sketch is first used, because importing it makes kernels."""
 
 from __future__ import annotations
 

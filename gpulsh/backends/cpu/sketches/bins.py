@@ -1,16 +1,16 @@
 """Sketches that throw fingerprints into bins: fast similarity sketching, one permutation hashing, SplitMix64's rounds.
 
-Fast similarity sketching takes a few multiply-adds a fingerprint instead of one a function. Rounds end when no bin is
-empty; bins that are empty after all rounds take minima by MinHash's loop. It wins over MinHash when a set has more
-fingerprints than a fraction of the bins, and more so the longer the set is.
+Fast similarity sketching takes a few multiply-adds per fingerprint, where MinHash takes one per function. Rounds end
+when no bin is empty; MinHash's loop fills the bins that are empty after all rounds. It is faster than MinHash if a set
+has more fingerprints than a fraction of the bins, and the advantage grows with the set.
 
-One permutation hashing takes a multiply-add, a bin and a minimum a fingerprint, however long the signature is. It wins
-over MinHash when documents have more shingles than a few times the signature's length. For a short document, most bins
-are filled by probing, which takes longer than minima. A single shingle needs no probe.
+One permutation hashing takes a multiply-add, a bin and a minimum per fingerprint, however long the signature is. It is
+faster than MinHash if documents have more shingles than a few times the signature's length. For a short document, most
+bins are filled by probing, which takes longer than minima. A single shingle needs no probe.
 
 `splitmix_rounds` takes a hash per fingerprint and round, until no bin is empty; then one per fingerprint and bin.
 
-Empty bins are the bits of a word: a branch on every bin would be mispredicted as often as bins are empty.
+Empty bins are the bits of a word, because the processor would mispredict a branch on each bin.
 """
 
 from __future__ import annotations

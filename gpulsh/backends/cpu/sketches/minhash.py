@@ -1,7 +1,7 @@
 """MinHash: hash functions in the lanes of vectors, their running minima in registers, a shingle broadcast to all.
 
-The inner loop is a multiply, an add and a minimum a vector. With functions in the lanes no minimum is taken across
-lanes and no row needs padding, so that short documents run at the rate of long ones.
+The inner loop is a multiply, an add and a minimum per vector. With functions in the lanes, no minimum is taken across
+lanes and no row needs padding, so short documents run at the rate of long ones.
 """
 
 from __future__ import annotations
