@@ -123,7 +123,7 @@ class Index:
         part = None if memory is None else memory // 4
         ops = select_backend(backend, threads=threads, devices=devices, memory=part)
         self.collection = Collection(method, chosen_secret(secret), ops, spill_bytes(memory), evidence, read)
-        self._writing = Lock()
+        self._writing: dict[int, Lock] = {}  # by process: one that is held at a fork stays locked in the child
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:
@@ -396,7 +396,7 @@ class Index:
     def _changing(self) -> Iterator[None]:
         if self.collection.again is not None:
             self.collection.again.refuse_within_read()
-        with self._writing:
+        with self._writing.setdefault(os.getpid(), Lock()):
             yield
 
     def _given(self, keys: object, texts: object) -> tuple[pa.Array, MemoryTexts]:

@@ -371,6 +371,41 @@ def test_a_forked_process_is_another_reader(tmp_path: Path) -> None:
     assert python(FORKED, tmp_path / "i") == "['a', 'c', 'd']\n"
 
 
+FORKED_WHILE_A_THREAD_WRITES = """
+import os, signal, sys, threading
+from gpulsh import Index
+
+page, parent, reading, forked = "a b c d e f g", os.getpid(), threading.Event(), threading.Event()
+
+def read(keys):
+    if os.getpid() == parent:
+        reading.set()
+        forked.wait()
+    return [page] * len(keys)
+
+index = Index.create(sys.argv[1], backend="reference", evidence="source", read=read)
+index.insert(["a"], [page])
+writer = threading.Thread(target=index.add, args=(["b"], [page + " h"]))
+writer.start()
+reading.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    found = list(index.query([page]))
+    index.close()
+    os._exit(0 if found == [(0, "a", 1.0)] else 1)
+status = os.waitpid(child, 0)[1]
+forked.set()
+writer.join()
+print(status, len(index))
+"""
+
+
+def test_a_process_forked_while_a_thread_writes_does_not_wait_for_it(tmp_path: Path) -> None:
+    """The thread is not in the child, and would hold its locks there for ever."""
+    assert python(FORKED_WHILE_A_THREAD_WRITES, tmp_path / "i") == "0 2\n"
+
+
 def test_an_index_is_not_copied() -> None:
     for way in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(ParameterError, match="cannot be pickled or copied; save it, and open its folder again"):

@@ -6,6 +6,7 @@ error, never evidence.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -43,8 +44,8 @@ class TextsAgain:
     method: Method
     keys: EvidenceKeys
     read: Read | None = None
-    lock: Lock = field(default_factory=Lock)
-    reading: set[int] = field(default_factory=set)  # threads that are in `read`
+    locks: dict[int, Lock] = field(default_factory=dict)  # by process, as for changes of an `Index`
+    reading: set[tuple[int, int]] = field(default_factory=set)  # processes and threads that are in `read`
 
     def fingerprints(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
         """The unique fingerprints of the documents `rows` [m] of a segment, in that order, in host memory.
@@ -56,13 +57,13 @@ class TextsAgain:
         places = segment.places.where(rows)
         order = np.lexsort((places.row, places.source))
         sizes = segment.documents.size[rows[order]] * np.int64(TEXT_BYTES)
-        with self.lock:
+        with self.locks.setdefault(os.getpid(), Lock()):
             parts = [self._sets(segment, rows[order[a:b]], ops) for a, b in cuts(offsets(sizes), READ_AT_ONCE)]
         return chosen_rows(end_to_end(parts), np.argsort(order))
 
     def refuse_within_read(self) -> None:
         """ParameterError in a thread that is in `read`, which would wait for itself."""
-        if get_ident() in self.reading:
+        if (os.getpid(), get_ident()) in self.reading:
             raise ParameterError("read uses its own index, which waits for read; give a function that reads elsewhere")
 
     def _sets(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
@@ -100,13 +101,14 @@ class TextsAgain:
     def _from_caller(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
         assert self.read is not None
         keys = segment.keys_at(rows).to_pylist()
-        self.reading.add(get_ident())
+        here = os.getpid(), get_ident()
+        self.reading.add(here)
         try:
             given = self.read(keys)
             with called("what read gave"):
                 source = open_texts(given)
         finally:
-            self.reading.discard(get_ident())
+            self.reading.discard(here)
         if len(source) != len(keys):
             said = f"read gave {len(source)} texts for {len(keys)} keys"
             raise ParameterError(f"{said}; give a text for each key, in their order")
