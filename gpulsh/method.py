@@ -154,69 +154,50 @@ class Method(Parameters):
         """The parameters that decide which documents match, without `verify` and `resolve`, as JSON values."""
         return {name: value for name, value in self.facts().items() if name not in ("verify", "resolve")}
 
-
-@dataclass(frozen=True)
-class Asked:
-    """The parameters that a caller gives for a method; None leaves one open."""
-
-    threshold: float | None = None
-    shingling: Shingling | str | None = None
-    folding: Folding | None = None
-    sketch: Sketch | BitSketch | None = None
-    num_perm: int | None = None
-    bands: int | None = None
-    rows: int | None = None
-    seed: int | None = None
-    distance: int | None = None
-    measure: MeasureName | None = None
-
-    def method(self, **others: Any) -> Method:
-        """The method, with choices for open parameters; `others` are parameters of runs alone."""
-        return Method.chosen(**self.given(), **others)
-
-    def given(self) -> dict[str, Any]:
-        """The given parameters, by name."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-    def differences(self, method: Method) -> list[str]:
-        """The differences of a method from these parameters, in words.
+    def differences(self, given: Mapping[str, Any]) -> list[str]:
+        """The differences from `given`, parameters of `chosen` by name, in words.
 
         Bands and rows that follow from another threshold or num_perm do not count, nor does a sketch with the measure
         containment. Raises ParameterError for a value of a wrong type.
         """
-        near = method.near
+        near = self.near
         own = {
-            **vars(method),
-            "sketch": near or method.family,
+            **vars(self),
+            "sketch": near or self.family,
             "distance": None if near is None else near.distance,
-            "num_perm": method.family.num_perm,
-            "bands": method.banding.bands,
-            "rows": method.banding.rows,
-            "seed": (near or method.family).seed,
+            "num_perm": self.family.num_perm,
+            "bands": self.banding.bands,
+            "rows": self.banding.rows,
+            "seed": (near or self.family).seed,
         }
-        given = self.given()
-        shingling, folding = checked_text_parameters(self.shingling, self.folding)
-        checked: dict[str, Any] = {"shingling": shingling, "folding": folding}
-        if self.threshold is not None:
-            checked["threshold"] = checked_number("threshold", self.threshold)
-        if self.measure is not None:
-            check_choice("measure", self.measure, get_args(MeasureName))
+        checked = dict(given)
+        shingling, folding = checked_text_parameters(given.get("shingling"), given.get("folding"))
+        checked |= {name: value for name, value in (("shingling", shingling), ("folding", folding)) if name in given}
+        if "threshold" in given:
+            checked["threshold"] = checked_number("threshold", given["threshold"])
+        if "measure" in given:
+            check_choice("measure", given["measure"], get_args(MeasureName))
         for name in ("num_perm", "bands", "rows", "seed", "distance"):
             if name in given:
                 checked[name] = check_integer(name, given[name], 0, MAX_SEED)
-        given = {name: checked.get(name, value) for name, value in given.items()}
-        if hasattr(self.sketch, "near"):
-            distance = given.get("distance", near.distance if near else None)
-            given["sketch"] = _near("sketch", self.sketch, distance, method.threshold, meeting_probability)
-        elif self.sketch is not None:
-            given["sketch"] = chosen_family(self.sketch, method.family.num_perm, method.family.seed)
-        if method.measure == "containment":
-            given = {name: value for name, value in given.items() if name not in OF_SKETCHES}
+        sketch = given.get("sketch")
+        if hasattr(sketch, "near"):
+            distance = checked.get("distance", near.distance if near else None)
+            checked["sketch"] = _near("sketch", sketch, distance, self.threshold, meeting_probability)
+        elif sketch is not None:
+            checked["sketch"] = chosen_family(sketch, self.family.num_perm, self.family.seed)
+        if self.measure == "containment":
+            checked = {name: value for name, value in checked.items() if name not in OF_SKETCHES}
         return [
             f"{name} {_shown(own[name])} and {_shown(value)} was given"
-            for name, value in given.items()
+            for name, value in checked.items()
             if value != own[name]
         ]
+
+
+def given_parameters(**parameters: Any) -> dict[str, Any]:
+    """The parameters that are not None, by name, for `Method.chosen` and `Method.differences`."""
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def _near(

@@ -121,12 +121,13 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
     if inputs:
         from gpulsh.budget import parse_memory
         from gpulsh.forecast.sample import plan as sampled
-        from gpulsh.method import Asked
+        from gpulsh.method import Method
         from gpulsh.sketch.named import sketches_named
 
-        asked = opt.parsed({name: value for name, value in options.items() if name.replace("_", "-") in opt.DECISION})
-        sketch, _ = sketches_named(asked.pop("sketch", None), None, options["num_perm"], options["seed"])
-        Asked(**asked, sketch=sketch).method()
+        named = {name: value for name, value in options.items() if name.replace("_", "-") in opt.DECISION}
+        parameters = opt.parsed(named)
+        sketch, _ = sketches_named(parameters.pop("sketch", None), None, options["num_perm"], options["seed"])
+        Method.chosen(**parameters, sketch=sketch)
         parse_memory(options["memory"])
         found = sampled(inputs, {name: value for name, value in options.items() if name not in of_other})
         facts, lines = found, sample_lines(found)
@@ -195,7 +196,7 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     from gpulsh.budget import MOST_CHOSEN, parse_memory, shares
     from gpulsh.errors import ParameterError
     from gpulsh.forecast.formula import MOST_WORKERS, RATES, Corpus, check_rates, estimate, recorded, workers_needed
-    from gpulsh.method import Asked
+    from gpulsh.method import Method, given_parameters
     from gpulsh.params import check_integer
 
     gpus, nodes, hours = options["gpus"], options["nodes"], options["hours"]
@@ -212,7 +213,8 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     assumed = {**recorded()["corpus"], **{name: options[name] for name in SHARES if options[name] is not None}}
     corpus = Corpus(documents=options["docs"], bytes=options["size"], **assumed)
     memory = MOST_CHOSEN if options["memory"] is None else parse_memory(options["memory"])
-    method = Asked(**{name: options[name] for name in ("threshold", "num_perm", "bands", "rows")}).method()
+    parameters = {name: options[name] for name in ("threshold", "num_perm", "bands", "rows")}
+    method = Method.chosen(**given_parameters(**parameters))
     banding: dict[str, Any] = {"bands": method.banding.bands, "rows": method.banding.rows}
     remote = options["remote"]
     fixed = {name: known.get(name, 0.0) for name in ("start", "process")}

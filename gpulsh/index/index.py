@@ -29,7 +29,7 @@ from gpulsh.index.stretches import find_stretches
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.io.rows import text_bytes
-from gpulsh.method import Asked, MeasureName, Method
+from gpulsh.method import MeasureName, Method, given_parameters
 from gpulsh.params import (
     BitSketch,
     EvidenceName,
@@ -109,8 +109,8 @@ class Index:
         secret: bytes | None = None,
     ) -> None:
         sketch, _ = sketches_named(sketch, None, num_perm, seed, distance)
-        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
-        method = asked.method()
+        chosen = threshold, shingling, folding, sketch, num_perm, bands, rows, seed
+        method = Method.chosen(*chosen, measure=measure, distance=distance)
         check_choice("evidence", evidence, get_args(EvidenceName))
         _check_read(read, evidence)
         if evidence == "source" and method.measure == "containment":
@@ -175,8 +175,19 @@ class Index:
         collection = Collection.opened(Path(checked_folder("path", path)), ops, spill, check=check, read=read)
         _check_read(read, collection.evidence)
         sketch, _ = sketches_named(sketch, None, num_perm, seed, distance)
-        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
-        differences = asked.differences(collection.method)
+        given = given_parameters(
+            threshold=threshold,
+            shingling=shingling,
+            folding=folding,
+            sketch=sketch,
+            num_perm=num_perm,
+            bands=bands,
+            rows=rows,
+            seed=seed,
+            distance=distance,
+            measure=measure,
+        )
+        differences = collection.method.differences(given)
         if evidence not in (None, collection.evidence):
             differences = [*differences, f"evidence {collection.evidence!r} and {evidence!r} was given"]
         if differences:

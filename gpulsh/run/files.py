@@ -26,7 +26,7 @@ from gpulsh.io.files.no_documents import COUNTED
 from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.packing import Packing
-from gpulsh.method import Asked, MeasureName, Resolve, Verify
+from gpulsh.method import MeasureName, Method, Resolve, Verify, given_parameters
 from gpulsh.params import (
     BitSketch,
     EvidenceName,
@@ -343,9 +343,22 @@ def deduplicate_files(
             raise InputError(f"{pipe}: can be read only once, and --dry-run would read it; give a file")
     folding = normalizing(folding, normalize)
     sketch, also = sketches_named(sketch, also, num_perm, seed, distance)
-    asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
+    parameters = given_parameters(
+        threshold=threshold,
+        shingling=shingling,
+        folding=folding,
+        sketch=sketch,
+        num_perm=num_perm,
+        bands=bands,
+        rows=rows,
+        seed=seed,
+        distance=distance,
+        measure=measure,
+    )
     if index is None:
-        method = asked.method(verify=verify, resolve=resolve, also=also, drop_contained_only=drop_contained_only)
+        method = Method.chosen(
+            **parameters, verify=verify, resolve=resolve, also=also, drop_contained_only=drop_contained_only
+        )
     else:
         from gpulsh.run.index.earlier_runs import EarlierRuns, refuse_with_index
 
@@ -376,7 +389,7 @@ def deduplicate_files(
     if folders.index is not None:
         own_threads = machine.threads if engine == "local" else None  # of this process, not of a worker
         where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": parse_memory(memory)}
-        earlier = EarlierRuns(folders.index, id_column, asked, where, run_secret, evidence)
+        earlier = EarlierRuns(folders.index, id_column, parameters, where, run_secret, evidence)
         method = earlier.method()
     job = Job(
         method=method,

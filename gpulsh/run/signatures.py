@@ -22,7 +22,7 @@ from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.files.form import Form
 from gpulsh.io.rows import normalized
 from gpulsh.lsh.signing import words_and_digests
-from gpulsh.method import Asked, Method
+from gpulsh.method import Method, given_parameters
 from gpulsh.params import BitSketch, Sketch
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.run.output.paths import marked, refuse_overlap, refuse_present, refuse_url
@@ -62,7 +62,7 @@ def sign_files(
     refuse_url(os.fspath(output))
     path, form = Path(output), Form.taken(parameters)
     chosen, _ = sketches_named(sketch, None, num_perm, seed)
-    method = Asked(sketch=chosen, num_perm=num_perm, seed=seed, **parameters).method()
+    method = Method.chosen(**given_parameters(sketch=chosen, num_perm=num_perm, seed=seed, **parameters))
     if path.suffix != ".parquet":
         raise ParameterError(f"output is {str(path)!r}; give a file that ends with .parquet")
     if method.measure == "containment":

@@ -34,7 +34,7 @@ from gpulsh.index.keys import KeyNames, KeyStream
 from gpulsh.index.segment import Documents, among
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
-from gpulsh.method import Asked, Method
+from gpulsh.method import Method
 from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.driver import Decided, Decider, Stages
@@ -74,23 +74,23 @@ class EarlierRuns:
         self,
         path: str,
         key: str | None,
-        asked: Asked,
+        parameters: Mapping[str, Any],
         where: Mapping[str, Any],
         secret: bytes,
         evidence: EvidenceName | None = None,
     ) -> None:
         self.path, self.key = Path(path), key
-        self._asked, self._where, self._secret, self._evidence = asked, where, secret, evidence
+        self._parameters, self._where, self._secret, self._evidence = parameters, where, secret, evidence
         self._index = self._existing() if has_index(self.path) else None
 
     def _existing(self) -> Index:
-        index = Index.open(self.path, **self._asked.given(), **self._where, evidence=self._evidence)
+        index = Index.open(self.path, **self._parameters, **self._where, evidence=self._evidence)
         refuse_places(index.collection, self.path, self.key)
         return index
 
     def method(self) -> Method:
         """The index's parameters."""
-        return self._asked.method() if self._index is None else self._index.parameters
+        return Method.chosen(**self._parameters) if self._index is None else self._index.parameters
 
     def decider(self, place: Workplace, manifest: Manifest, *, remote: bool) -> Decider:
         """The decider for a run: this process, even if `remote` ones run the tasks."""
@@ -102,14 +102,14 @@ class EarlierRuns:
     def opened(self) -> Index:
         """The index, made if there is none."""
         if self._index is None:
-            parameters = {**self._asked.given(), **self._where, "evidence": self._evidence or "index"}
+            parameters = {**self._parameters, **self._where, "evidence": self._evidence or "index"}
             try:
                 self._index = Index.create(self.path, **parameters, secret=self._secret)
             except OutputError:
                 if not has_index(self.path):
                     raise
                 self._index = self._existing()  # another run made it after the start of this one
-                if self._index.parameters.matching() != self._asked.method().matching():
+                if self._index.parameters.matching() != Method.chosen(**self._parameters).matching():
                     raise ParameterError(
                         f"{self.path}: another run made it meanwhile, with other parameters; start again"
                     ) from None
