@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import exp, lgamma, log, log1p
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +23,8 @@ from gpulsh.permutations import stream
 from gpulsh.ragged import chosen_rows, counted, end_to_end, offsets, ranges
 from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, of_pairs
 from gpulsh.text.documents import Documents
+
+MANY = 1 << 20  # members of a sample, whose number's chances are not added up one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,18 +201,19 @@ class ModM(SampleSketch):
         return self._shared(samples, pairs, ops)[0], samples.lengths[pairs[:, 0]]
 
     def _variance(self, value: float, size: int | None) -> float:
-        """The variance of a sample without replacement of k of the union, where k is binomial and not 0."""
+        """The variance of a sample without replacement of k of the union, where k is binomial and not 0.
+
+        Of many, the mean of 1 / k is the first terms of its series in 1 / mean.
+        """
         if size is None:
             raise ParameterError("size is not given; give the number of shingles that either document has")
         if self.modulus == 1 or size == 1:
             return 0.0
         mean = size / self.modulus
+        if mean > MANY:
+            return value * (1 - value) * (self.modulus * (1 + (1 - 1 / self.modulus) / mean) - 1) / (size - 1)
         spread = 12 * np.sqrt(mean) + 12
-        counts = range(max(1, int(mean - spread)), min(size, int(mean + spread)) + 1)
-        chances = np.array([_binomial(k, size, 1 / self.modulus) for k in counts])
-        k = np.array(counts)
-        return float(value * (1 - value) * (chances * (size - k) / (k * (size - 1))).sum() / chances.sum())
-
-
-def _binomial(k: int, n: int, p: float) -> float:
-    return exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(p) + (n - k) * log1p(-p))
+        k = np.arange(max(1, int(mean - spread)), min(size, int(mean + spread)) + 1)
+        logarithms = np.cumsum(np.log(np.append(1, (size - k[:-1]) / (k[1:] * (self.modulus - 1.0)))))
+        chances = np.exp(logarithms - logarithms.max())  # in proportion
+        return float(value * (1 - value) * (chances * (size - k) / k).sum() / chances.sum() / (size - 1))

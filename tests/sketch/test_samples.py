@@ -1,5 +1,7 @@
 """Broder's sketches and b-bit signatures against naive Python sets, and their estimates against theory."""
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -73,6 +75,24 @@ def test_containment_is_unbiased() -> None:
     found = sketch.estimate_containment(sketch(rows, backend="cpu"), asked, backend="cpu")
     assert abs(found.mean() - 0.75) < NORMAL * found.std() / np.sqrt(len(found))
     assert (sketch.estimate_containment(sketch(rows, backend="cpu"), asked[:, ::-1], backend="cpu") == 1).all()
+
+
+@pytest.mark.parametrize("size", [3, 50, 300])
+def test_the_variance_of_mod_m_count_by_count(size: int) -> None:
+    """In fractions: the mean of the variance of k of `size` without replacement, where k is binomial and not 0."""
+    chances = {
+        k: math.comb(size, k) * Fraction(1, 16) ** k * Fraction(15, 16) ** (size - k) for k in range(1, size + 1)
+    }
+    mean = sum(chance * Fraction(size - k, k * (size - 1)) for k, chance in chances.items()) / sum(chances.values())
+    assert gpulsh.ModM(modulus=16).standard_deviation(0.3, size) == pytest.approx(math.sqrt(0.21 * float(mean)))
+
+
+@pytest.mark.parametrize("modulus", [2, 16, 2**32])
+@pytest.mark.parametrize("kept", [1 << 10, 1 << 20, (1 << 20) + 1, 1 << 29])
+def test_the_variance_of_large_unions(modulus: int, kept: int) -> None:
+    """It was noise, an OverflowError, or took seconds."""
+    found = gpulsh.ModM(modulus=modulus).standard_deviation(0.5, kept * modulus)
+    assert found == pytest.approx(math.sqrt(0.25 * (1 - 1 / modulus) / kept), rel=1 / kept + 1e-9)
 
 
 @every_backend
