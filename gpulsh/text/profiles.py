@@ -52,7 +52,8 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
     True
     """
     min_token_len = check_integer("min_token_len", min_token_len, 0, 2**31 - 1)
-    if not isinstance(quant_rate, (int, float, np.floating)) or not 0 <= quant_rate <= 1:
+    is_number = isinstance(quant_rate, (int, float, np.integer, np.floating)) and not isinstance(quant_rate, bool)
+    if not is_number or not 0 <= quant_rate <= 1:
         raise ParameterError(f"quant_rate is {shown(quant_rate)}; give a number from 0 to 1")
     return _digests(texts, lambda text: _profile(text, min_token_len, float(quant_rate)))
 

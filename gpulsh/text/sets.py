@@ -99,6 +99,8 @@ def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     from gpulsh.io.arrow.soundness import check_given
 
     kind, types = column.type, pa.types
+    if types.is_null(kind):  # of sets that are all None
+        return pa.nulls(0), np.zeros(len(column) + 1, np.int64)
     lists = types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view
     if not any(is_list(kind) for is_list in lists):
         raise InputTypeError(f"sets is of Arrow type {kind}; {ALLOWED}")
@@ -114,23 +116,28 @@ def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
 
     rows = [_row(number, row) for number, row in enumerate(sets)]
     flat, offset = list(chain.from_iterable(rows)), offsets([len(row) for row in rows])
+    kinds = set(map(type, flat))
     try:
-        try:
-            items = pa.array(flat)
-        except OverflowError:
-            items = pa.array([_wrapped(item) for item in flat], pa.uint64())
-    except (pa.ArrowException, ValueError) as error:
-        from gpulsh.io.file import first_line
+        items = pa.array(flat)
+    except (pa.ArrowException, OverflowError, ValueError) as error:
+        if isinstance(error, OverflowError) or all(issubclass(kind, (int, np.integer)) for kind in kinds):
+            items = pa.array([_wrapped(item) for item in flat], pa.uint64())  # Arrow mixes no integer types of NumPy
+        else:
+            from gpulsh.io.file import first_line
 
-        found = first_line(error)
-        raise InputTypeError(f"sets holds an item that is not valid: {found}; {ALLOWED}, all of one kind") from error
+            found = first_line(error)
+            raise InputTypeError(
+                f"sets holds an item that is not valid: {found}; {ALLOWED}, all of one kind"
+            ) from error
+    if np.bool_ in kinds:  # Arrow makes integers of them among integers
+        raise InputTypeError(f"sets holds items of type bool; {ALLOWED}")
     _check_nulls(items)
     return items, offset
 
 
 def _wrapped(item: object) -> int:
-    """An integer beyond int64 modulo 2^64."""
-    if not isinstance(item, (int, np.integer)) or not -(1 << 63) <= item < 1 << 64:
+    """An integer modulo 2^64."""
+    if isinstance(item, bool) or not isinstance(item, (int, np.integer)) or not -(1 << 63) <= item < 1 << 64:
         raise InputTypeError(f"sets holds {shown(item)} among integers; give integers from -2^63 to 2^64 - 1")
     return int(item) & (1 << 64) - 1
 
@@ -145,7 +152,8 @@ def _row(number: int, row: Any) -> list[Any]:
         return []
     if not _several(row):
         raise InputTypeError(f"set {number} is {shown(row)}; give a list or set of items, or texts to gpulsh.shingle")
-    return list(row.tolist() if isinstance(row, np.ndarray) else row)
+    # Of times in some units, tolist() would make integers.
+    return list(row.tolist() if isinstance(row, np.ndarray) and row.dtype.kind not in "mM" else row)
 
 
 def _several(value: object) -> TypeGuard[Iterable[Any]]:

@@ -88,12 +88,16 @@ def test_rows_of_every_kind() -> None:
         (np.array(row) for row in ([1, 2], [3], np.empty(0, np.int64))),
         pa.array([[1, 2], [3, 3], None], pa.list_(pa.int8(), 2)),
         [[np.uint8(1), 2], frozenset([3]), None],
+        [[np.uint8(1), np.int64(2)], [np.uint64(3)], ()],
     ):
         assert gpulsh.fingerprint(rows, backend="cpu") == wanted
     pl = pytest.importorskip("polars")
     assert gpulsh.fingerprint(pl.Series([[1, 2], [3], []]), backend="cpu") == wanted
     assert len(gpulsh.fingerprint([], backend="cpu")) == 0
     assert len(gpulsh.fingerprint(pa.chunked_array([], pa.list_(pa.int8())), backend="cpu")) == 0
+    assert gpulsh.fingerprint(pa.nulls(3), backend="cpu") == gpulsh.fingerprint([None] * 3, backend="cpu")
+    wide = [[np.uint64(1 << 63), np.int64(-1)]]
+    assert gpulsh.fingerprint(wide, backend="cpu") == gpulsh.fingerprint([[1 << 63, -1]], backend="cpu")
 
 
 @pytest.mark.parametrize(
@@ -107,9 +111,13 @@ def test_rows_of_every_kind() -> None:
         ([["a"], [1]], "item that is not valid"),
         ([[1], [None]], "1 null items"),
         ([[True]], "items of Arrow type bool"),
+        ([[1, True]], "sets holds True among integers"),
+        ([[1 << 63, True, -1]], "sets holds True among integers"),
+        ([[1, np.True_]], "items of type bool"),
+        ([np.array(["2026-01-01"], "M8[ns]")], "items of Arrow type timestamp"),
         ([[1.5]], "items of Arrow type double"),
         ([[1, 1.5]], "items of Arrow type double"),
-        ([[1], [], [1 << 64]], "sets holds 18446744073709551616"),
+        ([[1], [], [1 << 64]], "^sets holds 18446744073709551616 among integers; give integers from .* - 1$"),
         ([[1 << 63], ["a"]], "sets holds 'a' among integers"),
         ([["\ud800"]], "item that is not valid"),
         ({(1, 2), (3,)}, "sets is of type set; give a list"),
@@ -253,6 +261,11 @@ def test_parameters() -> None:
     often = " ".join(["often"] * 10 + ["rather"] * 7 + ["seldom"] * 4)
     assert profile_of(often, quant_rate=0.5) == digest("often 10\nrather 5")
     assert profile_of(often, quant_rate=np.float32(0.5)) == profile_of(often, quant_rate=0.5)
+    assert profile_of(often, quant_rate=np.int64(1)) == profile_of(
+        often, quant_rate=1.0
+    )  # it was refused, and True taken
+    with pytest.raises(gpulsh.ParameterError, match="quant_rate is True; give a number from 0 to 1"):
+        profile_of(often, quant_rate=True)
     assert profile_of(often, quant_rate=0.25) == digest("often 9\nrather 6\nseldom 3")  # 2.5 is rounded up
     # 350 * float32(0.01) is 3.5 in float32, though 0.01f is less than 0.01.
     assert profile_of("word " * 350 + "other " * 7) == digest("word 348\nother 4")
