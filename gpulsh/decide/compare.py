@@ -24,7 +24,7 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.parts import in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend, Sizes
-from gpulsh.decide.readable import Readable
+from gpulsh.decide.fingerprint_source import FingerprintSource
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import chosen_pairs, order_of, renumbered, share
 from gpulsh.method import Method
@@ -79,7 +79,7 @@ def measure_of(method: Method) -> Measure:
 
 def compare(
     pairs: Array,
-    texts: Readable,
+    texts: FingerprintSource,
     measure: Measure,
     threshold: float,
     ops: Backend,
@@ -132,7 +132,7 @@ class _Tile:
 
     pairs: Array  # int64 [m, 2]
     is_drawn: Array  # bool [m] whether a pair is measured regardless of bounds
-    texts: Readable
+    texts: FingerprintSource
     text_sizes: Array
     measure: Measure
     threshold: float

@@ -17,9 +17,9 @@ from gpulsh.cached import cached_value
 from gpulsh.decide.counts.counts import Sightings
 from gpulsh.decide.counts.retention import NO_POLICIES, Retention
 from gpulsh.decide.decision import Decision
+from gpulsh.decide.edges import DropRules, Edges, PairSampler
+from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.meeting import Meeting
-from gpulsh.decide.readable import ShingledTexts
-from gpulsh.decide.relation import Draw, Edges, Relation
 from gpulsh.io.rows import ChosenTexts
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import packed, unpacked
@@ -57,13 +57,13 @@ class Undecided:
     copies: Array  # int64 [c] ascending: exact copies, which are in no pair
     first: Array  # int64 [c] the first copy of each in decision order
     rank: Array | None  # int64 [n] numbers that ascend in decision order; None: positions do
-    relation: Relation
+    rules: DropRules
     texts: ChosenTexts  # of the documents that share a bucket with others, ascending
     method: Method
     keys: EvidenceKeys
     ops: Backend
     compared: Compared | None = None  # then `met` has no pairs
-    draw: Draw | None = None  # samples the compared pairs
+    sampler: PairSampler | None = None  # samples the compared pairs
     twins: tuple[Array, Array] | None = None  # int64 [t] documents of `first` that are copies, too; their first copies
     retention: Retention = NO_POLICIES  # applied to the decision
     sightings: Sightings | None = None  # of all documents, for `retention`
@@ -75,7 +75,7 @@ class Undecided:
         """
         with self.ops.here(), funnel.stage(progress, OF_MEMORY["verify"], len(self.met.pairs)):
             if self.compared is None:
-                small = self.meeting.similar(progress.advance, self.draw)
+                small = self.meeting.similar(progress.advance, self.sampler)
             else:
                 small = self.compared.edges().named(self.meeting.places)
         with self.ops.here(), funnel.stage(progress, OF_MEMORY["resolve"], len(self.met.in_large)):
@@ -95,12 +95,12 @@ class Undecided:
             order = np.argsort(self.rank[numbers], kind="stable")
             numbers = numbers[order]
         texts = ShingledTexts(order, ops, self.texts, self.method, self.keys)
-        return Meeting(self.met, numbers, self.relation, texts, self.method, ops, connected=compared is not None)
+        return Meeting(self.met, numbers, self.rules, texts, self.method, ops, connected=compared is not None)
 
     def _put_back(self, kept: Array, edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
         """The decision about all documents: each copy follows its first copy; documents without a bucket stay."""
         count, numbers, ops = self.documents, self.meeting.numbers, self.ops
-        counted = self.relation.can_be_dropped(self.copies)
+        counted = self.rules.can_be_dropped(self.copies)
         copies, first = self.copies[counted], self.first[counted]
         place = np.arange(count, dtype=np.int64, like=copies)
         target, similarity = place.copy(), np.ones_like(place, np.float64)
@@ -109,7 +109,7 @@ class Undecided:
         target[later], similarity[later] = numbers[witnesses.earlier], witnesses.similarity
         target[copies], similarity[copies] = target[first], similarity[first]
         joined = Edges(first, copies, np.ones_like(similarity[copies]))
-        if self.relation.across:  # both are of one source: a copy can only have its first copy's witness
+        if self.rules.across:  # both are of one source: a copy can only have its first copy's witness
             stays = target[copies] == first
             target[copies[stays]] = copies[stays]
             gone = copies[~stays]
@@ -125,9 +125,7 @@ class Undecided:
         cluster, keep = ops.components(count, pairs), target == place
         if self.retention != NO_POLICIES:
             rank = place if self.rank is None else self.rank
-            witness, component, order, fixed = map(
-                ops.asnumpy, (target, cluster, rank, place < self.relation.protected)
-            )
+            witness, component, order, fixed = map(ops.asnumpy, (target, cluster, rank, place < self.rules.protected))
             found = self.retention.applied(witness, component, order, fixed, self.sightings)
             target, keep = map(ops.asarray, found)
         dropped, exact_copy = target != place, np.zeros_like(keep)
@@ -148,7 +146,7 @@ class Undecided:
             again, before = self.twins
             words[again], copies = before, np.concatenate([copies, again])
         words[self.copies] = words[self.first]
-        copies = copies[self.relation.can_be_dropped(copies)]
+        copies = copies[self.rules.can_be_dropped(copies)]
         stays = target[copies] == copies
         is_alike = words[target[copies]] == words[copies]
         alike = copies[is_alike & ~stays]

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare import BOUNDS_AT_ONCE, bounds_allow, compare, measure_of, words_for
+from gpulsh.decide.edges import ALL, DropRules, Edges
+from gpulsh.decide.fingerprint_source import FingerprintSource, in_runs
 from gpulsh.decide.prefixes import Entries, Prefixes, PrefixIndex
-from gpulsh.decide.readable import Readable, in_runs
-from gpulsh.decide.relation import ALL, Edges, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs, renumbered, unpacked
@@ -66,12 +66,12 @@ class LargeBucketJoin:
     For each block of `blocks()` the caller decides its documents, and calls `keep` before it takes the next.
     """
 
-    documents: Numbers  # [c] in decision order: their numbers in `collisions` and `relation`
+    documents: Numbers  # [c] in decision order: their numbers in `collisions` and `rules`
     collisions: Collisions
-    texts: Readable  # by place
+    texts: FingerprintSource  # by place
     method: Method
     ops: Backend
-    relation: Relation = ALL
+    rules: DropRules = ALL
     advance: Advance = no_progress  # called with the number of documents that were decided
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class LargeBucketJoin:
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
         """Keep the documents of the block marked in `kept` [stop - start]; later ones are compared with them."""
-        can_be_witness = self.relation.can_be_witness(self.documents[block.start : block.stop])
+        can_be_witness = self.rules.can_be_witness(self.documents[block.start : block.stop])
         stay = block.start + np.flatnonzero(kept & can_be_witness)
         self.known = np.concatenate([self.known, stay])
         if self._entries is not None:
@@ -128,26 +128,26 @@ class LargeBucketJoin:
         """The block; DeviceMemoryError if several documents have too many matches to look at together."""
         self._entries = None
         here, numbers = np.arange(start, stop), self.documents[start:stop]
-        asking = here[self.relation.can_be_dropped(numbers)]
-        with_kept = self._verified(self._pairs(self.known, asking, here))
+        new = here[self.rules.can_be_dropped(numbers)]
+        with_kept = self._verified(self._pairs(self.known, new, here))
         # A document that a kept one rules out is not kept: only the others can rule out documents of the block.
-        is_open = self.relation.can_be_witness(numbers)
+        is_open = self.rules.can_be_witness(numbers)
         is_open[with_kept.later - start] = False
-        return Block(start, stop, with_kept, self._verified(self._pairs(here[is_open], asking, here)))
+        return Block(start, stop, with_kept, self._verified(self._pairs(here[is_open], new, here)))
 
-    def _pairs(self, known: Numbers, asking: Numbers, here: Numbers) -> Numbers:
-        """Pairs (known, later asking) [m, 2], lexicographic, that count and may be similar enough.
+    def _pairs(self, known: Numbers, new: Numbers, here: Numbers) -> Numbers:
+        """Pairs (known, later new) [m, 2], lexicographic, that count and may be similar enough.
 
-        `known` are kept documents, or documents of the block `here`, to which all `asking` belong. DeviceMemoryError
+        `known` are kept documents, or documents of the block `here`, to which all `new` belong. DeviceMemoryError
         where the search would look at too many matches or pairs of several documents.
         """
-        if len(known) == 0 or len(asking) == 0:
+        if len(known) == 0 or len(new) == 0:
             return np.empty((0, 2), np.int64)
         most = self._largest_join if len(here) > 1 else math.inf
         if self._held is not None:
-            return self._near(known, asking, most)
-        if self._is_exact and (len(known) <= FEW_KEPT or max(len(known), len(asking)) <= FEW_DOCUMENTS):
-            return self._counted(product(known, asking))
+            return self._near(known, new, most)
+        if self._is_exact and (len(known) <= FEW_KEPT or max(len(known), len(new)) <= FEW_DOCUMENTS):
+            return self._counted(product(known, new))
         if self._prefixes is None:  # of all documents from here on, and of earlier kept ones, which go into the index
             read = np.concatenate([self.known, np.arange(here[0], len(self._rows))])
             self._prefixes = Prefixes(read, self.texts, self.method.threshold, self.ops, exact=self._is_exact)
@@ -156,30 +156,30 @@ class LargeBucketJoin:
         if self._entries is None:
             self._entries = self._prefixes.of(here)
         index = self._kept if known[0] < here[0] else PrefixIndex(self._entries.of(known))
-        queries, sizes = self._entries.of(asking), self._prefixes.sizes
-        known, asking, matches = index.documents(), queries.owners(), index.matches(queries)
-        every = len(known) * len(asking)
-        if self._is_exact and matches.count >= every + self._bitmaps.cost(known, asking, sizes):
-            return self._near(known, asking, most)
+        queries, sizes = self._entries.of(new), self._prefixes.sizes
+        known, new, matches = index.documents(), queries.owners(), index.matches(queries)
+        every = len(known) * len(new)
+        if self._is_exact and matches.count >= every + self._bitmaps.cost(known, new, sizes):
+            return self._near(known, new, most)
         _check_count(matches.count, most)
         pairs = unpacked(sorted_distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))
         allowed = bounds_allow(pairs, None, sizes, self.method.threshold, self.ops)
         return self._counted(chosen_pairs(pairs, allowed))
 
-    def _near(self, known: Numbers, asking: Numbers, most: float) -> Numbers:
+    def _near(self, known: Numbers, new: Numbers, most: float) -> Numbers:
         """The pairs of `_pairs` whose bitmaps allow the threshold."""
         near, count = [np.empty((0, 2), np.int64)], 0
-        for pairs in self._bitmaps.near(known, asking):
+        for pairs in self._bitmaps.near(known, new):
             near.append(self._counted(pairs))
             count += len(near[-1])
             _check_count(count, most)
         return np.concatenate(near)
 
     def _counted(self, pairs: Numbers) -> Numbers:
-        """The `pairs` [m, 2] that count: in order, allowed by the relation, and of one large bucket."""
+        """The `pairs` [m, 2] that count: in order, allowed by the rules, and of one large bucket."""
         pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
         earlier, later = pairs.T
-        allowed = self.relation.allows(self.documents[earlier], self.documents[later])
+        allowed = self.rules.allows(self.documents[earlier], self.documents[later])
         shares = self.collisions.share_large_bucket(self._rows[earlier], self._rows[later])
         counted: Numbers = chosen_pairs(pairs, allowed & shares)
         return counted
@@ -201,26 +201,26 @@ class LargeBucketJoin:
 class Bitmaps:
     """Bitmaps of documents, each made when it first pays; then all pairs take a few instructions each."""
 
-    def __init__(self, texts: Readable, threshold: float, ops: Backend) -> None:
+    def __init__(self, texts: FingerprintSource, threshold: float, ops: Backend) -> None:
         self._texts, self._threshold, self._ops = texts, threshold, ops
         self._text_sizes = ops.asnumpy(texts.text_sizes())
         self._made = np.zeros(len(self._text_sizes), bool)
         self._bitmaps: Array | None = None  # uint64 [c, words]
         self._sizes: Array | None = None  # int64 [c]
 
-    def cost(self, known: Numbers, asking: Numbers, sizes: Numbers) -> int:
+    def cost(self, known: Numbers, new: Numbers, sizes: Numbers) -> int:
         """Fingerprints, by `sizes` [c], to read for the missing bitmaps of these documents."""
-        return int(sizes[self._missing(known, asking)].sum())
+        return int(sizes[self._missing(known, new)].sum())
 
-    def near(self, known: Numbers, asking: Numbers) -> Iterator[Numbers]:
-        """Pairs (known, asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
-        missing = self._missing(known, asking)
+    def near(self, known: Numbers, new: Numbers) -> Iterator[Numbers]:
+        """Pairs (known, new) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
+        missing = self._missing(known, new)
         for read in in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
             self.add(*read)
-        at_once = max(1, BOUNDS_AT_ONCE // max(len(asking), 1))
+        at_once = max(1, BOUNDS_AT_ONCE // max(len(new), 1))
         for start in range(0, len(known), at_once):
-            pairs = product(known[start : start + at_once], asking)
-            if len(asking) and known[-1] >= asking[0]:  # both of one block: each pair occurs twice
+            pairs = product(known[start : start + at_once], new)
+            if len(new) and known[-1] >= new[0]:  # both of one block: each pair occurs twice
                 pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
             given = self._ops.asarray(pairs), self._bitmaps, self._sizes
             yield chosen_pairs(pairs, self._ops.asnumpy(bounds_allow(*given, self._threshold, self._ops)))
@@ -249,8 +249,8 @@ def _check_count(count: int, most: float) -> None:
         raise DeviceMemoryError(f"a block of large buckets has {count} matches, and memory has room for {most}")
 
 
-def product(known: Numbers, asking: Numbers) -> Numbers:
-    """Each known document with each asking one: int64 [known * asking, 2], lexicographic."""
-    pairs = np.empty((len(known), len(asking), 2), np.int64)
-    pairs[:, :, 0], pairs[:, :, 1] = known[:, None], asking
+def product(known: Numbers, new: Numbers) -> Numbers:
+    """Each known document with each new one: int64 [known * new, 2], lexicographic."""
+    pairs = np.empty((len(known), len(new), 2), np.int64)
+    pairs[:, :, 0], pairs[:, :, 1] = known[:, None], new
     return pairs.reshape(-1, 2)

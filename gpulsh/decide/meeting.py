@@ -26,9 +26,9 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.cached import cached_value
 from gpulsh.decide.compare import compare, measure_of
+from gpulsh.decide.edges import ALL, DropRules, Edges, PairSampler
+from gpulsh.decide.fingerprint_source import FingerprintSource, ShingledTexts
 from gpulsh.decide.large_buckets import LargeBucketJoin
-from gpulsh.decide.readable import Readable, ShingledTexts
-from gpulsh.decide.relation import ALL, Draw, Edges, Relation
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs, order_by, order_of, packed, renumbered, unpacked
 from gpulsh.method import Method
@@ -45,9 +45,9 @@ class Meeting:
     """Documents that share a bucket with others, by place: 0, 1, ... in decision order."""
 
     met: Collisions
-    numbers: Array  # int64 [v] distinct: the number of each place in `met` and `relation`
-    relation: Relation
-    texts: Readable  # by place
+    numbers: Array  # int64 [v] distinct: the number of each place in `met` and `rules`
+    rules: DropRules
+    texts: FingerprintSource  # by place
     method: Method
     ops: Backend
     connected: bool = False  # whether they are one component; `met` may lack some of its pairs
@@ -61,23 +61,23 @@ class Meeting:
         return places
 
     @cached_value
-    def allowed(self) -> Relation:
-        """The relation, and the distance of bits that the method adds."""
+    def allowed(self) -> DropRules:
+        """The rules, and the distance of bits that the method adds."""
         near, texts, ops = self.method.also, self.texts, self.ops
-        relation = self.relation.moved(ops.asarray)
+        rules = self.rules.moved(ops.asarray)
         if near is None or not isinstance(texts, ShingledTexts):
-            return relation
+            return rules
         words = [ops.asarray(np.empty((0, near.bits // 64), np.uint64))]
         begins = offsets(texts.text_sizes())[:-1]
         starts = ops.asnumpy(np.flatnonzero(first_of_runs(begins // ops.sizes().batch))).tolist()
         for start, stop in pairwise([*starts, len(begins)]):  # no array of documents crosses to the host
             words.append(texts.simhash(np.arange(start, stop, like=self.numbers), near))
-        return replace(relation, words=np.concatenate(words), places=self.places, distance=near.distance)
+        return replace(rules, words=np.concatenate(words), places=self.places, distance=near.distance)
 
-    def similar(self, advance: Advance = no_progress, draw: Draw | None = None) -> Edges:
+    def similar(self, advance: Advance = no_progress, sampler: PairSampler | None = None) -> Edges:
         """The allowed pairs of small buckets at or above the threshold; all of them without a measure.
 
-        `draw` samples the allowed pairs, except by containment: there the cut of the work changes the candidates.
+        `sampler` draws from the allowed pairs, except by containment: there the cut of the work changes the candidates.
         """
         pairs, numbers, method, ops = self._pairs, self.numbers, self.method, self.ops
         if self.allowed is not ALL:
@@ -86,11 +86,11 @@ class Meeting:
             return Edges(pairs[:, 0], pairs[:, 1], np.full_like(pairs[:, 0], np.nan, np.float64))
         bounded = method.verify == "exact" and method.measure == "jaccard"  # by sizes
         bound = method.threshold if bounded else 0.0
-        draw = None if method.measure == "containment" else draw
-        drawn = None if draw is None else ops.asarray(draw.of(pairs, numbers, ops))
+        sampler = None if method.measure == "containment" else sampler
+        drawn = None if sampler is None else ops.asarray(sampler.draw(pairs, numbers, ops))
         similarity = compare(pairs, self.texts, measure_of(method), bound, ops, advance, drawn)
-        if draw is not None:
-            draw.measured(ops.asnumpy(similarity[drawn]))
+        if sampler is not None:
+            sampler.take(ops.asnumpy(similarity[drawn]))
         return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < method.threshold))
 
     def resolve(self, small: Edges, advance: Advance = no_progress) -> tuple[Array, Edges]:
@@ -124,9 +124,7 @@ class Meeting:
             return witnesses(kept, edges)
         # The label of a component is its first place.
         first = self.ops.components(len(self.numbers), np.stack([edges.earlier, edges.later], axis=1))
-        later = np.flatnonzero(
-            (first != np.arange(len(first), like=first)) & self.relation.can_be_dropped(self.numbers)
-        )
+        later = np.flatnonzero((first != np.arange(len(first), like=first)) & self.rules.can_be_dropped(self.numbers))
         first = first[later]
         if self.method.verify == "none":
             return Edges(first, later, np.full_like(first, np.nan, np.float64))

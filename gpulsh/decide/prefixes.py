@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
-from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
+from gpulsh.decide.fingerprint_source import TEXT_OF_A_SHINGLE, FingerprintSource, in_runs
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.ragged import (
     chosen_rows,
@@ -147,9 +147,11 @@ class Matches:
 
 
 class Prefixes:
-    """Prefixes of the documents of large buckets, which go by place."""
+    """Prefixes of the documents of large buckets, numbered by place."""
 
-    def __init__(self, places: Numbers, texts: Readable, threshold: float, ops: Backend, *, exact: bool) -> None:
+    def __init__(
+        self, places: Numbers, texts: FingerprintSource, threshold: float, ops: Backend, *, exact: bool
+    ) -> None:
         """Read the documents at the ascending `places` [p], which `of` takes.
 
         `exact` says that an exact measure follows: then any counts serve, and shingles may be mistaken for others.
@@ -245,7 +247,7 @@ FEWEST_BITS, MOST_BITS = 10, 28
 LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows in memory together
 
 
-def containing_pairs(texts: Readable, threshold: float, ops: Backend, *, either: bool = False) -> Numbers:
+def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *, either: bool = False) -> Numbers:
     """int64 [m, 2], lexicographic and unique: places (i, j), i < j, where text i may contain `threshold` of text j.
 
     With `either` also those where text j may contain `threshold` of text i. Places are in decision order; no text is

@@ -24,10 +24,10 @@ from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.copies import first_copies
+from gpulsh.decide.edges import DropRules, Edges
+from gpulsh.decide.fingerprint_source import FingerprintSource
 from gpulsh.decide.meeting import Meeting, witnesses
 from gpulsh.decide.prefixes import Owners, containing_pairs
-from gpulsh.decide.readable import Readable
-from gpulsh.decide.relation import Edges, Relation
 from gpulsh.index.evidence.blocks import in_places
 from gpulsh.index.evidence.texts import TEXT_BYTES, fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment
@@ -82,10 +82,10 @@ class SignedBatch:
         else:
             held, met = sharing_buckets(self.digests[rows], snapshot, ops, one_another=not querying)
         base = len(held)
-        relation = Relation(protected=base, asking=base if querying else None)
-        readable = HeldSets.of(snapshot, held, sets, ops)
+        rules = DropRules(protected=base, first_query=base if querying else None)
+        source = HeldSets.of(snapshot, held, sets, ops)
         met = replace(met, pairs=ops.asarray(met.pairs))
-        return held, Meeting(met, ops.asarray(readable.chosen), relation, readable, method, ops)
+        return held, Meeting(met, ops.asarray(source.chosen), rules, source, method, ops)
 
     def segment(
         self, numbers: Numbers, witness: Numbers, similarity: NDArray[np.float64], rows: Numbers, sets: Fingerprints
@@ -175,7 +175,7 @@ def similar(
 
 
 @dataclass(frozen=True)
-class HeldSets(Readable):
+class HeldSets(FingerprintSource):
     """First the documents `held` [h] of a snapshot, by number, then the documents of `sets`; all in host memory."""
 
     snapshot: Snapshot

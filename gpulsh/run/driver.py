@@ -13,7 +13,7 @@ import numpy as np
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST, Cut
 from gpulsh.decide.decide import is_read
-from gpulsh.decide.relation import NO_SAMPLE, Sample
+from gpulsh.decide.edges import NO_SAMPLE, Sample
 from gpulsh.io.files.file_texts import FileTexts, Partition
 from gpulsh.run.engines import Runner
 from gpulsh.run.job import Job, Layout, Made, Stage, Task, step_of, tallied
@@ -178,7 +178,7 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
         funnel.few_sources, funnel.kept = funnel.kept - tallied(verified, "kept"), tallied(verified, "kept")
     sample = NO_SAMPLE
     for step in (*(step_of("compare", share) for share in range(groups["shares"])), *range(groups["groups"])):
-        sample = sample.and_of(tables.SAMPLE.read(folder, step))
+        sample = sample.joined(tables.SAMPLE.read(folder, step))
     texts = partial(beginnings, folder, layout) if read else None
     return Decided(layout, _collect(stages, layout, numbers, groups["groups"]), texts, sample, ranges)
 

@@ -26,10 +26,10 @@ from gpulsh.decide.counts.counts import Sightings
 from gpulsh.decide.counts.retention import NO_POLICIES, Retention
 from gpulsh.decide.decide import Undecided, involved_in, is_read
 from gpulsh.decide.decision import Decision
+from gpulsh.decide.edges import ALL
+from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.prefixes import containing_pairs
 from gpulsh.decide.priority import decision_order
-from gpulsh.decide.readable import ShingledTexts
-from gpulsh.decide.relation import ALL
 from gpulsh.errors import DeviceMemoryError, ParameterError
 from gpulsh.io.memory.device import DeviceTexts, ResidentTexts
 from gpulsh.io.memory.tables import column_of, has_columns

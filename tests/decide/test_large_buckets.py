@@ -24,11 +24,11 @@ from gpulsh.budget import Cut
 from gpulsh.decide import compare as comparing
 from gpulsh.decide import large_buckets, prefixes
 from gpulsh.decide.compare import bounds_allow
+from gpulsh.decide.edges import ALL, DropRules, Edges
+from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.large_buckets import Bitmaps, LargeBucketJoin
 from gpulsh.decide.meeting import KEPT, resolved
 from gpulsh.decide.prefixes import Matches, Prefixes
-from gpulsh.decide.readable import ShingledTexts
-from gpulsh.decide.relation import ALL, Edges, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
@@ -210,16 +210,16 @@ NONE = np.empty(0, np.int64)
 OWN = [f"own{number}" for number in range(50_000)]
 
 
-def readable_of(texts: list[str], ops: Backend) -> ShingledTexts:
+def source_of(texts: list[str], ops: Backend) -> ShingledTexts:
     ids = np.arange(len(texts))
     return ShingledTexts(ids, ops, open_texts(pa.array(texts), ops).choose(ids), Method.chosen(), None)
 
 
-def joined(texts: list[str], ops: Backend, relation: Relation = ALL) -> Outcome:
+def joined(texts: list[str], ops: Backend, rules: DropRules = ALL) -> Outcome:
     """The kept documents, and the edges, where all documents are in one large bucket."""
     ids = np.arange(len(texts))
     met = Collisions.of(np.empty((0, 2), np.int64), Memberships(ids, np.zeros_like(ids), np.zeros_like(ids)), 1)
-    join = LargeBucketJoin(ids, met, readable_of(texts, ops), Method.chosen(), ops, relation)
+    join = LargeBucketJoin(ids, met, source_of(texts, ops), Method.chosen(), ops, rules)
     status = np.zeros(len(texts), np.int8)
     edges = Edges.joined([*resolved(status, Edges(NONE, NONE, np.empty(0)), join, ids, ops)])
     found = zip(edges.earlier.tolist(), edges.later.tolist(), edges.similarity.tolist(), strict=True)
@@ -227,22 +227,22 @@ def joined(texts: list[str], ops: Backend, relation: Relation = ALL) -> Outcome:
 
 
 @cache
-def naive_of(kind: str, relation: Relation) -> Outcome:
-    return by_sets(KINDS[kind], relation)
+def naive_of(kind: str, rules: DropRules) -> Outcome:
+    return by_sets(KINDS[kind], rules)
 
 
-def by_sets(texts: list[str], relation: Relation = ALL) -> Outcome:
+def by_sets(texts: list[str], rules: DropRules = ALL) -> Outcome:
     """The same, of every document with every kept one before it; one that only asks is compared with no other."""
     sets = [set(zip(*(text.split()[at:] for at in range(5)), strict=False)) for text in texts]
     witnesses: list[int] = []
     kept, found = [True] * len(texts), []
     for later, own in enumerate(sets):
-        if later >= relation.protected:
+        if later >= rules.protected:
             alike = [(earlier, later, len(sets[earlier] & own) / len(sets[earlier] | own)) for earlier in witnesses]
             alike = [edge for edge in alike if edge[2] >= 0.8]
             found += alike
             kept[later] = not alike
-        if kept[later] and (relation.asking is None or later < relation.asking):
+        if kept[later] and (rules.first_query is None or later < rules.first_query):
             witnesses.append(later)
     return kept, sorted(found)
 
@@ -282,7 +282,9 @@ BACKENDS = {"cpu": CpuBackend(2), "one thread": CpuBackend(1), "scarce": CpuBack
 BACKENDS["reference"] = ReferenceBackend()
 BOUNDS = {"FEW_KEPT": [0, 8, 64], "FEW_DOCUMENTS": [0, 64], "FIRST_BLOCK": [1, 64, 1 << 20]}
 BOUNDS |= {"LARGEST_JOIN": [500, 1 << 22], "MOST_DOCUMENTS": [0, 4096]}
-relations = st.sampled_from([ALL, Relation(protected=40), Relation(protected=40, asking=40), Relation(asking=60)])
+all_rules = st.sampled_from(
+    [ALL, DropRules(protected=40), DropRules(protected=40, first_query=40), DropRules(first_query=60)]
+)
 
 
 @settings(max_examples=10)
@@ -291,16 +293,16 @@ relations = st.sampled_from([ALL, Relation(protected=40), Relation(protected=40,
     backend=st.sampled_from(["cpu", "one thread", "scarce", "cpu", "scarce", "reference"]),
     bounds=st.fixed_dictionaries({name: st.sampled_from(values) for name, values in BOUNDS.items()}),
     sample=st.sampled_from([1000, prefixes.SAMPLE_BYTES]),
-    relation=relations,
+    rules=all_rules,
 )
 def test_every_way_to_the_pairs_finds_what_all_pairs_do(
-    kind: str, backend: str, bounds: dict[str, int], sample: int, relation: Relation
+    kind: str, backend: str, bounds: dict[str, int], sample: int, rules: DropRules
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in bounds.items():
             patch.setattr(large_buckets, name, value)
         patch.setattr(prefixes, "SAMPLE_BYTES", sample)
-        assert joined(KINDS[kind], BACKENDS[backend], relation) == naive_of(kind, relation)
+        assert joined(KINDS[kind], BACKENDS[backend], rules) == naive_of(kind, rules)
 
 
 @pytest.mark.parametrize("first", [0, 1 << 40])
@@ -361,5 +363,5 @@ def test_own_content_leaves_no_prefix(monkeypatch: pytest.MonkeyPatch, sample: i
     texts = [f"{frame} {' '.join(f'own{source.random()}' for _ in range(30))}" for _ in range(2000)]
     monkeypatch.setattr(prefixes, "SAMPLE_BYTES", sample)
     ops, every = CpuBackend(2), np.arange(len(texts))
-    found = Prefixes(every, readable_of(texts, ops), 0.8, ops, exact=True).of(every)
+    found = Prefixes(every, source_of(texts, ops), 0.8, ops, exact=True).of(every)
     assert len(found.shingles) < len(texts) // 4

@@ -20,7 +20,7 @@ from gpulsh import Fingerprints, Index
 from gpulsh.backends import reference
 from gpulsh.cli import main
 from gpulsh.decide import large_buckets, meeting
-from gpulsh.decide.relation import Edges
+from gpulsh.decide.edges import Edges
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index import collection, merging
 from gpulsh.index.evidence import blocks

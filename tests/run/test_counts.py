@@ -20,7 +20,7 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.select import select_backend
 from gpulsh.budget import Cut
 from gpulsh.cli import main
-from gpulsh.decide.relation import MOST_DRAWN, NO_SAMPLE, Draw, Sample
+from gpulsh.decide.edges import MOST_DRAWN, NO_SAMPLE, PairSampler, Sample
 from gpulsh.permutations import splitmix64
 from gpulsh.report.evidence import by_similarity
 from gpulsh.report.page import missing

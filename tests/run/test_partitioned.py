@@ -170,7 +170,7 @@ def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
         patch.setattr("gpulsh.run.stages.connect.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.run.stages.write.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
-        patch.setattr("gpulsh.decide.relation.MOST_DRAWN", SAMPLED)
+        patch.setattr("gpulsh.decide.edges.MOST_DRAWN", SAMPLED)
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 

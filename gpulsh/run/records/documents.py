@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.relation import Relation
+from gpulsh.decide.edges import DropRules
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import REJECTED, Rejected
@@ -65,10 +65,10 @@ def ranks_of(positions: Numbers, place: Workplace, layout: Layout) -> Numbers:
     return looked_up(tables.ORDER, positions, place.folder, layout).rank(positions < layout.protected)
 
 
-def relation_of(positions: Numbers, policy: Policy, layout: Layout) -> Relation:
+def rules_of(positions: Numbers, policy: Policy, layout: Layout) -> DropRules:
     """The rules which of ascending `positions` may be dropped for which, by their places."""
     source = layout.source_of(positions) if policy.by_source() else None
-    return Relation(source, int(np.searchsorted(positions, layout.protected)), policy.across)
+    return DropRules(source, int(np.searchsorted(positions, layout.protected)), policy.across)
 
 
 def looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layout) -> Row:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.counts import count
 from gpulsh.decide.decision import Decision
-from gpulsh.decide.relation import Sample
+from gpulsh.decide.edges import Sample
 from gpulsh.io.arrow.buffers import chosen
 from gpulsh.lsh.collisions import Memberships
 from gpulsh.repeats.benchmark import Flags, ItemPlaces, ItemTokens, ItemWindows

@@ -17,15 +17,15 @@ import numpy as np
 from gpulsh.arrays import Numbers
 from gpulsh.decide.copies import with_key_copies
 from gpulsh.decide.decide import Compared, Undecided
+from gpulsh.decide.edges import Edges, PairSampler
+from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.meeting import Meeting
-from gpulsh.decide.readable import ShingledTexts
-from gpulsh.decide.relation import Draw, Edges
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records import tables
-from gpulsh.run.records.documents import ranks_of, relation_of
+from gpulsh.run.records.documents import ranks_of, rules_of
 from gpulsh.run.records.sightings import seen_in_group, sightings_at
 from gpulsh.run.records.tables import CONNECT, Ranges
 from gpulsh.run.records.texts import GroupTexts, rows_of
@@ -44,16 +44,16 @@ def compare(place: Workplace, layout: Layout, ranges: Ranges, share: int) -> Mad
     wanted = ((number, members[part]) for number, part in layout.by_partition(members))
     texts = ShingledTexts(involved, place.ops, GroupTexts(place.folder, group, wanted), job.method, place.keys)
     met_here = Collisions.of(there(candidates), Memberships.joined([]), job.method.banding.bands)
-    relation = relation_of(members, job.policy, layout)
-    draw = Draw(members)
+    rules = rules_of(members, job.policy, layout)
+    sampler = PairSampler(members)
     with place.ops.here():
-        meeting = Meeting(met_here, there(involved), relation, texts, job.method, place.ops)
-        edges = meeting.similar(draw=draw).moved(place.ops.asnumpy)
+        meeting = Meeting(met_here, there(involved), rules, texts, job.method, place.ops)
+        edges = meeting.similar(sampler=sampler).moved(place.ops.asnumpy)
     document = members[involved]
     found = tables.SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
     place.progress.advance(len(met.i))
     made = tables.EDGES.write(place.folder, share, found)
-    made |= tables.SAMPLE.write(place.folder, step_of("compare", share), draw.sample)
+    made |= tables.SAMPLE.write(place.folder, step_of("compare", share), sampler.sample)
     return Made(made, {"amount": len(met.i), "candidates": len(candidates)})
 
 
@@ -87,20 +87,20 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
         Memberships(number(memberships.document), memberships.band, number(memberships.bucket)),
         job.method.banding.bands,
     )
-    draw, retention = Draw(members), job.policy.retention
+    sampler, retention = PairSampler(members), job.policy.retention
     case = Undecided(
         len(members),
         collisions,
         there(number(copies.document)),
         there(number(copies.first)),
         there(ranks_of(members, place, layout)),
-        relation_of(members, job.policy, layout),
+        rules_of(members, job.policy, layout),
         texts,
         job.method,
         place.keys,
         place.ops,
         Compared(there(number(meeting)), edges) if shares else None,
-        draw,
+        sampler,
         (there(number(twins.document)), there(number(twins.first))),
         retention,
         sightings_at(job, folder, layout, members) if retention.min_sources > 1 else None,
@@ -118,7 +118,7 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
     place.progress.count(dropped=funnel.dropped)
     seen = seen_in_group(job, folder, layout, members, decision.duplicate_of)
     made = tables.DECIDED.write(folder, group, tables.Decisions.of(members, decision))
-    made |= tables.SEEN_IN_GROUP.write(folder, group, seen) | tables.SAMPLE.write(folder, group, draw.sample)
+    made |= tables.SEEN_IN_GROUP.write(folder, group, seen) | tables.SAMPLE.write(folder, group, sampler.sample)
     counts = {name: getattr(funnel, name) for name in TALLIED}
     return Made(made, {"amount": len(members), "kept": kept, **counts})
 

@@ -13,8 +13,8 @@ from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, 
 from gpulsh.decide import meeting
 from gpulsh.decide.compare import grouped_by_tile
 from gpulsh.decide.copies import first_copies
+from gpulsh.decide.edges import Edges
 from gpulsh.decide.meeting import settle, witnesses
-from gpulsh.decide.relation import Edges
 from gpulsh.params import BandShape
 from tests.backends.parity.agreement import REFERENCE, agree, fewer
 from tests.backends.parity.test_any import buckets_of, candidates

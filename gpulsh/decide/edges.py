@@ -1,6 +1,6 @@
-"""Similar pairs (`Edges`), the rules for which document may be dropped for which (`Relation`), and a sample (`Draw`).
+"""Similar pairs (`Edges`), the rules about who may be dropped for whom (`DropRules`), and a sample of pairs.
 
-The first two are array code, for NumPy's and CuPy's arrays; `moved` puts them into other memory.
+Edges and rules are array code, for NumPy's and CuPy's arrays; `moved` puts them into other memory.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Edges(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Relation:
+class DropRules:
     """The rules, for documents by position.
 
     With `source` int [n], only documents of the same source are duplicates, or, with `across`, only documents of
     different sources. The first `protected` positions come first in decision order, and are never dropped; documents of
-    any source may be dropped for them. Documents from position `asking` on are never a witness. With `words`, bit
+    any source may be dropped for them. Documents from position `first_query` on are never a witness. With `words`, bit
     signatures uint64 [v, words] of documents that have `places` int64 [n] in them, two documents must differ in at most
     `distance` bits, too (`also=` of a run).
     """
@@ -62,19 +62,19 @@ class Relation:
     source: Array | None = None
     protected: int = 0
     across: bool = False
-    asking: int | None = None
+    first_query: int | None = None
     words: Array | None = None
     places: Array | None = None
     distance: int = 0
 
-    def moved(self, asarray: Callable[[Array], Array]) -> Relation:
+    def moved(self, asarray: Callable[[Array], Array]) -> DropRules:
         """The same rules in other memory."""
         there = {name: asarray(array) for name in ARRAYS if (array := getattr(self, name)) is not None}
         return replace(self, **there) if there else self
 
     def can_be_witness(self, documents: Array) -> Array:
         """bool [m]: whether others may be dropped for each of `documents` [m]."""
-        return np.ones_like(documents, bool) if self.asking is None else documents < self.asking
+        return np.ones_like(documents, bool) if self.first_query is None else documents < self.first_query
 
     def can_be_dropped(self, documents: Array) -> Array:
         """bool [m]: whether each of `documents` [m] may be dropped for others."""
@@ -93,7 +93,7 @@ class Relation:
 
 
 ARRAYS = ("source", "words", "places")
-ALL = Relation()
+ALL = DropRules()
 
 
 class Sample(NamedTuple):
@@ -102,7 +102,7 @@ class Sample(NamedTuple):
     hash: NDArray[np.uint64]
     similarity: NDArray[np.float64]
 
-    def and_of(self, other: Sample) -> Sample:
+    def joined(self, other: Sample) -> Sample:
         """The sample of the pairs of both."""
         hashes = np.concatenate([self.hash, other.hash])
         order = np.argsort(hashes, kind="stable")[:MOST_DRAWN]
@@ -112,8 +112,8 @@ class Sample(NamedTuple):
 NO_SAMPLE = Sample(np.empty(0, np.uint64), np.empty(0, np.float64))
 
 
-class Draw:
-    """Draws candidate pairs of documents by number; `positions` [n] are their positions in the run.
+class PairSampler:
+    """Draws a sample of candidate pairs; `positions` [n] are their positions in the run.
 
     Bounds rule out most candidates below the threshold without measuring them. A few are measured all the same, to show
     how similar candidates are: the pairs with the least hashes of their documents' positions. The sample of all pairs
@@ -123,8 +123,8 @@ class Draw:
     def __init__(self, positions: Numbers) -> None:
         self._positions, self._hash, self.sample = positions, NO_SAMPLE.hash, NO_SAMPLE
 
-    def of(self, pairs: Array, numbers: Array, ops: Backend) -> Numbers:
-        """int64 [s]: the drawn ones of `pairs` [m, 2] of places, whose documents have `numbers`."""
+    def draw(self, pairs: Array, numbers: Array, ops: Backend) -> Numbers:
+        """int64 [s]: which of `pairs` [m, 2] of places are drawn; `numbers` are the documents of the places."""
         hashes, drawn = NO_SAMPLE.hash, np.empty(0, np.int64)
         for start in range(0, len(pairs), AT_ONCE):
             first, second = self._positions[ops.asnumpy(numbers[pairs[start : start + AT_ONCE]])].astype(np.uint64).T
@@ -136,6 +136,6 @@ class Draw:
         self._hash = hashes
         return drawn
 
-    def measured(self, similarity: NDArray[np.float64]) -> None:
-        """Take the similarities of the drawn pairs, float64 [s]."""
+    def take(self, similarity: NDArray[np.float64]) -> None:
+        """Complete the sample with the similarities of the drawn pairs, float64 [s]."""
         self.sample = Sample(self._hash, similarity)

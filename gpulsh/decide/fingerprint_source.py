@@ -1,8 +1,7 @@
-"""Documents whose fingerprints the comparing stages can read again.
+"""Documents whose fingerprints the comparing stages read, as often as they need them.
 
-Fingerprints take more memory than their text, so gpulsh keeps none. A stage reads the documents that it has room for,
-as often as it needs them. A run shingles its texts again (`ShingledTexts`); an index holds the sets in its files
-(`index.admission`).
+Fingerprints take more memory than their text, so gpulsh does not keep them: a stage reads the documents that it has
+room for. A run shingles its texts again (`ShingledTexts`); an index has the sets in its files (`index.admission`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ TEXT_OF_A_SHINGLE = 7  # bytes; only the sizes of bitmaps and of tables of count
 
 
 @dataclass(frozen=True)
-class Readable(ABC):
+class FingerprintSource(ABC):
     """Documents by place, in NumPy's memory or the backend's, whose fingerprints can be read any number of times."""
 
     chosen: Array  # int64 [places] the document at each place
@@ -88,7 +87,7 @@ def in_runs(
 
 
 @dataclass(frozen=True)
-class ShingledTexts(Readable):
+class ShingledTexts(FingerprintSource):
     """Documents of a choice of texts, shingled again by the backend's fused passes.
 
     Their fingerprints are evidence, under the secret keys `evidence`; they are public where the method asks for no
