@@ -427,7 +427,7 @@ def test_the_words_say_containment(tmp_path: Path, capsys: pytest.CaptureFixture
     given = write_rows(tmp_path / "a.jsonl", [*QUOTES, *LONG, "other words here"])
     asked = ["--measure", "containment", "--backend", "cpu", "--verbose"]
     assert main(["dedup", given, "-o", str(tmp_path / "out"), *asked]) == 0
-    assert "exact containment 0.8 or more" in capsys.readouterr().out
+    assert "an exact containment of 0.8 or more" in capsys.readouterr().out
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["parameters"]["measure"] == "containment"
     assert "bucket" not in report["definitions"]["candidates"]["meaning"]
