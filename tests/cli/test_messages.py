@@ -94,7 +94,7 @@ def test_rows_that_are_not_there_yet() -> None:
     found = gpulsh.deduplicate(["one text", "one text"], backend="reference")
     with pytest.raises(ParameterError, match="table is of type int, which has no rows"):
         found.filter(3)
-    with pytest.raises(InputTypeError, match="texts is a LazyFrame; name its column"):
+    with pytest.raises(InputTypeError, match="texts is a LazyFrame; give one of its columns"):
         gpulsh.deduplicate(polars.LazyFrame({"text": ["one text", "one text"]}), backend="reference")
 
 

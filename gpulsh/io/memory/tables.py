@@ -35,7 +35,7 @@ def refuse_tables(texts: object) -> None:
         raise InputTypeError(f"texts is a {kind}; give one of its splits, such as texts['train']")
     if has_columns(texts):
         raise InputTypeError(
-            f"texts is a {kind}; name its column, as in gpulsh.deduplicate(texts, text_column='text'), or give it"
+            f"texts is a {kind}; give one of its columns, or call gpulsh.deduplicate(texts, text_column='text')"
         )
 
 
