@@ -95,9 +95,8 @@ __device__ __forceinline__ u32 high_bits_of(u32 high_bits) {
 
 // A strip's bytes, one a bit, the first lowest.
 struct Marks {
-    u32 code_points;    // of class word or single begin here
-    u32 starts;         // those of them that no code point they could continue stands before
-    bool beyond_ascii;  // some code point is, or the one before; it may end here
+    u32 code_points;  // of class word or single begin here
+    u32 starts;       // those of them that no code point they could continue stands before
 };
 
 // The marks of the strip whose context begins at byte `at` of the tile. A code point continues one of class word, with
@@ -106,7 +105,7 @@ struct Marks {
 template <bool BY_TABLE>
 __device__ __forceinline__ Marks mark(const u32* tile, i32 at, const u32* __restrict__ documents,
                                       const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters) {
-    u32 found = 0, beyond = 0, leads = 0, high = 0;
+    u32 found = 0, leads = 0;
 #pragma unroll
     for (i32 i = STRIP + BEFORE - 4; i >= 0; i -= 4) {
         const u32 bytes = four_bytes(tile, at + i);
@@ -116,7 +115,6 @@ __device__ __forceinline__ Marks mark(const u32* tile, i32 at, const u32* __rest
             found = found << 4 | high_bits_of(ascii_words(bytes));
             leads = leads << 4 | high_bits_of(bytes & bytes << 1 & HIGH_BITS);
         }
-        high |= bytes;
     }
     u32 words = found, alone = 0;  // all bytes of code points that can be continued; those that continue nothing
     const u64 begins = (u64)documents[1] << 32 | documents[0] << BEFORE | documents[-1] >> (STRIP - BEFORE);
@@ -132,14 +130,13 @@ __device__ __forceinline__ Marks mark(const u32* tile, i32 at, const u32* __rest
         if (cut != 0 || !(ascii || well_formed(bytes, length, value))) continue;
         const i32 klass = classify(value, stage1, stage2) & 3;
         if (klass == SEPARATOR) continue;
-        beyond |= bit;
+        found |= bit;
         if (klass == WORD || characters) {
             words |= bit * ((1u << length) - 1);
         } else {
             alone |= bit;
         }
     }
-    found |= beyond;
     const u32 starts = found & (alone | ~(words << 1) | (u32)begins);
-    return {found >> BEFORE, starts >> BEFORE, beyond != 0};
+    return {found >> BEFORE, starts >> BEFORE};
 }

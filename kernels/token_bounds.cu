@@ -13,14 +13,12 @@
 // over all text before a byte do not depend on where strips begin. Oracle: gpulsh/backends/reference/texts.py.
 #include "text.cuh"
 
-constexpr u32 OF_STRIP = (1u << STRIP) - 1;
-
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     token_bounds_counts(const u32* __restrict__ code_points, const u32* __restrict__ token_starts, i64 strips,
                         i32 characters, i64* __restrict__ tokens, i64* __restrict__ points) {
     const i64 strip = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (strip >= strips) return;
-    const i32 found = __popc(code_points[strip] & OF_STRIP);
+    const i32 found = __popc(code_points[strip]);
     points[strip] = found;
     tokens[strip] = __popc(token_starts[strip]) + (characters ? found : 0);
 }
@@ -34,7 +32,7 @@ __device__ __forceinline__ i64 before(const i64* __restrict__ ends, i64 strip) {
 __device__ __forceinline__ i64 byte_at(const u32* __restrict__ masks, const i64* __restrict__ ends, i64 strips,
                                        i64 number) {
     const i64 strip = upper_bound(ends, 0, strips, number);
-    u32 mask = masks[strip] & OF_STRIP;
+    u32 mask = masks[strip];
     for (i64 left = number - before(ends, strip); left > 0; --left) mask &= mask - 1;
     return strip * STRIP + __ffs(mask) - 1;
 }
@@ -67,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
                            __popc(token_starts[strip] & earlier) + 1 + token[i];
         const i64 at = upper_bound(tokens, 0, strips, number);
         i64 left = number - before(tokens, at);
-        u32 rest = code_points[at] & OF_STRIP;
+        u32 rest = code_points[at];
         while (true) {
             const u32 bit = rest & (0 - rest), starts = (token_starts[at] & bit) != 0;
             begin = at * STRIP + __ffs(bit) - 1;

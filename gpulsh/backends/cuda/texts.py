@@ -86,8 +86,8 @@ def token_sums(
     read = text.values, text.offset, documents, *table, characters, *masks
     proofs = (machine.keys(proof), packed) if proof else ()
     made = tokens_end, open_end, machine.keys(keys), keys is not None, sums, *proofs
-    kernel = _kernel("tokens_sum_packed" if proof else "tokens_sum", shingling)
-    machine.run("tokens", length, *read, *made, kernel=kernel, per="strip")
+    kernel = _kernel("token_sums_packed" if proof else "token_sums", shingling)
+    machine.run("token_sums", length, *read, *made, kernel=kernel, per="strip")
     starts = xp.empty(documents + 1, np.int64)
     given = text.offset, documents, characters, threads, len(tokens_end), *masks, tokens_end, starts
     machine.run("tokens", documents + 1, *given, kernel="tokens_starts")
@@ -99,7 +99,7 @@ def tokens(machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys =
     total, rows = len(found.sums), offsets(found.counts(machine.arrays))
     hashes = machine.arrays.empty(machine.number(rows[-1]), np.uint64)
     given = found.sums, total, found.starts, len(rows) - 1, found.skip, rows, hashes
-    machine.run("tokens", total, *given, kernel="tokens_hashes")
+    machine.run("token_sums", total, *given, kernel="token_hashes")
     return Tokens(hashes, rows)
 
 
