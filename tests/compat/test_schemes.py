@@ -179,9 +179,9 @@ def test_rows_that_hold_no_tokens() -> None:
     for row, given in ((None, "None"), (5, "one int")):
         with pytest.raises(InputTypeError, match=f"row 1 is {given}; give its tokens"):
             sketch.from_tokens([["a"], row])  # type: ignore[list-item]
-    with pytest.raises(InputTypeError, match="rows is of type set; give documents"):
+    with pytest.raises(InputTypeError, match="rows is of type set; give a list of documents"):
         sketch.from_tokens({("a", "b"), ("c",)})
-    with pytest.raises(InputTypeError, match="rows is None; give documents"):
+    with pytest.raises(InputTypeError, match="rows is None; give a list of documents"):
         sketch.from_tokens(None)  # type: ignore[arg-type]
     assert len(sketch.from_tokens([["\ud800"]])) == 1
 
