@@ -23,12 +23,12 @@ BEGIN, PLAIN, QUOTED, CLOSED, RETURNED = range(5)
 VALUE, STRING, ESCAPE = range(3)  # the same for JSON; ESCAPE is after a backslash
 
 
-class Column(NamedTuple):
-    """A column of records: `values[offset[i] : offset[i + 1]]` without quotes."""
+class Cells(NamedTuple):
+    """Some columns of n records, record by record: `values[offset[i] : offset[i + 1]]` without quotes."""
 
     values: NDArray[np.uint8]
-    offset: Numbers  # int64 [n + 1]
-    null: NDArray[np.bool_]  # [n] whether the field is empty, without quotes
+    offset: Numbers  # int64 [n * columns + 1]
+    null: NDArray[np.bool_]  # [n * columns] whether the field is empty, without quotes, or missing
     fields: Numbers  # int64 [n]: how many fields the record has
 
 
@@ -47,17 +47,19 @@ def record_ends(content: bytes, delimiter: int, state: int = BEGIN) -> tuple[Num
     return ends[:count], state
 
 
-def column_of(content: bytes | bytearray, begin: Numbers, end: Numbers, delimiter: int, place: int) -> Column:
-    """Column `place` of the records `content[begin[i] : end[i]]`."""
-    from gpulsh.backends.cpu.records import fill_column
+def cells_of(
+    content: bytes | bytearray, begin: Numbers, end: Numbers, delimiter: int, first: int, columns: int = 1
+) -> Cells:
+    """Columns from `first` on of the records `content[begin[i] : end[i]]`."""
+    from gpulsh.backends.cpu.records import fill_columns
 
-    count = len(begin)
+    cells = len(begin) * columns
     # A value is at most as long as its record.
-    values, offset = np.empty(int((end - begin).sum()), np.uint8), np.zeros(count + 1, np.int64)
-    null, fields = np.empty(count, np.bool_), np.empty(count, np.int64)
+    values, offset = np.empty(int((end - begin).sum()), np.uint8), np.zeros(cells + 1, np.int64)
+    null, fields = np.empty(cells, np.bool_), np.empty(len(begin), np.int64)
     read_only = np.frombuffer(memoryview(content).toreadonly(), np.uint8)
-    fill_column(read_only, begin, end, delimiter, place, values, offset, null, fields)
-    return Column(values[: int(offset[-1])], offset, null, fields)
+    fill_columns(read_only, begin, end, delimiter, first, columns, values, offset, null, fields)
+    return Cells(values[: int(offset[-1])], offset, null, fields)
 
 
 class State(NamedTuple):

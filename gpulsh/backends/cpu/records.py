@@ -39,7 +39,7 @@ def find_records(content, delimiter, state, ends):
 
 
 @kernel
-def fill_column(content, begin, end, delimiter, place, values, offset, null, fields):
+def fill_columns(content, begin, end, delimiter, first, count, values, offset, null, fields):
     filled = 0
     for row in range(begin.size):
         at, stop = begin[row], end[row]
@@ -48,6 +48,8 @@ def fill_column(content, begin, end, delimiter, place, values, offset, null, fie
         if stop > at and content[stop - 1] == RETURN:
             stop -= 1
         field, state, quoted = 0, BEGIN, False
+        cell, last = row * count, (row + 1) * count
+        wanted = first == 0
         while at < stop:
             byte = content[at]
             at += 1
@@ -58,21 +60,29 @@ def fill_column(content, begin, end, delimiter, place, values, offset, null, fie
                         continue
                     at += 1
             elif byte == delimiter:
+                if wanted:
+                    null[cell] = filled == offset[cell] and not quoted
+                    quoted = False
+                    cell += 1
+                    offset[cell] = filled
                 field += 1
+                wanted = field >= first and cell < last
                 state = BEGIN
                 continue
             elif state == BEGIN and byte == QUOTE:
                 state = QUOTED
-                if field == place:
-                    quoted = True
+                quoted = wanted
                 continue
             else:
                 state = PLAIN
-            if field == place:
+            if wanted:
                 values[filled] = byte
                 filled += 1
-        null[row] = filled == offset[row] and not quoted
-        offset[row + 1] = filled
+        while cell < last:
+            null[cell] = filled == offset[cell] and not quoted
+            quoted = False
+            cell += 1
+            offset[cell] = filled
         fields[row] = field + 1
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.backends.host import BEGIN, QUOTED, column_of, record_ends
+from gpulsh.backends.host import BEGIN, QUOTED, cells_of, record_ends
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.buffers import binary_array, python_array
 from gpulsh.io.arrow.identities import identities
@@ -205,9 +205,7 @@ class Delimited(Streamed):
                 stays = np.flatnonzero(keep[start : start + len(records.begin)])
                 read.rows = start + len(records.begin)
                 if len(stays):
-                    some = records.part(stays)
-                    values = [as_strings(self._column(some, number)[0]) for number in range(len(opened.names))]
-                    yield pa.record_batch(values, names=opened.names)
+                    yield pa.record_batch(self._columns(records.part(stays), len(opened.names)), names=opened.names)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The header and the first records."""
@@ -262,9 +260,19 @@ class Delimited(Streamed):
 
         Records with another number of `fields` are null.
         """
-        found = column_of(records.content, records.begin, records.end, ord(self.delimiter), number)
+        found = cells_of(records.content, records.begin, records.end, ord(self.delimiter), number)
         null = found.null if fields is None else found.null | (found.fields != fields)
         return in_utf8(binary_array(found.values, found.offset, null), self.encoding), found.fields
+
+    def _columns(self, records: Records, count: int) -> list[pa.Array]:
+        """All columns as strings. The records are read once, because they may have many columns."""
+        found = cells_of(records.content, records.begin, records.end, ord(self.delimiter), 0, count)
+        columns = []
+        for number in range(count):
+            texts = gathered(found.values, found.offset[number:-1:count], found.offset[number + 1 :: count])
+            array = binary_array(texts.values, texts.offset, found.null[number::count])
+            columns.append(as_strings(in_utf8(array, self.encoding)))
+        return columns
 
     def _stray(self, records: Records) -> Stray:
         """The records with bytes that are not of the encoding, in any of their columns."""

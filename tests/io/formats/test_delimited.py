@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,13 @@ def test_records_and_values_are_those_of_csv(step: int, tmp_path: Path, monkeypa
         assert as_csv_has_it((tmp_path / "kept").read_bytes())[1:] == [
             fields for fields, stays in zip(wanted, keep, strict=True) if stays
         ], content
+        keep[sorted(bad)] = False
+        rows = [row for batch in format_of(file).kept(file, keep) for row in batch.to_pylist()]
+        assert [[(value or "").encode() for value in row.values()] for row in rows] == [
+            [field.decode("utf-8", "replace").encode() for field in fields]
+            for fields, stays in zip(wanted, keep, strict=True)
+            if stays
+        ], content
         seen += len(wanted)
     assert seen > 100
 
@@ -90,6 +98,21 @@ def test_nothing_is_null_and_quotes_are_not(tmp_path: Path) -> None:
     result = run(tmp_path / "a.csv", tmp_path / "out", keep="n")
     assert (result.funnel["nulls"], result.funnel["empty"]) == (1, 2)
     assert (tmp_path / "out/data/a.csv").read_bytes() == b'n,text\n1,\n2,""\n5.5,a b c d e f\n'
+
+
+def test_many_columns_take_the_memory_of_their_values(tmp_path: Path) -> None:
+    """Each column took as much memory, and as much time, as all columns together."""
+    columns, path = 200, tmp_path / "a.csv"
+    rows = [",".join(f"{row}-{number}" for number in range(columns)) for row in range(500)]
+    path.write_text("\n".join([",".join(f"c{number}" for number in range(columns)), *rows]))
+    (file,) = find_files([str(path)])
+    list(format_of(file).kept(file, np.ones(500, bool)))  # compiles
+    tracemalloc.start()
+    batches = list(format_of(file).kept(file, np.ones(500, bool)))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [",".join(row.values()) for batch in batches for row in batch.to_pylist()] == rows
+    assert most < 20 * path.stat().st_size
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"text", b"text,b\n"])
