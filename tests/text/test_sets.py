@@ -96,6 +96,10 @@ def test_rows_of_every_kind() -> None:
     assert len(gpulsh.fingerprint([], backend="cpu")) == 0
     assert len(gpulsh.fingerprint(pa.chunked_array([], pa.list_(pa.int8())), backend="cpu")) == 0
     assert gpulsh.fingerprint(pa.nulls(3), backend="cpu") == gpulsh.fingerprint([None] * 3, backend="cpu")
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
+    assert gpulsh.fingerprint(pa.ListArray.from_arrays(pa.array([0, 3]), runs), backend="cpu") == gpulsh.fingerprint(
+        [["a", "b"]], backend="cpu"
+    )
     wide = [[np.uint64(1 << 63), np.int64(-1)]]
     assert gpulsh.fingerprint(wide, backend="cpu") == gpulsh.fingerprint([[1 << 63, -1]], backend="cpu")
 

@@ -127,8 +127,18 @@ def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArray[np.b
     return pa.concat_arrays(taken.chunks) if taken.num_chunks else pa.nulls(0, column.type)
 
 
+def runs_as_words(array: pa.Array) -> pa.DictionaryArray:
+    """A run-end encoded array as a dictionary of the values of its runs."""
+    places = np.arange(array.offset, array.offset + len(array))
+    return pa.DictionaryArray.from_arrays(
+        to_arrow(np.searchsorted(numbers(array.run_ends), places, side="right")), array.values
+    )
+
+
 def decoded(values: pa.Array) -> pa.Array:
-    """The values of a dictionary array; another array as it is."""
+    """The values of a dictionary or run-end encoded array; another array as it is."""
+    if pa.types.is_run_end_encoded(values.type):
+        values = runs_as_words(values)
     if not pa.types.is_dictionary(values.type):
         return values
     codes = values.indices

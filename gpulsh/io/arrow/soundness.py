@@ -81,6 +81,10 @@ def _bare(array: pa.Array) -> pa.Array:
     """The array with bytes for strings: then only the offsets are checked, not the content."""
     if pa.types.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(array.indices, _bare(array.dictionary), safe=False)
+    if pa.types.is_run_end_encoded(array.type):
+        parts = [array.run_ends, _bare(array.values)]
+        kind = pa.run_end_encoded(array.type.run_end_type, parts[1].type)
+        return pa.RunEndEncodedArray.from_buffers(kind, len(array), [None], 0, array.offset, parts)
     return array.view(BARE[str(array.type)]) if str(array.type) in BARE else array
 
 

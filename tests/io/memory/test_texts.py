@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cpu import texts as compiled
-from gpulsh.errors import GpulshError, InputError, InputTypeError
+from gpulsh.errors import DamagedInputError, GpulshError, InputError, InputTypeError
 from gpulsh.io.arrow import rows as arrow
 from gpulsh.io.memory import strings as memory
 from gpulsh.io.memory import texts as opening
@@ -87,6 +88,11 @@ KINDS: dict[str, Callable[[], Any]] = {
     "arrow slice": lambda: pa.array(["before", *TEXTS, "after"])[1:-1],
     "arrow view slice": lambda: pa.array(["before" * 9, *TEXTS, "after"], pa.string_view())[1:-1],
     "arrow dictionary slice": lambda: pa.array(["before", *TEXTS, "after"]).dictionary_encode()[1:-1],
+    "arrow runs": lambda: pc.run_end_encode(pa.array(TEXTS)),
+    "arrow runs slice": lambda: pc.run_end_encode(pa.array(["before", "before", *TEXTS, "after"]))[2:-1],
+    "arrow chunks of runs": lambda: pa.chunked_array(
+        [pc.run_end_encode(pa.array(some)) for some in (TEXTS[:2], TEXTS[2:])]
+    ),
     "arrow chunks": lambda: pa.chunked_array([TEXTS[:2], [], TEXTS[2:]], pa.string()),
     "pandas string": lambda: pd.Series(TEXTS, index=range(100, 109)),
     "pandas object": lambda: pd.Series(TEXTS, dtype=object, index=list("ihgfedcba")),
@@ -241,6 +247,26 @@ def test_lone_surrogates_are_one_replacement_each() -> None:
 def test_bytes_that_are_not_utf8_stay() -> None:
     views = open_texts(pa.array([b"\xff\xfe no UTF-8 at all"], pa.binary_view()))
     assert read(views, 100) == [b"\xff\xfe no UTF-8 at all"]
+
+
+class Claimed:
+    """An Arrow array whose owner claims another type."""
+
+    def __init__(self, array: pa.Array, kind: pa.DataType) -> None:
+        self._array, self._kind = array, kind
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._kind.__arrow_c_schema__(), self._array.__arrow_c_array__()[1]
+
+
+def test_runs_of_bytes_that_are_not_utf8_are_read_and_their_ends_checked() -> None:
+    ends = np.array([1, 3, 4], np.int32)
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends), pa.array([b"a", b"caf\xe9", b"b"]))
+    strings = Claimed(runs, pa.run_end_encoded(pa.int32(), pa.string()))
+    assert read(open_texts(strings), 100) == [b"a", b"caf\xe9", b"caf\xe9", b"b"]
+    ends[:] = 1, 0, 4
+    with pytest.raises(DamagedInputError, match="is damaged"):
+        open_texts(strings)
 
 
 def test_arrow_text_is_not_copied() -> None:
