@@ -126,12 +126,13 @@ def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = Non
 
     One row alone may be larger than `most`.
     """
-    count, start = len(offset) - 1, 0
-    if 0 < count <= (longest or count) and int(offset[-1]) - int(offset[0]) <= most:
+    count, start, last = len(offset) - 1, 0, int(offset[-1])
+    if 0 < count <= (longest or count) and last - int(offset[0]) <= most:
         yield 0, count
         return
     while start < count:
-        stop = int(np.searchsorted(offset, int(offset[start]) + most, side="right")) - 1
+        end = offset.dtype.type(min(int(offset[start]) + most, last))  # of another type, it would copy all of `offset`
+        stop = int(np.searchsorted(offset, end, side="right")) - 1
         stop = min(max(stop, start + 1), start + longest if longest else count, count)
         yield start, stop
         start = stop

@@ -22,6 +22,7 @@ from gpulsh.lsh.collisions import bucketed
 from gpulsh.lsh.pairs import order_by, order_of
 from tests.support.rows import lists_of, table
 from tests.support.texts import batch_of, documents_of
+from tests.support.traced import at_most
 
 OPS = select_backend("reference")
 
@@ -142,6 +143,16 @@ def test_cuts(sizes: list[int], most: int, longest: int | None, before: int) -> 
         assert stop - start == 1 or (sum(sizes[start:stop]) <= most and stop - start <= (longest or len(sizes)))
         if stop < len(sizes):  # as many rows as there may be
             assert stop - start == longest or sum(sizes[start : stop + 1]) > most
+
+
+def test_cuts_of_narrow_offsets_copy_none_of_them() -> None:
+    """Offsets of Arrow's strings have 32 bits. Each cut copied them all into 64."""
+    rows = 1 << 20
+    offset = np.arange(rows + 1, dtype=np.int32) * 2047
+    with at_most(1 << 20):
+        found = list(ragged.cuts(offset, 1 << 20, 1 << 16))
+    assert found == list(ragged.cuts(offset.astype(np.int64), 1 << 20, 1 << 16))
+    assert list(ragged.cuts(offset[-3:], (1 << 31) - 1, 1)) == [(0, 1), (1, 2)]  # the sum is beyond 32 bits
 
 
 @given(st.lists(st.integers(0, 4)))

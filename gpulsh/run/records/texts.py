@@ -48,7 +48,8 @@ class GroupTexts:
         documents, sizes, files, begins = [none], [none], [none], [none]
         for number, wanted in parts:
             there = PLACES.read(folder, number)
-            start, stop = np.searchsorted(there.group, [group, group + 1]).tolist()
+            bounds = np.array([group, group + 1], there.group.dtype)  # of another type, they would copy the column
+            start, stop = np.searchsorted(there.group, bounds).tolist()
             rows: slice | Numbers = slice(start, stop)
             if wanted is not None:
                 rows = start + np.searchsorted(there.document[rows], wanted)
