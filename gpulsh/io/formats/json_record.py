@@ -350,12 +350,17 @@ def _restored(large: LargeObject, record: Record, depth: int) -> Record:
 
 def _loaded(content: Line) -> Any:
     text = content.decode("utf-8", "replace")
+    names = _with_whole_names if "\\u" in text else None  # otherwise no name has half of a surrogate pair
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=names)
     except json.JSONDecodeError:
         raise
     except ValueError:  # an integer of more digits than Python converts
-        return json.loads(text, parse_int=_integer)
+        return json.loads(text, parse_int=_integer, object_pairs_hook=names)
+
+
+def _with_whole_names(fields: list[tuple[str, Any]]) -> Record:
+    return {text_bytes(name).decode(): value for name, value in fields}
 
 
 def _integer(digits: str) -> int | Decimal:

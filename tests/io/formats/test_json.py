@@ -171,6 +171,13 @@ def test_a_text_whose_first_piece_is_as_long_as_all_of_it(tmp_path: Path) -> Non
         assert list(map(len, documents(tmp_path / "a.jsonl"))) == [3 * size]
 
 
+def test_half_of_a_surrogate_pair_in_the_name_of_a_field(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one text", "a\\ud800": {"\\udfff": 1}}\n{"text": "two more"}\n')
+    run(tmp_path / "a.jsonl", tmp_path / "out", format="parquet")
+    (one, two) = pq.read_table(tmp_path / "out/data/a.parquet").to_pylist()
+    assert one["a\ufffd"] == {"\ufffd": 1} and two["a\ufffd"] is None
+
+
 def test_a_long_name_of_a_field_in_a_large_line(tmp_path: Path) -> None:
     fields = {"k" * 2000: "v" * 2000, "text": "words " * (1 << 18)}
     (tmp_path / "a.jsonl").write_text(json.dumps(fields) + "\n")
