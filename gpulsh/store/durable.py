@@ -27,6 +27,7 @@ READ_AT_ONCE = 1 << 18  # bytes, which stay in a processor's cache until their c
 MANY = 16  # files that one syncfs takes
 REPORTS_ERRORS = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 8)
 PART = ".part"  # how names of unfinished files end
+LONGEST_NAME = 255  # bytes, of every file system in use
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ def unfinished(path: Path) -> Iterator[Path]:
 
     An attempt that fails leaves nothing.
     """
-    part = path.with_name(f"{path.name}.{uuid4().hex}{PART}")
+    own = f".{uuid4().hex}{PART}"
+    part = path.with_name((path.name if len(os.fsencode(path.name + own)) <= LONGEST_NAME else "") + own)
     try:
         with naming(path):
             yield part

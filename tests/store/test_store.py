@@ -41,6 +41,14 @@ def test_a_file_is_whole_or_absent(tmp_path: Path) -> None:
     assert durable.fact_of(path) != fact
 
 
+@pytest.mark.parametrize("length", [216, 217, 218, 255])
+def test_a_file_with_a_long_name(length: int, tmp_path: Path) -> None:
+    with durable.durable_file(tmp_path / ("n" * length)) as file:
+        file.write(b"whole")
+        assert next(tmp_path.iterdir()).name.endswith(durable.PART)
+    assert [len(path.name) for path in tmp_path.iterdir()] == [length]
+
+
 def test_two_may_write_one_file_at_once_and_the_last_to_end_stands(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with durable.durable_file(path) as first:
