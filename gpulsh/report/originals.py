@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import GpulshError, InputError, ParameterError
-from gpulsh.io.arrow.buffers import numbers, strings
+from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
@@ -181,8 +181,10 @@ def _counted(
             raise InputError(
                 f"{file.name}: column {column!r} is {values.type}; name a column of texts, numbers or dates"
             ) from None
-        none = len(coded.dictionary)
-        codes = numbers(coded.indices.fill_null(none))
+        none, null = len(coded.dictionary), null_mask(coded.indices)
+        codes = numbers(coded.indices).astype(np.int64)  # a type of 8 bits may have no room for `none`
+        if null is not None:
+            codes[null] = none
         documents, dropped = (np.bincount(some, minlength=none + 1) for some in (codes, codes[what[rows, 1]]))
         for value, *found in zip([*as_texts(coded.dictionary).to_pylist(), None], documents, dropped, strict=True):
             if found[0]:

@@ -125,6 +125,16 @@ def result(folder: Path) -> FilesResult:
     return deduplicate_files(inputs, "out", protect="test.jsonl", on_error="skip", backend="reference")
 
 
+def test_shares_of_as_many_values_as_a_dictionary_can_have(folder: Path) -> None:
+    codes = pa.array([*range(128), None], pa.int8())
+    column = pa.DictionaryArray.from_arrays(codes, pa.array([f"value {number}" for number in range(128)]))
+    table = pa.table({"text": [f"text {row}" for row in range(129)], "of": column})
+    with pa.ipc.new_file("a.arrow", table.schema) as out:
+        out.write_table(table)
+    found = deduplicate_files("a.arrow", "out", backend="reference").shares("of")
+    assert found["documents"].to_pylist() == [1] * 129 and found["value"].to_pylist()[0] is None
+
+
 def test_documents_and_dropped_ones_of_each_value(result: FilesResult) -> None:
     rows = [tuple(row.values()) for row in result.shares("lang").to_pylist()]
     assert rows == [("en", 4, 1), ("de", 2, 2), (None, 1, 0), ("fr", 1, 1)]
