@@ -223,6 +223,18 @@ def test_sources_of_every_kind(sources: Any, names: list[str]) -> None:
     assert found["source_names"].to_pylist() == [names]
 
 
+def test_sources_beyond_32_bits_of_offsets(tmp_path: Path) -> None:
+    begin = (1 << 31) + 4
+    with open(tmp_path / "sparse", "wb") as out:
+        out.seek(begin)
+        out.write(b"abcab")
+    content = pa.memory_map(str(tmp_path / "sparse")).read_buffer()
+    offset = pa.py_buffer(np.array([0, 2, 3, 5], np.int64) + begin)
+    sources = pa.Array.from_buffers(pa.large_string(), 3, [None, offset, content])
+    found = gpulsh.deduplicate(["one text"] * 3, source_column=sources, backend="reference").counts()
+    assert found["source_names"].to_pylist() == [["ab", "c"]]
+
+
 @pytest.mark.parametrize(
     "dates",
     [

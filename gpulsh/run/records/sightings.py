@@ -36,7 +36,7 @@ def source_texts(values: pa.Array) -> pa.Array:
     found = as_strings(values) if is_text(values.type) else as_texts(values)
     if pa.types.is_temporal(values.type):
         found = pc.utf8_trim(found, '"')
-    return found.cast(pa.string())
+    return found
 
 
 def sightings_of(sources: pa.Array | None, dates: Numbers | None) -> Sightings:
@@ -45,7 +45,7 @@ def sightings_of(sources: pa.Array | None, dates: Numbers | None) -> Sightings:
         return Sightings.of_one_source(dates)
     names = pc.unique(sources).drop_null()
     names = names.take(pc.sort_indices(names))
-    places = pc.index_in(sources, value_set=names)
+    places, names = pc.index_in(sources, value_set=names), names.cast(pa.string())  # all sources may have 2 GiB
     number = numbers(places).astype(np.int64)
     if (missing := null_mask(places)) is not None:
         number[missing] = UNKNOWN

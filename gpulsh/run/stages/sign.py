@@ -197,7 +197,7 @@ def sight(place: Workplace, layout: Layout, partition: int) -> Made:
             if job.counting.source is not None:
                 at = np.full(count, -1)
                 at[rows] = np.arange(len(rows))
-                source = source_texts(values(job.counting.source)).take(to_arrow(at, at < 0))
+                source = source_texts(values(job.counting.source)).cast(pa.string()).take(to_arrow(at, at < 0))
             if job.counting.date is not None:
                 date[rows] = instants(values(job.counting.date), job.counting.date, where)
         found.append(SightingRows(source, date))
