@@ -67,9 +67,10 @@ def column_of(table: Any, text_column: object, parameter: str = "text_column") -
             raise InputTypeError(
                 f"{parameter} is {text_column!r}, and texts, a {kind}, has {count} columns {name!r}; rename the others"
             )
+    if parameter != "text_column" and kind in (*READERS, "IterableDataset"):
+        instead = "texts.read_all()" if kind in READERS else "a Dataset"
+        raise InputTypeError(f"{parameter} is {text_column!r}, and the {kind} is read once; give {instead}")
     if kind in READERS:
-        if parameter != "text_column":
-            raise InputTypeError(f"{parameter} is {text_column!r}, and a {kind} is read once; give texts.read_all()")
         return (_texts(_arrow(batch), columns) for batch in table)
     if kind == "IterableDataset":
         return (_texts(rows, columns) for rows in table.with_format("arrow").iter(ROWS))

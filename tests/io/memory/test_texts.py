@@ -417,8 +417,13 @@ def test_a_column_of_a_reader() -> None:
         file.write_table(table)
     for reader in (table.to_reader(3), pa.ipc.open_stream(stream.getvalue())):
         assert read_all(column_of(reader, "meta.body")) == (BYTES, 2)
-    with pytest.raises(InputTypeError, match=r"key is 'n', and a RecordBatchReader is read once"):
+    with pytest.raises(InputTypeError, match=r"key is 'n', and the RecordBatchReader is read once"):
         gpulsh.deduplicate(pa.table({"t": ["a"], "n": [1]}).to_reader(), text_column="t", key="n", backend="reference")
+    streamed = TABLES["datasets, streamed"]()
+    with pytest.raises(
+        InputTypeError, match=r"source_column is 'text', and the IterableDataset is read once; give a D"
+    ):
+        gpulsh.deduplicate(streamed, text_column="text", source_column="text", backend="reference")
 
 
 def test_a_table_is_filtered_as_it_came() -> None:
