@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import ParameterError
+from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
@@ -72,21 +73,37 @@ def sign_files(
     refuse_overlap(os.fspath(path), inputs, texts.files)
     refuse_present(path, overwrite=overwrite)
     shown, unit = open_progress(progress), OF_INDEX["index"].unit
-    with writing(path), shown.stage("sign", texts.check(), unit), durable_file(path) as file, texts.unchanged():
-        writer, documents = None, 0
+    with (
+        writing(path),
+        shown.stage("sign", texts.check(), unit),
+        durable_file(path) as file,
+        texts.unchanged(),
+        ExitStack() as open_writer,
+    ):
+        writer: pq.ParquetWriter | None = None
+        documents = 0
         for partition in texts.partitions(PARTITION_BYTES):
-            table = _table(texts, partition, documents, method, ops)
+            ids = [] if writer is None or id_column is None else [writer.schema.field("id").type]
+            table = _table(texts, partition, documents, method, ops, ids)
             table = table.replace_schema_metadata(marked(table.schema).metadata)
-            writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
+            if writer is None:
+                writer = pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
+                open_writer.enter_context(writer)
+            elif table.schema != writer.schema:
+                name, kind = texts.files[partition.pieces[0].file].name, table.schema.field("id").type
+                raise InputError(
+                    f"{name}: column {id_column!r} is {kind}, and {ids[0]} in the files before; make it one type"
+                )
             writer.write_table(table)
             documents += len(table)
             shown.advance(sum(piece.part.size if piece.part else 0 for piece in partition.pieces))
-        if writer is not None:
-            writer.close()
     return documents
 
 
-def _table(texts: FileTexts, partition: Partition, first: int, method: Method, ops: Backend) -> pa.Table:
+def _table(
+    texts: FileTexts, partition: Partition, first: int, method: Method, ops: Backend, before: Sequence[pa.DataType]
+) -> pa.Table:
+    """The rows of a partition, from document `first` on; `before` is the type of ids in the partitions before."""
     facts, near = PartitionFacts(), method.near
     unused = evidence_keys(chosen_secret(None))  # exact hashes come with the digests of bits
     width, kind = (method.family.num_perm, method.family.value_type) if near is None else (near.bits // 64, np.uint64)
@@ -115,7 +132,7 @@ def _table(texts: FileTexts, partition: Partition, first: int, method: Method, o
     }
     if texts.columns.id is not None:
         ids = texts.values(texts.columns.id, positions)
-        columns["id"] = one_type(ids, texts.kinds(texts.columns.id))
+        columns["id"] = one_type(ids, [*before, *texts.kinds(texts.columns.id)])
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}
     columns |= {f"band{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(bands.T)}
     return pa.table(columns)

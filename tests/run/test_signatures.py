@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 import gpulsh
 from gpulsh.cli import group
-from gpulsh.errors import OutputError, ParameterError
+from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.run import signatures
 from gpulsh.run.signatures import sign_files
 from tests.sketch.test_main_job import documents
 from tests.support.command import Command, Printed
@@ -35,6 +36,19 @@ def texts(tmp_path: Path) -> list[str | None]:
 
 def run(*arguments: str) -> Any:
     return CliRunner().invoke(group, ["sign", *arguments, "--backend", "cpu"])
+
+
+def test_ids_of_several_types_in_files_without_a_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signatures, "PARTITION_BYTES", 1)
+    rows = [[{"text": "one two three", "id": given} for given in ids] for ids in ((1, 2), (None, None), (3,), ("x",))]
+    for number, some in enumerate(rows):
+        write_rows(tmp_path / f"{number}.jsonl", some)
+    inputs, out = [str(tmp_path / f"{number}.jsonl") for number in range(4)], tmp_path / "out.parquet"
+    assert sign_files(inputs[:3], out, id_column="id", backend="reference") == 5
+    assert pq.read_table(out)["id"].to_pylist() == [1, 2, None, None, 3]
+    with pytest.raises(InputError, match=r"3\.jsonl: column .id. is string, and int64 in"):
+        sign_files(inputs, out, id_column="id", backend="reference", overwrite=True)
+    assert pq.read_table(out)["id"].to_pylist() == [1, 2, None, None, 3]
 
 
 def test_the_two_classical_queries(texts: list[str | None], tmp_path: Path) -> None:
