@@ -310,7 +310,8 @@ class FileTexts:
                 self._held.add(piece, block.start, block.texts)
             lengths = block.texts.lengths()
             if len(lengths) >= FEW_ROWS:  # the narrowest type: a file without parts may have millions
-                lengths = lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
+                kind = np.min_scalar_type(lengths.max(initial=0))
+                lengths = lengths if kind == np.uint64 else lengths.astype(kind)  # not a float beside int64
             facts.sizes.append(lengths)
             bad = sum(rejection.rows for rejection in block.rejected)
             facts.nulls += 0 if self.columns.unread else block.texts.nulls() - bad

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 import gpulsh
+from gpulsh.arrays import TextBatch
 from gpulsh.budget import LEAST_HOLDING, held_bytes
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.columns import Columns
@@ -22,10 +24,12 @@ from gpulsh.io.files import file_texts
 from gpulsh.io.files.file_texts import BLOCK_COST, OFFSET_BYTES, FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.read_ahead import read_ahead
+from gpulsh.io.format import Block
 from gpulsh.io.formats import parquet
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
+from gpulsh.io.rows import Rows
 from gpulsh.run import files as local
 from gpulsh.run.engines import local as in_process
 from gpulsh.run.files import deduplicate_files
@@ -216,6 +220,28 @@ def test_rows_before_a_block_without_rows_stay(tmp_path: Path) -> None:
             out.write_batch(pa.record_batch([pa.array(rows, pa.string())], schema=schema))
     found = deduplicate_files(tmp_path / "a.arrow", tmp_path / "out", backend="cpu", threshold=0.6, shingling="word:1")
     assert (found.funnel["documents"], found.funnel["dropped"]) == (4, 1)
+
+
+def test_sizes_beyond_32_bits_are_integers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = np.full(100, 5 << 30)
+
+    class Large(Rows):
+        def __len__(self) -> int:
+            return len(sizes)
+
+        def lengths(self) -> NDArray[np.int64]:
+            return sizes
+
+        def null_rows(self) -> NDArray[np.bool_]:
+            return sizes < 0
+
+        def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+            return iter(())
+
+    monkeypatch.setattr(JsonLines, "read", lambda *given, **how: iter([Block(0, Large())]))
+    facts, path = PartitionFacts(), str(tmp_path / "a.jsonl")
+    list(FileTexts([File(path, path, path)], Columns("text")).read([Piece(0, None)], 1 << 20, facts))
+    assert np.concatenate([np.zeros(0, np.int64), *facts.sizes]).dtype == np.int64 and facts.bytes == sizes.sum()
 
 
 def test_a_small_file_takes_few_bytes(tmp_path: Path) -> None:
