@@ -61,10 +61,10 @@ class Columns:
     """
 
     text: str
-    key: str | None = None  # orders documents, for --keep
+    order: str | None = None  # orders documents, for --keep
     id: str | None = None
-    identity: str | None = None  # documents with equal values are copies, for --key, or compared, for --within
-    identity_option: str = "--key"
+    copy_key: str | None = None  # equal values: copies, for --key, or the same group, for --within
+    copy_key_option: str = "--key"
     unread: bool = False  # texts are not needed: each is given as an empty one
     more: tuple[str, ...] = ()  # columns that a later stage reads
     added: frozenset[str] = frozenset()  # names of columns that will be written, which files must not have
@@ -79,7 +79,7 @@ class Columns:
         return self.texts[0][0] if len(self.texts) == len(self.texts[0]) == 1 else None
 
     def places(self) -> tuple[Place, ...]:
-        """All places that must exist. The key, the id, the identity and `more` are names for `place_named`."""
+        """All places that must exist. The columns of `others` are names for `place_named`."""
         return tuple(dict.fromkeys((*self.texts, *((name,) for name in self.others()))))
 
     def depth(self) -> int:
@@ -88,15 +88,15 @@ class Columns:
 
     def others(self) -> list[str]:
         """The columns that are read besides the texts."""
-        return [name for name in (self.key, self.id, self.identity, *self.more) if name is not None]
+        return [name for name in (self.order, self.id, self.copy_key, *self.more) if name is not None]
 
     def asked_by(self, name: str) -> str:
         """The option that names one of the `others`, at the end of a clause in a message."""
-        if name == self.key:
+        if name == self.order:
             return ", which --keep names; its other values are first, longest and source:INPUT,INPUT"
         if name == self.id:
             return ", which --id-column names for every INPUT and --protect; add it, or leave --id-column out"
-        option = self.identity_option if name == self.identity else "--source-column or --date-column"
+        option = self.copy_key_option if name == self.copy_key else "--source-column or --date-column"
         return f", which {option} names"
 
 

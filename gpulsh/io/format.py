@@ -83,7 +83,7 @@ class Cuts:
 
 Mask = NDArray[np.bool_]
 Item = TypeVar("Item")
-Keys: TypeAlias = "pa.Array | list[int | float | None]"  # to keep documents by; a list where no one type holds them
+OrderValues: TypeAlias = "pa.Array | list[int | float | None]"  # for --keep COLUMN; a list where no one type holds them
 
 BLOCK_BYTES = 8 << 20  # of text that a reader aims at holding at once
 
@@ -136,10 +136,10 @@ class Block:
 
     start: int
     texts: Rows
-    key: Keys | None = None
+    order: OrderValues | None = None
     rejected: tuple[Rejection, ...] = ()
     stray: Stray = NO_STRAY
-    identity: pa.Array | None = None  # of `io.arrow.identities`
+    copy_key: pa.Array | None = None  # values of `io.arrow.copy_keys`
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:

@@ -127,8 +127,8 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
         screened = stages.run("screen", screen, ((partition,) for partition in partitions), total, parallel=parallel)
         funnel.contaminated = tallied(screened, "dropped")
     signed = stages.run("sign", sign, ((partition,) for partition in partitions), total, parallel=parallel)
-    if job.policy.key is not None:
-        check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
+    if job.policy.order_column is not None:
+        check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.order_column)
     for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
         setattr(funnel, name, tallied(signed, name))
     funnel.wordless = funnel.empty - funnel.nulls

@@ -397,9 +397,9 @@ def deduplicate_files(
         files=tuple(files),
         columns=Columns(
             text=text_column,
-            key=policy.key,
+            order=policy.order_column,
             id=id_column or natural_id(files),
-            identity=key,
+            copy_key=key,
             more=counting.read(),
             added=frozenset(added),
         ),

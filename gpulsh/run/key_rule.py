@@ -56,7 +56,7 @@ def check_flags(key: object, normalize_url: bool, key_only: bool) -> None:
         if flag and key is None:
             raise ParameterError(f"{option(name)} is given without --key; give --key")
     if normalize_url:
-        from gpulsh.io.arrow.identities import require_extra
+        from gpulsh.io.arrow.copy_keys import require_extra
 
         require_extra()
 
@@ -87,9 +87,9 @@ class KeyHashes:
         self._rows = 0
 
     def append(self, values: pa.Array) -> None:
-        """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.identities`."""
+        """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.copy_keys`."""
         from gpulsh.io.arrow.buffers import null_mask
-        from gpulsh.io.arrow.identities import columns_of, normalized_urls
+        from gpulsh.io.arrow.copy_keys import columns_of, normalized_urls
 
         found = normalized_urls(values) if self._normalize else values
         null = null_mask(found)

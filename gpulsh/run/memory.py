@@ -182,11 +182,11 @@ def deduplicate(
     shown = open_progress(progress)
     keyed = None
     if key is not None:
-        from gpulsh.io.arrow.identities import given_identities
+        from gpulsh.io.arrow.copy_keys import given_copy_keys
 
         hashes = KeyHashes(keys, normalize_url)
         values = column_of(texts, [key], "key") if isinstance(key, str) and has_columns(texts) else key
-        hashes.append(given_identities(values, len(source)))
+        hashes.append(given_copy_keys(values, len(source)))
         keyed = hashes.whole()
     if keyed is not None and key_only:
         with ops.here():

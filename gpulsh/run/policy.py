@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from gpulsh.io.arrow.buffers import null_mask, numbers
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts
-from gpulsh.io.format import Keys
+from gpulsh.io.format import OrderValues
 from gpulsh.io.formats.arrow_ipc import Ipc
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
@@ -60,18 +61,19 @@ class Policy:
     across: bool = False
     overlap: Overlap | None = None  # with items of the protected files, from which a document is dropped
     retention: Retention = field(default_factory=Retention)
-    key: str | None = field(init=False)  # the column that `keep` names
+    order_column: str | None = field(init=False)  # the column that `keep` names
     ranks: dict[str, int] | None = field(init=False)  # the inputs' places, where `keep` lists them
 
     def __post_init__(self) -> None:
         keep: object = self.keep
-        key = keep.removeprefix("column:") if isinstance(keep, str) else ""
-        if not key:
+        column = keep.removeprefix("column:") if isinstance(keep, str) else ""
+        if not column:
             raise ParameterError(
                 f"keep is {shown(keep)}; give first, longest, source:INPUT,INPUT... or the name of a column"
             )
         is_listed = self.keep.startswith(SOURCE)
-        object.__setattr__(self, "key", None if is_listed or keep in ("first", "longest") else key)
+        order_column = None if is_listed or keep in ("first", "longest") else column
+        object.__setattr__(self, "order_column", order_column)
         object.__setattr__(self, "ranks", _source_ranks(self.keep, self.inputs) if is_listed else None)
         if self.within and self.across:
             raise ParameterError("--within and --across are both given; give one, or none for duplicates of both kinds")
@@ -110,12 +112,13 @@ class Policy:
             places = [self.ranks.get(files[number].source, 0) for number in facts.rows]
             place = np.repeat(places, list(facts.rows.values())).astype(np.uint64)
             return Order(place, np.zeros(len(place), np.uint64))
-        if self.key is None:
+        if self.order_column is None:
             return longest_first(np.concatenate([np.empty(0, np.int64), *facts.sizes]))
         found, start = [], 0
-        for keys in facts.keys:
-            found.append(highest_first(keys, self.key, lambda row, start=start: where(start + row)))  # type: ignore[misc]
-            start += len(keys)
+        for values in facts.order:
+            at = partial(lambda start, row: where(start + row), start)
+            found.append(highest_first(values, self.order_column, at))
+            start += len(values)
         none = np.empty(0, np.uint64)
         return Order(*map(np.concatenate, zip((none, none), *found, strict=True)))
 
@@ -209,38 +212,38 @@ def longest_first(sizes: Numbers) -> Order:
     return Order(~sizes.view(np.uint64), np.zeros(len(sizes), np.uint64))
 
 
-def kind_of(keys: Keys) -> str:
-    """The type that a block of keys is compared as: `number`, a date or time type, or `null`."""
-    if not isinstance(keys, pa.Array):
+def kind_of(values: OrderValues) -> str:
+    """The type that a block of values is compared as: `number`, a date or time type, or `null`."""
+    if not isinstance(values, pa.Array):
         return NUMBER
-    if pa.types.is_null(keys.type):
+    if pa.types.is_null(values.type):
         return NULL
-    return str(keys.type) if pa.types.is_temporal(keys.type) else NUMBER
+    return str(values.type) if pa.types.is_temporal(values.type) else NUMBER
 
 
 def check_kinds(kinds: Iterable[str], column: str) -> None:
-    """InputError if keys of these types do not compare with one another."""
+    """InputError if values of these types do not compare with one another."""
     several = sorted(set(kinds) - {NULL})
     if len(several) > 1:
         raise InputError(f"column {column!r} is {' and '.join(several)} in different files; make it one type")
 
 
-def highest_first(keys: Keys, column: str, where: Callable[[int], str]) -> Order:
-    """By key, highest first, null last; a pyarrow.Array of integers, floats, dates or times, or Python numbers.
+def highest_first(values: OrderValues, column: str, where: Callable[[int], str]) -> Order:
+    """Highest value first, null last, for a pyarrow.Array of integers, floats, dates or times, or for Python numbers.
 
-    Integers and floats compare exactly among each other: `major` is the nearest float, `minor` how far the key is above
-    it. `where` names a row in messages. InputError at a NaN, and at an integer so large that the rest is, too.
+    Integers and floats compare exactly: `major` is the nearest float, `minor` how far the value is above it. `where`
+    names a row in messages. InputError at a NaN, and at an integer so large that the rest is, too.
     """
-    if isinstance(keys, pa.Array):
-        keys = keys.cast(pa.int64()) if pa.types.is_null(keys.type) else keys
-        mask = null_mask(keys)
-        null = np.zeros(len(keys), np.bool_) if mask is None else mask
-        if pa.types.is_temporal(keys.type):  # dates and times are integers below
-            keys = keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
-        nearest, rest = _nearest(np.where(null, 0, numbers(keys)))
+    if isinstance(values, pa.Array):
+        values = values.cast(pa.int64()) if pa.types.is_null(values.type) else values
+        mask = null_mask(values)
+        null = np.zeros(len(values), np.bool_) if mask is None else mask
+        if pa.types.is_temporal(values.type):  # dates and times are integers below
+            values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+        nearest, rest = _nearest(np.where(null, 0, numbers(values)))
     else:
-        null = np.array([key is None for key in keys], np.bool_)
-        nearest, rest = _nearest_each(keys, column, where)
+        null = np.array([value is None for value in values], np.bool_)
+        nearest, rest = _nearest_each(values, column, where)
     strange = np.isnan(nearest) & ~null
     if strange.any():
         raise InputError(
@@ -266,17 +269,18 @@ def _nearest(values: Values) -> tuple[NDArray[np.float64], Numbers]:
 
 
 def _nearest_each(
-    keys: Sequence[int | float | None], column: str, where: Callable[[int], str]
+    values: Sequence[int | float | None], column: str, where: Callable[[int], str]
 ) -> tuple[NDArray[np.float64], Numbers]:
-    nearest, rest = np.zeros(len(keys)), np.zeros(len(keys), np.int64)
-    for place, key in enumerate(keys):
-        if key is None:
+    nearest, rest = np.zeros(len(values)), np.zeros(len(values), np.int64)
+    for place, value in enumerate(values):
+        if value is None:
             continue
         try:
-            nearest[place] = float(key)
-            rest[place] = key - int(nearest[place]) if isinstance(key, int) else 0
+            nearest[place] = float(value)
+            rest[place] = value - int(nearest[place]) if isinstance(value, int) else 0
         except OverflowError:
             raise InputError(
-                f"{where(place)}: column {column!r} is an integer of {len(str(abs(key)))} digits; make it a smaller one"
+                f"{where(place)}: column {column!r} is an integer of {len(str(abs(value)))} digits;"
+                " make it a smaller one"
             ) from None
     return nearest, rest

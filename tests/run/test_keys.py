@@ -21,7 +21,7 @@ import gpulsh
 from gpulsh.__main__ import main
 from gpulsh.budget import Cut
 from gpulsh.errors import BackendError, InputError, ParameterError
-from gpulsh.io.arrow.identities import normalized_urls, of_python
+from gpulsh.io.arrow.copy_keys import normalized_urls, of_python
 from gpulsh.report.reproduce import command, in_words
 from gpulsh.report.summary import funnel_table, summary
 from tests.decide.test_decision import corpus

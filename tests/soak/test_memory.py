@@ -15,7 +15,7 @@ import pytest
 from benchmarks.corpora import random_words
 from benchmarks.tree_memory import TreeMemory
 from gpulsh.backends.cpu import CpuBackend
-from gpulsh.io.arrow.identities import given_identities
+from gpulsh.io.arrow.copy_keys import given_copy_keys
 from gpulsh.io.arrow.soundness import given_column
 from gpulsh.params import Shingling
 from gpulsh.repeats import windows
@@ -165,7 +165,7 @@ EMPTY = pa.chunked_array([], pa.string())
 
 
 @pytest.mark.parametrize(
-    "read", [lambda column: given_column("ids", column, 2), lambda column: given_identities(column, 2)]
+    "read", [lambda column: given_column("ids", column, 2), lambda column: given_copy_keys(column, 2)]
 )
 def test_chunks_of_more_than_2_gib(read: Any) -> None:
     found = read(pa.chunked_array([CHUNK, CHUNK]))
@@ -173,4 +173,4 @@ def test_chunks_of_more_than_2_gib(read: Any) -> None:
 
 
 def test_no_chunk() -> None:
-    assert len(given_column("ids", EMPTY, 0)) == len(given_identities(EMPTY, 0)) == 0
+    assert len(given_column("ids", EMPTY, 0)) == len(given_copy_keys(EMPTY, 0)) == 0

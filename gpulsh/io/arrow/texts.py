@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import binary_array, decoded, large_type, to_arrow
-from gpulsh.io.arrow.identities import BYTES, TAKES, is_identity
+from gpulsh.io.arrow.copy_keys import BYTES, TAKES, is_copy_key
 from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
 from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named, refuse_added
 from gpulsh.io.file import File
@@ -121,12 +121,13 @@ def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
             raise InputError(
                 f"{file.name}: column {'.'.join(place)!r} is {kind}, not text; name {what} with --text-column"
             )
-    if columns.key is not None and not is_ordered(kind := kinds[columns.key]):
+    if columns.order is not None and not is_ordered(kind := kinds[columns.order]):
         raise InputError(
-            f"{file.name}: column {columns.key!r} is {kind}; --keep takes numbers, dates and times, or strings of them"
+            f"{file.name}: column {columns.order!r} is {kind};"
+            " --keep takes numbers, dates and times, or strings of them"
         )
-    if columns.identity is not None and not is_identity(kind := kinds[columns.identity]):
-        raise InputError(f"{file.name}: column {columns.identity!r} is {kind}; {columns.identity_option} takes {TAKES}")
+    if columns.copy_key is not None and not is_copy_key(kind := kinds[columns.copy_key]):
+        raise InputError(f"{file.name}: column {columns.copy_key!r} is {kind}; {columns.copy_key_option} takes {TAKES}")
 
 
 def type_named(schema: pa.Schema, name: str) -> pa.DataType:

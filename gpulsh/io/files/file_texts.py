@@ -20,7 +20,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, Stamps, reason, wrong_length
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
-from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Keys, Part, Rejection, Rules, Stray
+from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, OrderValues, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, packed, piece_rows
@@ -72,8 +72,8 @@ class PartitionFacts:
     """Facts of the documents of a partition, complete once they were read."""
 
     sizes: list[Values] = field(default_factory=list)  # bytes of text, in integers of any type
-    keys: list[Keys] = field(default_factory=list)  # blocks of the key column
-    identities: Receiver[pa.Array] = field(default_factory=list)  # values of --key
+    order: list[OrderValues] = field(default_factory=list)  # values of --keep COLUMN, by block
+    copy_keys: Receiver[pa.Array] = field(default_factory=list)  # values of --key
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
     bad: int = 0  # rejected rows, which are not among the nulls
@@ -319,10 +319,10 @@ class FileTexts:
             facts.stray = Stray(facts.stray.rows + block.stray.rows, facts.stray.bytes + block.stray.bytes)
             if block.rejected:
                 facts.rejected.append(rejections(number, block.rejected))
-            if block.key is not None:
-                facts.keys.append(block.key)
-            if block.identity is not None:
-                facts.identities.append(block.identity)
+            if block.order is not None:
+                facts.order.append(block.order)
+            if block.copy_key is not None:
+                facts.copy_keys.append(block.copy_key)
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
             yield from block.texts.slices(max_bytes)
             del block

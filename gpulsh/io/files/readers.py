@@ -76,9 +76,9 @@ class _DeviceFileTexts(FileTexts):
         for number in dict.fromkeys(piece.file for piece in pieces):
             file = self.files[number]
             facts.rows[number] = 0
-            if self.columns.key is not None:
-                keys = Columns(self.columns.text, key=self.columns.key, unread=True)
-                facts.keys += [block.key for block in Parquet().read(file, keys) if block.key is not None]
+            if self.columns.order is not None:
+                only = Columns(self.columns.text, order=self.columns.order, unread=True)
+                facts.order += [block.order for block in Parquet().read(file, only) if block.order is not None]
             groups = Parquet().groups(file, self.columns)
             for first, last in cuts(offsets([size for _, size in groups]), GROUP_BYTES):
                 rows = sum(count for count, _ in groups[first:last])

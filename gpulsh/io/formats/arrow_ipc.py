@@ -37,7 +37,7 @@ from gpulsh.io.format import (
     counting,
     with_added,
 )
-from gpulsh.io.formats.keys import KeyColumn, batch_block
+from gpulsh.io.formats.blocks import OrderColumn, batch_block
 from gpulsh.io.limits import Limit, check_values_fit
 from gpulsh.io.rows import ROW_COST
 
@@ -62,14 +62,14 @@ class Ipc(Format):
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema, columns)
             used = [] if columns.unread else [column for column, *_ in columns.texts]
-            others = (name for name in (columns.key, columns.identity) if name is not None)
+            others = (name for name in (columns.order, columns.copy_key) if name is not None)
             used += [place_named(name, source.schema.names)[0] for name in others]
-            keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
+            order = None if columns.order is None else OrderColumn(file, columns.order, "row")
             start = 0
             for batch in source.batches(used):
                 for part in _slices(batch, BLOCK_BYTES, ROW_COST):
                     if wanted is None or wanted[start : start + len(part)].any():
-                        yield batch_block(file, part, columns, keys, start, rules.limit)
+                        yield batch_block(file, part, columns, order, start, rules.limit)
                     start += len(part)
                     del part
                 del batch  # before the next one is read

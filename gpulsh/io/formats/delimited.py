@@ -26,14 +26,14 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.host import BEGIN, QUOTED, cells_of, record_ends
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.buffers import binary_array, python_array
-from gpulsh.io.arrow.identities import identities
+from gpulsh.io.arrow.copy_keys import copy_keys
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
 from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
-from gpulsh.io.formats.keys import KeyColumn, typed_keys
+from gpulsh.io.formats.blocks import OrderColumn, typed_values
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
 from gpulsh.io.limits import COPIES, Limit, check_sizes, check_values_fit, too_large
 from gpulsh.io.rows import gathered
@@ -104,7 +104,7 @@ class Delimited(Streamed):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """At most MOST_ROWS a block, those without a wanted row left out."""
-        keys = None if columns.key is None or wanted is not None else KeyColumn(file, columns.key)
+        order_column = None if columns.order is None or wanted is not None else OrderColumn(file, columns.order)
         with reading(file), self._opened(file, rules.limit) as opened:
             if opened is None:
                 return
@@ -125,16 +125,16 @@ class Delimited(Streamed):
                     rejected.append(Rejection(start + row, 1, "line", line, detail))
                 texts = arrow_rows(joined_texts([array for array, _ in found]))
                 check_sizes(file, start, texts.lengths(), rules.limit)
-                key = None
-                if columns.key is not None and keys is not None:
-                    values, _ = self._column(records, numbers[(columns.key,)], len(opened.names))
+                order = None
+                if columns.order is not None and order_column is not None:
+                    values, _ = self._column(records, numbers[(columns.order,)], len(opened.names))
                     pairs = zip(records.lines(), as_strings(values).to_pylist(), strict=True)
-                    key = typed_keys([keys.key(line, value) for line, value in pairs])
-                identity = None
-                if columns.identity is not None and wanted is None:
-                    identity = identities(self._column(records, numbers[(columns.identity,)], len(opened.names))[0])
-                yield Block(start, texts, key, tuple(rejected), self._stray(records), identity)
-                del found, texts, key, identity  # each may be as large as a document may be
+                    order = typed_values([order_column.value(line, value) for line, value in pairs])
+                copy_key = None
+                if columns.copy_key is not None and wanted is None:
+                    copy_key = copy_keys(self._column(records, numbers[(columns.copy_key,)], len(opened.names))[0])
+                yield Block(start, texts, order, tuple(rejected), self._stray(records), copy_key)
+                del found, texts, order, copy_key  # each may be as large as a document may be
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column at `rows` as strings; invalid UTF-8 becomes U+FFFD."""

@@ -247,7 +247,7 @@ class RecordReader:
                 raise self._too_deep(f": {column!r}") from error
         return value
 
-    def identity(self, column: str, option: str) -> str | int | None:
+    def copy_key(self, column: str, option: str) -> str | int | None:
         """The value that `option` compares; InputTypeError for another than a string, an integer or null."""
         value = self.exact(column)
         if value is None or (isinstance(value, (str, int)) and not isinstance(value, bool)):

@@ -25,10 +25,10 @@ from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, intact_blocks, next_member
 from gpulsh.io.file import File, reading, reason
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
+from gpulsh.io.formats.blocks import OrderColumn, RecordRows
 from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, kind_of, on_one_line
 from gpulsh.io.formats.json_text import members, with_text
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
-from gpulsh.io.formats.keys import KeyColumn, RecordRows
 from gpulsh.io.formats.streamed import (
     END,
     LARGE_LINE,
@@ -96,11 +96,11 @@ class JsonLines(Streamed):
         file, source = self._opened(file)
         with reading(file), source:
             reader = RecordReader(file, rules.limit, columns.depth())
-            key_column = KeyColumn(file, columns.key) if columns.key is not None and wanted is None else None
+            order_column = OrderColumn(file, columns.order) if columns.order is not None and wanted is None else None
             for group in self._groups(file, source, rules.limit, lost):
                 found, damage = RecordRows(row, damage), []
                 for number, line in group.each():
-                    text = key = key_value = identity = None
+                    text = order = order_value = copy_key = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
                             record = reader.load(number, line)
@@ -115,26 +115,26 @@ class JsonLines(Streamed):
                             text = reader.text(columns.texts)
                             if wanted is None and columns.id is not None:
                                 reader.id(columns.id)
-                            if key_column is not None and columns.key is not None:
-                                key_value = reader.exact(columns.key)
-                            if wanted is None and columns.identity is not None:
-                                identity = reader.identity(columns.identity, columns.identity_option)
+                            if order_column is not None and columns.order is not None:
+                                order_value = reader.exact(columns.order)
+                            if wanted is None and columns.copy_key is not None:
+                                copy_key = reader.copy_key(columns.copy_key, columns.copy_key_option)
                         except (DamagedInputError, InputTypeError) as error:
                             if not rules.skip:
                                 raise
-                            text = identity = None
+                            text = copy_key = None
                             rejection = Rejection(row, 1, "line", number, reason(file, error))
                             if file.unit != "line":
                                 rejection = rejection._replace(unit="row", offset=row)
                             found.rejected.append(rejection)
                         else:
-                            if key_column is not None:
-                                key = key_column.key(number, key_value, kind_of(key_value))
+                            if order_column is not None:
+                                order = order_column.value(number, order_value, kind_of(order_value))
                         if text is not None and rules.limit is not None and len(text) > rules.limit.document:
                             raise too_large(file, reader.at, len(text), rules.limit)
                     found.texts.append(text)
-                    found.keys.append(key)
-                    found.identity.append(identity)
+                    found.order.append(order)
+                    found.copy_key.append(copy_key)
                     row += 1
                     record = {}
                     reader.clear()

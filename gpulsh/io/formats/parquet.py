@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept, size_of, to_arrow
-from gpulsh.io.arrow.identities import of_python
+from gpulsh.io.arrow.copy_keys import of_python
 from gpulsh.io.arrow.ids import parquet_type
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.soundness import check_batch, check_values
@@ -43,7 +43,7 @@ from gpulsh.io.format import (
     spread,
     with_added,
 )
-from gpulsh.io.formats.keys import KeyColumn, batch_block
+from gpulsh.io.formats.blocks import OrderColumn, batch_block
 from gpulsh.io.limits import Limit, check_values_fit
 from gpulsh.io.packing import Packing
 from gpulsh.io.rows import piece_rows
@@ -313,14 +313,14 @@ def _footer_size(source: pa.NativeFile) -> int:
 
 
 def _blocks(source: _Source, groups: range, columns: Columns, rules: Rules) -> Iterator[Block]:
-    others = (name for name in (columns.key, columns.identity) if name is not None)
+    others = (name for name in (columns.order, columns.copy_key) if name is not None)
     texts = () if columns.unread else map(".".join, columns.texts)
-    keys = None if columns.key is None else KeyColumn(source.file, columns.key, "row")
+    order = None if columns.order is None else OrderColumn(source.file, columns.order, "row")
     # The many threads that read for a device decode as much as they hand on: each batch waits for Python's lock.
     most_bytes = rules.block_bytes if rules.block_bytes > BLOCK_BYTES else None
     at = source.rows(groups).start
     for batch in source.batches(groups, list(dict.fromkeys([*texts, *others])), most_bytes):
-        block = batch_block(source.file, batch, columns, keys, at, rules.limit)
+        block = batch_block(source.file, batch, columns, order, at, rules.limit)
         at += len(batch)
         del batch  # before the next one is decoded
         yield block
@@ -354,9 +354,9 @@ def _blocks_of_run(source: _Source, groups: range, columns: Columns, rules: Rule
         why = Rejection(
             part.start, part.rows, "row", part.start, f"row group {part.number} {reason(source.file, error)}"
         )
-        key = None if columns.key is None else pa.nulls(part.rows)
-        identity = None if columns.identity is None else of_python([None] * part.rows)
-        yield Block(part.start, piece_rows([None] * part.rows), key, (why,), identity=identity)
+        order = None if columns.order is None else pa.nulls(part.rows)
+        copy_key = None if columns.copy_key is None else of_python([None] * part.rows)
+        yield Block(part.start, piece_rows([None] * part.rows), order, (why,), copy_key=copy_key)
         return
     if size > HELD_BYTES:
         yield from _blocks(source, groups, columns, rules)

@@ -24,13 +24,13 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.io.arrow.buffers import python_array
-from gpulsh.io.arrow.identities import BYTES
+from gpulsh.io.arrow.copy_keys import BYTES
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, first_line, reading, reason, wrong_length
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing
-from gpulsh.io.formats.keys import Instant, RecordRows, instant
+from gpulsh.io.formats.blocks import Instant, RecordRows, instant
 from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
 from gpulsh.io.formats.web_text import UTF8, Page, http_page, kind_of, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
@@ -55,8 +55,8 @@ class Warc(Format):
 
     def check(self, file: File, columns: Columns) -> None:
         """Check that the file opens and begins with a record."""
-        if columns.key is not None and columns.key.lower() != DATE:
-            raise InputError(f"{file.name}: is WARC; --keep takes its header WARC-Date, not {columns.key!r}")
+        if columns.order is not None and columns.order.lower() != DATE:
+            raise InputError(f"{file.name}: is WARC; --keep takes its header WARC-Date, not {columns.order!r}")
 
         def broken(offset: int, detail: str) -> None:
             raise _damaged(file, offset, detail)
@@ -66,7 +66,7 @@ class Warc(Format):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of text. A header that no document has is a missing column."""
-        missing = {*columns.others()} - {columns.key} if wanted is None else set()
+        missing = {*columns.others()} - {columns.order} if wanted is None else set()
         found: set[str] = set()
         row = size = 0
         rows = RecordRows(0, [])
@@ -87,7 +87,7 @@ class Warc(Format):
             found.update(record.headers)
             missing = {name for name in missing if name.lower() not in record.headers}
             text: Bytes | None = None
-            identity = None if columns.identity is None else record.header(columns.identity)
+            copy_key = None if columns.copy_key is None else record.header(columns.copy_key)
             if wanted is None or (row < len(wanted) and wanted[row]):
                 try:
                     text = b"" if columns.unread else self._text(file, record, page, rules.limit)
@@ -95,10 +95,10 @@ class Warc(Format):
                     if not rules.skip:
                         raise
                     rows.rejected.append(Rejection(row, 1, "byte", record.offset, reason(file, error)))
-                    identity = None
+                    copy_key = None
             rows.texts.append(text)
-            rows.identity.append(identity)
-            rows.keys.append(None if columns.key is None else _date(file, record))
+            rows.copy_key.append(copy_key)
+            rows.order.append(None if columns.order is None else _date(file, record))
             row += 1
             size += len(text or b"")
             del record, text  # each may be as large as a document may be

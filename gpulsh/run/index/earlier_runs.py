@@ -235,8 +235,8 @@ class OrderedInput:
         place, partitions, job = self._place, self._partitions, self._place.job
         given = ((partition,) for partition in partitions)
         surveyed = stages.run("survey", survey, given, total, parallel=job.cut.parallel is not None)
-        if job.policy.key is not None:
-            check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.key)
+        if job.policy.order_column is not None:
+            check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.order_column)
         for facts in surveyed:
             self.named.add(PartitionFacts(rows=dict(enumerate(facts["rows"], facts["first_file"]))))
         steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))

@@ -216,7 +216,7 @@ def passages_files(
     streams = Streams(form)  # to the end of the run
     files = input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
     text, id = text_named(text_column), id_column or natural_id(files)
-    columns = Columns(text=text, id=id, identity=within, identity_option="--within")
+    columns = Columns(text=text, id=id, copy_key=within, copy_key_option="--within")
     if cutting is not None:
         files = _cuttable(files, columns, guarded, cutting)
     job = PassagesJob(

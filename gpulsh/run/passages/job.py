@@ -99,7 +99,7 @@ class PassagesJob(TokenJob):
     keep: Keep
     bridge: int
     whole_lines: bool
-    part: Part | None = None  # counts parts instead of windows: copies within documents of equal `columns.identity`
+    part: Part | None = None  # counts parts instead of windows: copies within documents of equal `columns.copy_key`
     max_copies: int = 0
     of_bytes: bool = False  # whether windows are of bytes; then `unit` only counts the text that a cut leaves
     protect: tuple[str, ...] = ()  # INPUTs of a test set, whose items are marked instead of windows that repeat
@@ -121,7 +121,7 @@ class PassagesJob(TokenJob):
             "bridge": self.bridge,
             "whole_lines": self.whole_lines,
         }
-        parts = {"part": self.part, "max_copies": self.max_copies, "within": self.columns.identity}
+        parts = {"part": self.part, "max_copies": self.max_copies, "within": self.columns.copy_key}
         items = {} if self.overlap is None else {"protect": list(self.protect), **self.overlap.to_json()}
         return {
             **(items or (windows if self.part is None else parts)),

@@ -24,7 +24,7 @@ from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.arrow.buffers import null_mask
-from gpulsh.io.arrow.identities import columns_of
+from gpulsh.io.arrow.copy_keys import columns_of
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.ragged import first_of_runs, offsets, stable_order, within_runs
 from gpulsh.repeats.copies import Copies, Parts, parts_of_batch, pieces_of
@@ -49,7 +49,7 @@ class _Groups:
         self._key, self._waiting = keys.of_values, np.empty((0, 2), np.uint64)
 
     def append(self, values: pa.Array) -> None:
-        """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.identities`."""
+        """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.copy_keys`."""
         hashes, null = keyed_hashes(*columns_of(values), self._key), null_mask(values)
         if null is not None:
             hashes[null] = 0
@@ -64,9 +64,9 @@ class _Groups:
 def part(place: PassagesPlace, partition: Partition) -> Made:
     """Hash the lines or paragraphs of a partition."""
     job, folder, number = place.job, place.folder, partition.number
-    within = None if job.columns.identity is None else _Groups(place.keys)
+    within = None if job.columns.copy_key is None else _Groups(place.keys)
     rejected = RejectionsFile(folder, number)
-    facts = PartitionFacts(rejected=rejected, identities=[] if within is None else within)
+    facts = PartitionFacts(rejected=rejected, copy_keys=[] if within is None else within)
     parts, unit = 0, job.part
     assert unit is not None
     begins = deque[int]()  # of the pieces in work: bytes of a long document

@@ -40,7 +40,7 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
         made = tables.SIZES.write(place.folder, number, tables.Sizes(sizes))
     else:
         made = tables.SIZES_AND_ORDER.write(place.folder, number, tables.OrderedSizes(sizes, *order))
-    bad, kinds = rejected.finish(), sorted(set(map(kind_of, facts.keys)))
+    bad, kinds = rejected.finish(), sorted(set(map(kind_of, facts.order)))
     stray = {"not_utf8": facts.stray.rows, "stray_bytes": facts.stray.bytes}
     return Made({**made, **bad}, {**read_facts(facts, bad), **stray, "kinds": kinds})
 

@@ -19,7 +19,7 @@ from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.soundness import given_column
 from gpulsh.io.arrow.texts import as_strings
-from gpulsh.io.formats.keys import SHOWN, Instant, parsed_key
+from gpulsh.io.formats.blocks import SHOWN, Instant, parsed_value
 from gpulsh.io.memory.tables import column_of
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Job, Layout
@@ -65,7 +65,7 @@ def instants(values: pa.Array, column: str, where: Where) -> Numbers:
     elif types.is_null(kind):
         found = pa.nulls(len(values), pa.int64())
     elif is_text(kind):
-        keys = [None if text is None else parsed_key(text) for text in as_strings(values).to_pylist()]
+        keys = [None if text is None else parsed_value(text) for text in as_strings(values).to_pylist()]
         for row, key in enumerate(keys):
             if key is not None and not isinstance(key, Instant):
                 given = repr(as_strings(values.slice(row, 1)).to_pylist()[0][:SHOWN])

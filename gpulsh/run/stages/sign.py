@@ -59,7 +59,7 @@ def sign(place: Workplace, partition: Partition) -> Made:
     with RejectionsFile(*where) as bad:
         facts = PartitionFacts(rejected=bad)
         if hashes is not None:
-            facts.identities = hashes
+            facts.copy_keys = hashes
         batches = place.texts().read(partition.pieces, place.ops.sizes().batch, facts)
         given = batches, job.method, place.keys, place.ops, Funnel(), place.progress
         with place.unchanged(piece.file for piece in partition.pieces):

@@ -51,7 +51,7 @@ def write_files(folder: Path) -> list[str]:
 
 
 def read(names: list[str], readers: int) -> tuple[bytes, FileTexts, PartitionFacts]:
-    texts = FileTexts(find_files(names), Columns(text="text", key="score"), readers)
+    texts = FileTexts(find_files(names), Columns(text="text", order="score"), readers)
     (everything,) = texts.partitions(1 << 30)
     facts = PartitionFacts()
     batches = texts.read(everything.pieces, 200, facts)
@@ -69,8 +69,8 @@ def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
         assert several.starts.tolist() == one.starts.tolist() == [0, 100, 200, 210, 300]
         assert np.concatenate(of_several.sizes).tolist() == np.concatenate(of_one.sizes).tolist()
         assert of_several.nulls == of_one.nulls == 28
-        assert [value for block in of_several.keys for value in pa.array(block).to_pylist()] == [
-            value for block in of_one.keys for value in pa.array(block).to_pylist()
+        assert [value for block in of_several.order for value in pa.array(block).to_pylist()] == [
+            value for block in of_one.order for value in pa.array(block).to_pylist()
         ]
 
 

@@ -25,27 +25,27 @@ BYTES = pa.large_binary()
 TAKES = "text, bytes or integers"
 
 
-def is_identity(kind: pa.DataType) -> bool:
+def is_copy_key(kind: pa.DataType) -> bool:
     """Whether documents can be compared by values of an Arrow type.
 
-    >>> is_identity(pa.int32()), is_identity(pa.binary(16)), is_identity(pa.float64())
+    >>> is_copy_key(pa.int32()), is_copy_key(pa.binary(16)), is_copy_key(pa.float64())
     (True, True, False)
     """
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return is_identity(kind.storage_type)
+        return is_copy_key(kind.storage_type)
     if types.is_dictionary(kind):
-        return is_identity(kind.value_type)
+        return is_copy_key(kind.value_type)
     return bool(is_text(kind) or types.is_integer(kind) or types.is_fixed_size_binary(kind))
 
 
-def identities(values: pa.Array) -> pa.Array:
-    """Values of a type that `is_identity`, as a pyarrow.LargeBinaryArray whose empty values are null."""
+def copy_keys(values: pa.Array) -> pa.Array:
+    """Values of a type that `is_copy_key`, as a pyarrow.LargeBinaryArray whose empty values are null."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
-        return identities(values.storage)
+        return copy_keys(values.storage)
     if pa.types.is_dictionary(kind):
-        return identities(decoded(values))
+        return copy_keys(decoded(values))
     if pa.types.is_integer(kind):
         values = values.cast(pa.string())
     elif pa.types.is_fixed_size_binary(kind):
@@ -58,7 +58,7 @@ def identities(values: pa.Array) -> pa.Array:
 
 
 def of_python(values: Sequence[str | int | bytes | None]) -> pa.Array:
-    """`identities` of Python values. A lone surrogate keeps its own three bytes: other values must not equal it."""
+    """`copy_keys` of Python values. A lone surrogate keeps its own three bytes: other values must not equal it."""
     found = [
         value if isinstance(value, bytes) else b"" if value is None else str(value).encode("utf-8", "surrogatepass")
         for value in values
@@ -67,16 +67,16 @@ def of_python(values: Sequence[str | int | bytes | None]) -> pa.Array:
     return binary_array(b"".join(found), offsets(lengths), lengths == 0)
 
 
-def given_identities(key: Any, count: int) -> pa.Array:
+def given_copy_keys(key: Any, count: int) -> pa.Array:
     """`key` as a pyarrow.LargeBinaryArray [count]; ParameterError for another length or type, naming the position."""
     values = given_values("key", key, count)
     try:
         column = given_column("key", values, count)
     except ParameterError:  # they are of several types
         return _each(in_host_memory(values))
-    if not is_identity(column.type):
+    if not is_copy_key(column.type):
         raise ParameterError(f"key is a column of {column.type}; give {TAKES}")
-    return identities(column)
+    return copy_keys(column)
 
 
 def _each(key: Any) -> pa.Array:

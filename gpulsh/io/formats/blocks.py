@@ -1,6 +1,6 @@
-"""Blocks of rows, from records or Arrow columns, with the keys that `--keep COLUMN` orders by.
+"""Blocks of rows, from records or Arrow columns, with the values that `--keep COLUMN` orders by.
 
-Keys from columns without a type are numbers, or dates as text.
+Where columns have no type, these values are numbers, or dates as text.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.arrow.buffers import decoded, python_array
-from gpulsh.io.arrow.identities import identities, of_python
+from gpulsh.io.arrow.copy_keys import copy_keys, of_python
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings, column_named, texts_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.format import Block, Keys, Rejection, Stray
+from gpulsh.io.format import Block, OrderValues, Rejection, Stray
 from gpulsh.io.limits import Limit, check_sizes
 from gpulsh.io.rows import Bytes, piece_rows
 
@@ -33,23 +33,23 @@ class Instant(int):
     """A date or a time: microseconds since 1970 in UTC."""
 
 
-Key = int | float | None
+OrderValue = int | float | None
 
 
-class KeyColumn:
-    """Reads the keys of one column: all numbers, or all dates, in UTC where they name no offset."""
+class OrderColumn:
+    """Reads the values of one column: all numbers, or all dates, in UTC if they name no offset."""
 
     def __init__(self, file: File, name: str, unit: str | None = None) -> None:
         self._file, self._name, self._unit = file, name, unit or file.unit
-        self._first: tuple[int, bool] | None = None  # number of the first record with a key, and whether it is a date
+        self._first: tuple[int, bool] | None = None  # number of the first record with a value, and whether it is a date
 
-    def key(self, number: int, value: object, detail: str = "") -> Key:
+    def value(self, number: int, value: object, detail: str = "") -> OrderValue:
         """A number, a date as an Instant, or None. An error names the record of another value.
 
         `detail` names the value's type unless it is text.
         """
         if isinstance(value, str):
-            detail, value = repr(value[:SHOWN]), parsed_key(value)
+            detail, value = repr(value[:SHOWN]), parsed_value(value)
         if isinstance(value, float) and value != value:
             raise InputError(f"{self._at(number)} is NaN; make it a number, or null to be kept last")
         if value is None:
@@ -69,20 +69,20 @@ class KeyColumn:
             )
         return value
 
-    def read(self, values: pa.Array, start: int) -> Keys:
-        """The keys of values from row `start` on. A column whose type has an order stays as it is."""
+    def read(self, values: pa.Array, start: int) -> OrderValues:
+        """The values of the rows from `start` on. A column whose type has an order stays as it is."""
         if pa.types.is_null(values.type) or not is_text(values.type):
             return decoded(values)
-        return typed_keys([self.key(start + row, text) for row, text in enumerate(as_strings(values).to_pylist())])
+        return typed_values([self.value(start + row, text) for row, text in enumerate(as_strings(values).to_pylist())])
 
     def _at(self, number: int) -> str:
         return f"{self._file.name}: {self._unit} {number}: {self._name!r}"
 
 
-def parsed_key(text: str) -> int | float | str:
+def parsed_value(text: str) -> int | float | str:
     """A number, or a date as an Instant; any other value unchanged.
 
-    >>> parsed_key("12"), parsed_key("1970-01-02T01:00+01:00"), parsed_key("soon")
+    >>> parsed_value("12"), parsed_value("1970-01-02T01:00+01:00"), parsed_value("soon")
     (12, 86400000000, 'soon')
     """
     try:
@@ -100,16 +100,16 @@ def instant(text: str) -> Instant:
     return Instant((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
 
 
-def typed_keys(keys: list[Key]) -> Keys:
-    """A pyarrow.Array where one type of 64 bits holds all of them."""
-    kinds = {type(key) for key in keys} - {type(None)}
+def typed_values(values: list[OrderValue]) -> OrderValues:
+    """A pyarrow.Array if one type of 64 bits holds all of them."""
+    kinds = {type(value) for value in values} - {type(None)}
     if not kinds:  # null fits numbers and dates
-        return pa.nulls(len(keys))
+        return pa.nulls(len(values))
     if kinds == {Instant}:
-        return python_array([None if key is None else int(key) for key in keys]).view(INSTANTS)
-    if kinds == {float} or (kinds == {int} and all(key is None or -(2**63) <= key < 2**63 for key in keys)):
-        return python_array(keys)
-    return keys
+        return python_array([None if value is None else int(value) for value in values]).view(INSTANTS)
+    if kinds == {float} or (kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values)):
+        return python_array(values)
+    return values
 
 
 class RecordRows:
@@ -118,24 +118,24 @@ class RecordRows:
     def __init__(self, start: int, rejected: list[Rejection]) -> None:
         self._start, self.rejected = start, rejected
         self.texts: list[Bytes | None] = []
-        self.keys: list[Key] = []
-        self.identity: list[str | int | None] = []
+        self.order: list[OrderValue] = []
+        self.copy_key: list[str | int | None] = []
         self.stray: list[int] = []  # bytes that are not UTF-8, of each record that may have some
 
     def block(self, columns: Columns) -> Block:
         """The block."""
-        keys = typed_keys(self.keys) if columns.key is not None else None
+        order = typed_values(self.order) if columns.order is not None else None
         stray = Stray(sum(map(bool, self.stray)), sum(self.stray))
-        identity = of_python(self.identity) if columns.identity is not None else None
-        return Block(self._start, piece_rows(self.texts), keys, tuple(self.rejected), stray, identity)
+        copy_key = of_python(self.copy_key) if columns.copy_key is not None else None
+        return Block(self._start, piece_rows(self.texts), order, tuple(self.rejected), stray, copy_key)
 
 
 def batch_block(
-    file: File, batch: pa.RecordBatch, columns: Columns, keys: KeyColumn | None, start: int, limit: Limit | None
+    file: File, batch: pa.RecordBatch, columns: Columns, reader: OrderColumn | None, start: int, limit: Limit | None
 ) -> Block:
     """The block of a record batch whose first row is `start`. LargeDocumentError for a text that is not allowed."""
-    key = None if keys is None or columns.key is None else keys.read(column_named(batch, columns.key), start)
+    order = None if reader is None or columns.order is None else reader.read(column_named(batch, columns.order), start)
     texts, bad_bytes = texts_of(batch, columns)
     check_sizes(file, start, texts.lengths(), limit)
-    identity = None if columns.identity is None else identities(column_named(batch, columns.identity))
-    return Block(start, texts, key, stray=bad_bytes, identity=identity)
+    copy_key = None if columns.copy_key is None else copy_keys(column_named(batch, columns.copy_key))
+    return Block(start, texts, order, stray=bad_bytes, copy_key=copy_key)
