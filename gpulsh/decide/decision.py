@@ -126,7 +126,7 @@ class Decision(Arrays):
         found |= {"similarity": here.similarity[row], "cluster": here.cluster[row]}
         if ids is not None:
             from gpulsh.io.arrow.buffers import chosen
-            from gpulsh.io.arrow.soundness import given_column
+            from gpulsh.io.arrow.validation import given_column
 
             column = given_column("ids", ids, len(self))
             found |= {"id": chosen(column, row), "duplicate_of_id": chosen(column, other)}
@@ -217,7 +217,7 @@ class Decision(Arrays):
         {'kept': False, 'duplicate_of_row': 0, 'similarity': 1.0, 'copies': None}
         """
         from gpulsh.io.arrow.buffers import chosen, to_arrow
-        from gpulsh.io.arrow.soundness import given_column
+        from gpulsh.io.arrow.validation import given_column
 
         if isinstance(table, Mapping) or not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
             raise ParameterError(f"table is of type {type(table).__name__}; give the table that was decided")
@@ -281,7 +281,7 @@ class Decision(Arrays):
         keep = self.to_numpy().keep
         if home == "pyarrow":
             from gpulsh.io.arrow.buffers import kept
-            from gpulsh.io.arrow.soundness import check_given
+            from gpulsh.io.arrow.validation import check_given
 
             check_given(table, "table")
             return kept(table, keep)

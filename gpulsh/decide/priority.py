@@ -37,7 +37,7 @@ def _dates(priority: object, values: Values) -> Values:
     """`values` as datetime64 where Arrow finds dates or times in `priority`, which NumPy leaves as objects."""
     import pyarrow as pa
 
-    from gpulsh.io.arrow.soundness import from_values
+    from gpulsh.io.arrow.validation import from_values
 
     try:
         found = from_values(priority)

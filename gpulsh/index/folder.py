@@ -191,8 +191,8 @@ def _mapped(path: Path, manifest: Manifest, *, contents: bool) -> Snapshot:
     removed = NOTHING
     if manifest.removed is not None:
         removed = MappedColumns(path / file_name("removed", manifest.removed.name), Removed).whole().number
-    sound = {name: fact for name, fact in manifest.groups.items() if not damage(path / name, fact, contents=contents)}
-    groups = kept_groups(path, sound, segments)
+    valid = {name: fact for name, fact in manifest.groups.items() if not damage(path / name, fact, contents=contents)}
+    groups = kept_groups(path, valid, segments)
     return Snapshot(segments, removed, groups, manifest.next_number, manifest.keys, manifest.sources)
 
 

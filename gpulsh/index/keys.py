@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpulsh.arrays import Values
 from gpulsh.errors import ParameterError
 from gpulsh.index.segment import KEY_TYPES, Keys
-from gpulsh.io.arrow.soundness import check_given
+from gpulsh.io.arrow.validation import check_given
 from gpulsh.params import shown
 from gpulsh.ragged import sorted_distinct
 

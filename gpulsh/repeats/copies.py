@@ -137,7 +137,7 @@ def group_numbers(within: object, count: int) -> Numbers | None:
     import pyarrow as pa
 
     from gpulsh.io.arrow.buffers import decoded
-    from gpulsh.io.arrow.soundness import given_column
+    from gpulsh.io.arrow.validation import given_column
 
     if within is None:
         return None

@@ -96,7 +96,7 @@ def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     import pyarrow.compute as pc
 
     from gpulsh.io.arrow.buffers import decoded, numbers
-    from gpulsh.io.arrow.soundness import check_given
+    from gpulsh.io.arrow.validation import check_given
 
     kind, types = column.type, pa.types
     if types.is_null(kind):  # of sets that are all None

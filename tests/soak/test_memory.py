@@ -16,7 +16,7 @@ from benchmarks.corpora import random_words
 from benchmarks.tree_memory import TreeMemory
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.io.arrow.copy_keys import given_copy_keys
-from gpulsh.io.arrow.soundness import given_column
+from gpulsh.io.arrow.validation import given_column
 from gpulsh.params import Shingling
 from gpulsh.repeats import windows
 from gpulsh.run.engines import local

@@ -1,1 +1,1 @@
-"""Arrow arrays: rows of text, their types, choices among them, and whether they are sound."""
+"""Arrow arrays: rows of text, their types, choices among them, and their validation."""

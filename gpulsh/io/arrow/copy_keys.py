@@ -17,7 +17,7 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.io.arrow.buffers import binary_array, decoded, large_type
 from gpulsh.io.arrow.rows import has_views, is_text
-from gpulsh.io.arrow.soundness import given_column, given_values, in_host_memory
+from gpulsh.io.arrow.validation import given_column, given_values, in_host_memory
 from gpulsh.params import shown
 from gpulsh.ragged import offsets
 

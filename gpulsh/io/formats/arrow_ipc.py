@@ -21,8 +21,8 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept
 from gpulsh.io.arrow.ids import refuse_unheld
 from gpulsh.io.arrow.rows import bytes_of
-from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named, without_dictionary
+from gpulsh.io.arrow.validation import check_batch, check_values
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import (

@@ -25,8 +25,8 @@ from gpulsh.io.arrow.buffers import chosen, kept, size_of, to_arrow
 from gpulsh.io.arrow.copy_keys import of_python
 from gpulsh.io.arrow.ids import parquet_type
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
-from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
+from gpulsh.io.arrow.validation import check_batch, check_values
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading, reason, wrong_length
 from gpulsh.io.format import (

@@ -115,8 +115,8 @@ def _arrow(table: Any) -> pa.Table:
 def _texts(table: pa.Table, columns: Columns) -> pa.ChunkedArray:
     import pyarrow as pa
 
-    from gpulsh.io.arrow.soundness import check_given
     from gpulsh.io.arrow.texts import check_columns, text_column
+    from gpulsh.io.arrow.validation import check_given
     from gpulsh.io.file import File
 
     check_given(table, "texts")

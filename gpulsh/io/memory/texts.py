@@ -196,7 +196,7 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
 
     from gpulsh.io.arrow.buffers import runs_as_words
     from gpulsh.io.arrow.rows import arrow_rows, is_text
-    from gpulsh.io.arrow.soundness import check_given
+    from gpulsh.io.arrow.validation import check_given
 
     if pa.types.is_struct(array.type):
         raise InputTypeError(f"texts, a {given}, has columns; give one of them, such as frame['text']")

@@ -17,8 +17,8 @@ from gpulsh.errors import InputError, InputTypeError, ParameterError
 from gpulsh.io.arrow.buffers import chosen, decoded, null_mask, numbers, to_arrow
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.arrow.rows import is_text
-from gpulsh.io.arrow.soundness import given_column
 from gpulsh.io.arrow.texts import as_strings
+from gpulsh.io.arrow.validation import given_column
 from gpulsh.io.formats.blocks import SHOWN, Instant, parsed_value
 from gpulsh.io.memory.tables import column_of
 from gpulsh.ragged import sorted_distinct

@@ -148,17 +148,17 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
                     kept_rows[str(number)] = int(kept.sum())
                 if begin == end and bad.touches(number):  # so damaged that no row is known
                     continue
-                sound = kept
+                valid = kept
                 if job.write == "marked" or job.format is not None:
-                    sound = bad.left_out(np.ones(end - begin, bool), number)
+                    valid = bad.left_out(np.ones(end - begin, bool), number)
                 if job.write == "marked":
-                    kept = sound
+                    kept = valid
                 target = targets.of(file)
                 names[target] = f"{DATA}/{file.relative}"
                 # Not in `data/`: a killed attempt leaves no result.
                 part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
                 known = Known(job.columns, partial(_held, place, number))
-                how: Writing = {"limit": limit, "packing": job.packing, "known": known, "typed": sound}
+                how: Writing = {"limit": limit, "packing": job.packing, "known": known, "typed": valid}
                 if marked is not None:
                     how["added"] = marked.added(begin, np.flatnonzero(kept))
                 with naming(target):

@@ -37,7 +37,7 @@ def strings(last: int, kind: str = "i") -> tuple[bytes, bytes]:
 
 
 CODES = pa.array([0, 1, 2, 0], pa.int32())
-# A sound array, bytes of its buffers, and others that lie in their place.
+# A valid array, bytes of its buffers, and others in their place.
 LIES: dict[str, tuple[Any, bytes, bytes]] = {
     "string-far": (pa.array(LONG), *strings(60000)),
     "string-negative": (pa.array(LONG), *strings(-1)),
@@ -193,8 +193,8 @@ def test_dictionaries_of_parquet_that_lie(tmp_path: Path) -> None:
         words = pa.array([f"{text} word" for text in ["a b c d", "e f g h", "i j k l"] * 8])
         table = pa.table({"text": words, "id": range(24), column: words.dictionary_encode()})
         pq.write_table(table, path, compression="none", use_dictionary=[column], write_statistics=False)
-        sound = path.read_bytes()
-        place = sound.index(bytes([2, 7, 0x24, 0x49]))
-        path.write_bytes(sound[: place + 2] + b"\xff" + sound[place + 3 :])
+        valid = path.read_bytes()
+        place = valid.index(bytes([2, 7, 0x24, 0x49]))
+        path.write_bytes(valid[: place + 2] + b"\xff" + valid[place + 3 :])
         with pytest.raises(DamagedInputError, match=f"column '{column}' is damaged: .*indices"):
             run(str(path), tmp_path / f"out {column}", id_column="id")

@@ -25,7 +25,7 @@ Given: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch"
 
 
 def check_array(array: pa.Array, *, utf8: bool = False) -> None:
-    """pyarrow.ArrowInvalid unless a pyarrow.Array is sound."""
+    """pyarrow.ArrowInvalid unless a pyarrow.Array is valid."""
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     try:
@@ -40,7 +40,7 @@ def check_array(array: pa.Array, *, utf8: bool = False) -> None:
 
 
 def check_given(given: Given, name: str, *, utf8: bool = False) -> None:
-    """DamagedInputError unless an array, chunked array, table or batch of pyarrow is sound."""
+    """DamagedInputError unless an array, chunked array, table or batch of pyarrow is valid."""
     parts = given.columns if hasattr(given, "columns") else [given]
     try:
         for part in parts:
@@ -53,7 +53,7 @@ def check_given(given: Given, name: str, *, utf8: bool = False) -> None:
 
 
 def check_batch(file: File, batch: pa.RecordBatch) -> None:
-    """DamagedInputError, naming the file and the column, unless a record batch is sound."""
+    """DamagedInputError, naming the file and the column, unless a record batch is valid."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             check_array(column)
@@ -100,10 +100,10 @@ def given_values(name: str, values: Any, count: int) -> Any:
 
 
 def given_column(name: str, values: Any, count: int) -> pa.Array:
-    """`values`, `count` of them, as one sound pyarrow.Array of its own type.
+    """`values`, `count` of them, as one valid pyarrow.Array of its own type.
 
     `values` is a list, or a column of NumPy, pyarrow, pandas, polars, cuDF or CuPy. Raises ParameterError with `name`
-    for another length, for anything else and for values of several kinds; DamagedInputError for an unsound array.
+    for another length, for anything else and for values of several kinds; DamagedInputError for an invalid array.
     """
     values = given_values(name, values, count)
     try:
