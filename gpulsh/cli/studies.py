@@ -43,9 +43,9 @@ def _run(
     from gpulsh.studies.study import open_corpus
 
     given = dict(options)
-    form = {name: given.pop(name) for name in ("text_column", "lines", "as_text", "delimiter", "encoding")}
+    read_options = {name: given.pop(name) for name in ("text_column", "lines", "as_text", "delimiter", "encoding")}
     where = {name: given.pop(name) for name in ("backend", "threads")}
-    corpus = open_corpus(inputs, **form, **where)
+    corpus = open_corpus(inputs, **read_options, **where)
     found = function(corpus, **where, **opt.parsed(given))
     if as_json:
         say(json.dumps(found.facts(), indent=2))

@@ -25,9 +25,9 @@ from gpulsh.forecast.formula import Corpus, held_at_once, stage_works
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import is_stream
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.format import spread
 from gpulsh.io.formats.endings import format_of
 from gpulsh.stats.stages import ESTIMATED, OF_CONTAINMENT, OF_ITEMS
@@ -135,9 +135,9 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     for path in (*protect, *inputs):
         if is_stream(path):
             raise InputError(f"{path}: can be read only once, and a sample would use it up; give a file")
-    form = Form(**{own.name: options[own.name] for own in fields(Form) if options.get(own.name)})
-    files = find_files(list(inputs), protect, form=form)
-    refuse_unused(files, form)
+    read_options = ReadOptions(**{own.name: options[own.name] for own in fields(ReadOptions) if options.get(own.name)})
+    files = find_files(list(inputs), protect, options=read_options)
+    refuse_unused(files, read_options)
     FileTexts(files, Columns(text=options.get("text_column") or "text")).check()
     size = bytes_of(files)
     with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as folder:

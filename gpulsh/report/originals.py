@@ -23,8 +23,8 @@ from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
-from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.limits import Limit
@@ -46,7 +46,7 @@ class Originals:
         ]
         self.unprotected = [number for number, source in enumerate(sources) if not source["protected"]]
         self._parameters, self._stamps = report["parameters"], report["job"]["inputs"]
-        self._form = Form.taken(dict(self._parameters))
+        self._read_options = ReadOptions.taken_from(dict(self._parameters))
         self._known: dict[str, dict[str, File]] = {}
 
     def find(self, number: int) -> File:
@@ -54,7 +54,9 @@ class Originals:
         name, source = self.named[number].name, self.named[number].source
         if source not in self._known:
             self._known[source] = {}
-            self._known[source] = {file.name: file for file in find_files([source], form=self._form, again=True)}
+            self._known[source] = {
+                file.name: file for file in find_files([source], options=self._read_options, again=True)
+            }
         file = self._known[source].get(name)
         if file is None:
             raise InputError(f"{name}: is no longer there")

@@ -17,10 +17,10 @@ from gpulsh.budget import cut
 from gpulsh.errors import GpulshError, InputTypeError, ParameterError, option
 from gpulsh.io.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.io.file import File
-from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_packing, refuse_unused
 from gpulsh.io.files.no_documents import REPORT
 from gpulsh.io.files.pipes import Streams
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.packing import Packing
 from gpulsh.memory_limit import out_of_memory
 from gpulsh.params import check_type, is_path, shown, shown_type
@@ -104,15 +104,15 @@ def input_files(
     given: Sequence[str],
     protect: Sequence[str],
     streams: Streams,
-    form: Form,
+    read_options: ReadOptions,
     folders: Folders,
     *,
     on_error: OnError,
     engine: EngineName,
 ) -> list[File]:
     """The files of a run, first the protected ones; an error if an output overlaps them."""
-    files = find_files(given, protect, streams, form)
-    refuse_unused(files, form)
+    files = find_files(given, protect, streams, read_options)
+    refuse_unused(files, read_options)
     folders.refuse_overlap([*protect, *given], files)
     if engine != "local":  # a path that holds in other folders and on other machines
         files = [

@@ -20,10 +20,10 @@ from gpulsh.errors import InputError, ParameterError, option
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import Stamps
-from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import COUNTED
 from gpulsh.io.files.pipes import Streams, is_stream
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.packing import Packing
 from gpulsh.method import MeasureName, Method, Resolve, Verify, given_parameters
@@ -305,7 +305,7 @@ def deduplicate_files(
     check_choice("measure", measure, (None, *get_args(MeasureName)))
     if evidence is not None and index is None:
         raise ParameterError(f"evidence is {shown(evidence)}, and no index is given; leave it out, or give one")
-    form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
+    read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     for name, flag in {"add_counts": add_counts, "within": within, "across": across, "dry_run": dry_run}.items():
         check_type(name, flag, bool)
     file_run.check_renewal(overwrite, resume)
@@ -378,8 +378,8 @@ def deduplicate_files(
         refuse_with_key({"across": across, **retention.to_json()})
         if reader == "cudf":
             raise ParameterError("--key is given, and --reader is 'cudf', which reads no keys; give --reader arrow")
-    streams = Streams(form)  # to the end of the run
-    files = file_run.input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
+    streams = Streams(read_options)  # to the end of the run
+    files = file_run.input_files(given, guarded, streams, read_options, folders, on_error=on_error, engine=engine)
     policy.check_sources(files, source_column)
     added = counting.added(write)
     if added:
@@ -410,7 +410,7 @@ def deduplicate_files(
         key=rule,
         format=format,
         packing=packing,
-        form=form,
+        read_options=read_options,
         counting=counting,
         reader=reader,
     )

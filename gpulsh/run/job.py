@@ -28,7 +28,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File, Stamps
 from gpulsh.io.files.file_texts import FileTexts, HeldTexts, PartitionFacts, Piece
-from gpulsh.io.files.form import USUAL, Form
+from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.files.readers import Reader, open_files
 from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
@@ -65,7 +65,7 @@ class FileJob(ABC):
     columns: Columns
     stamps: Stamps  # of `files`
     on_error: OnError = "fail"
-    form: Form = USUAL
+    read_options: ReadOptions = DEFAULTS
     reader: Reader = "arrow"
     cut: Cut = NOT_CUT  # until the engine is open
 
@@ -172,7 +172,7 @@ class Job(FileJob):
             **self.policy.to_json(),
             "write": self.write,
             "on_error": self.on_error,
-            **self.form.facts(),
+            **self.read_options.facts(),
             **self.counting.to_json(),
             **({} if self.format is None else {"format": self.format}),
             **({} if self.packing is None else {"compression": str(self.packing)}),

@@ -20,7 +20,7 @@ from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
-from gpulsh.io.files.form import Form
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.rows import normalized
 from gpulsh.lsh.signing import words_and_digests
 from gpulsh.method import Method, given_parameters
@@ -61,7 +61,7 @@ def sign_files(
     Raises ParameterError, InputError and OutputError; then `output` is as it was.
     """
     refuse_url(os.fspath(output))
-    path, form = Path(output), Form.taken(parameters)
+    path, read_options = Path(output), ReadOptions.taken_from(parameters)
     chosen, _ = sketches_named(sketch, None, num_perm, seed)
     method = Method.chosen(**given_parameters(sketch=chosen, num_perm=num_perm, seed=seed, **parameters))
     if path.suffix != ".parquet":
@@ -69,7 +69,7 @@ def sign_files(
     if method.measure == "containment":
         raise ParameterError("measure is 'containment', which has no signatures; leave it out")
     ops = select_backend(backend, threads=threads)
-    texts = open_inputs(inputs, Columns(text=text_named(text_column), id=id_column), form, ops)
+    texts = open_inputs(inputs, Columns(text=text_named(text_column), id=id_column), read_options, ops)
     refuse_overlap(os.fspath(path), inputs, texts.files)
     refuse_present(path, overwrite=overwrite)
     shown, unit = open_progress(progress), OF_INDEX["index"].unit

@@ -24,7 +24,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.form import Form
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import TextSource, gathered
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
@@ -172,11 +172,11 @@ def open_corpus(
     text_column: str | Sequence[str] = "text",
     backend: BackendName = "auto",
     threads: int | None = None,
-    **form: Any,
+    **read_options: Any,
 ) -> FileTexts:
-    """The documents of files, folders, globs and URLs, not read yet; `form` says how the files are read."""
+    """The documents of files, folders, globs and URLs, not read yet; `read_options` says how the files are read."""
     ops = select_backend(backend, threads=threads)
-    return open_inputs(inputs, Columns(text=text_named(text_column)), Form(**form), ops)
+    return open_inputs(inputs, Columns(text=text_named(text_column)), ReadOptions(**read_options), ops)
 
 
 def fingerprints(texts: TextBatch, how: How) -> Fingerprints:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.format import Rules
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
@@ -113,7 +113,7 @@ def record(
 
 def texts_of(path: str | Path, column: str = "text", **rules: Any) -> list[bytes]:
     """The texts of a column of a file, whose blocks follow one another."""
-    (file,) = find_files([str(path)], form=Form(lines=".txt" in Path(path).name))
+    (file,) = find_files([str(path)], options=ReadOptions(lines=".txt" in Path(path).name))
     found: list[bytes] = []
     for block in format_of(file).read(file, Columns(column), rules=Rules(**rules)):
         assert block.start == len(found)
@@ -138,7 +138,7 @@ def documents(
     lines: bool = False,
 ) -> list[bytes]:
     """The texts of a file."""
-    files = find_files([str(path)], form=Form(lines=lines))
+    files = find_files([str(path)], options=ReadOptions(lines=lines))
     texts = FileTexts(files, Columns(text="text"), readers, skip, limit)
     texts.check()
     return [

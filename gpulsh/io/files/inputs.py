@@ -12,10 +12,10 @@ from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.file import File, cannot_open, real_paths
-from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.no_documents import nothing_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import climbs, distinct_names, refuse_outside, with_places
+from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
 from gpulsh.io.formats.text import PlainText, TextLines, warn_of_lines
@@ -24,24 +24,24 @@ from gpulsh.io.packing import Packing
 _log = logging.getLogger("gpulsh")
 
 
-def refuse_unused(files: Sequence[File], form: Form) -> None:
-    """ParameterError if an option of the form applies to no file.
+def refuse_unused(files: Sequence[File], options: ReadOptions) -> None:
+    """ParameterError if one of the options applies to no file.
 
     Without `lines`, warn of a text file that looks as if each line were a document.
     """
     formats = [format_of(file) for file in files]
     texts = [(file, kind) for file, kind in zip(files, formats, strict=True) if isinstance(kind, PlainText)]
     tables = any(isinstance(kind, Delimited) for kind in formats)
-    if not form.lines:
+    if not options.lines:
         warn_of_lines([(file, kind) for file, kind in texts if not file.as_text])
     elif not any(isinstance(kind, TextLines) for kind in formats):
         raise ParameterError("--lines is given, and no INPUT has a text file (.txt); leave it out")
-    if form.as_text and not any(file.as_text for file in files):
-        names = ", ".join(form.as_text)
+    if options.as_text and not any(file.as_text for file in files):
+        names = ", ".join(options.as_text)
         raise ParameterError(f"--as-text is {names!r}, and no file of an INPUT matches; leave it out")
-    if form.delimiter is not None and not tables:
+    if options.delimiter is not None and not tables:
         raise ParameterError("--delimiter is given, and no INPUT has a CSV or TSV file; leave it out")
-    if form.encoding is not None and not (texts or tables):
+    if options.encoding is not None and not (texts or tables):
         raise ParameterError("--encoding is given, and no INPUT has a CSV, TSV or text file; leave it out")
 
 
@@ -64,15 +64,15 @@ def find_files(
     inputs: Sequence[str],
     protected: Sequence[str] = (),
     streams: Streams | None = None,
-    form: Form = USUAL,
+    options: ReadOptions = DEFAULTS,
     *,
     again: bool = False,
 ) -> list[File]:
     """Every file of `protected`, which is only read, then every file of the INPUTs.
 
     INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
-    extensions count, and names that begin with `_` or `.` are skipped. With patterns of texts in `form` only matching
-    files count, and names that begin with `.` are skipped. Folders that a glob matches are taken whole, except by `**`,
+    extensions count, and names that begin with `_` or `.` are skipped. With `options.as_text` only matching files
+    count, and names that begin with `.` are skipped. Folders that a glob matches are taken whole, except by `**`,
     which searches them itself. Files that describe a data set, or that `datasets` computed from one, are left out.
     `streams` copies standard input and named pipes.
 
@@ -88,9 +88,9 @@ def find_files(
             what = "--protect" if given in protected else "an INPUT"
             raise InputError(f"{what} is empty; give a file, folder, glob or URL")
         if streams is not None and is_stream(given):
-            found = [form.of(streams.take(given, tuple(FORMATS)))]
+            found = [options.applied_to(streams.take(given, tuple(FORMATS)))]
         else:
-            found = list(map(form.of, _found(given, form)))
+            found = list(map(options.applied_to, _found(given, options)))
         single = len(found) == 1 and found[0].name == given
         in_folder = os.path.isdir(given)  # a folder is searched for regular files
         for file in found:
@@ -119,16 +119,16 @@ def find_files(
     return distinct_names(with_places(files, protected))
 
 
-def _found(given: str, form: Form) -> list[File]:
+def _found(given: str, options: ReadOptions) -> list[File]:
     """The files that an INPUT names."""
     if "://" not in given:
-        return _search(given, given, None, form)
+        return _search(given, given, None, options)
     try:
         import fsspec
         from fsspec.implementations.local import LocalFileSystem
 
         filesystem, path = fsspec.core.url_to_fs(given)
-        found = _search(given, path, filesystem, form)
+        found = _search(given, path, filesystem, options)
     except InputError:
         raise
     except Exception as error:
@@ -137,12 +137,14 @@ def _found(given: str, form: Form) -> list[File]:
     return [replace(file, filesystem=None) for file in found] if isinstance(filesystem, LocalFileSystem) else found
 
 
-def _search(given: str, path: str, filesystem: Any, form: Form) -> list[File]:
+def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> list[File]:
     """The files of an INPUT at `path`, on this machine where `filesystem` is None."""
     at = os.path if filesystem is None else filesystem
 
     def in_folder(folder: str) -> list[tuple[str, str]]:
-        return _in_local_folder(folder, form) if filesystem is None else _in_folder(given, folder, filesystem, form)
+        return (
+            _in_local_folder(folder, options) if filesystem is None else _in_folder(given, folder, filesystem, options)
+        )
 
     if at.isdir(path):
         if filesystem is None:  # a name and a path are one string: there may be a million
@@ -204,10 +206,10 @@ def _dangling(path: str) -> InputError:
     return InputError(f"{path}: is a link to {target}, which is not there; remove the link, or bring the file back")
 
 
-def _in_local_folder(folder: str, form: Form) -> list[tuple[str, str]]:
+def _in_local_folder(folder: str, options: ReadOptions) -> list[tuple[str, str]]:
     """The files of a folder that are read: their paths in it, and their paths."""
     odd = set[str]()
-    found = [(path, os.path.join(folder, path)) for path in _read(folder, _walk(folder, "", (), form, odd), form)]
+    found = [(path, os.path.join(folder, path)) for path in _read(folder, _walk(folder, "", (), options, odd), options)]
     for relative, path in found if odd else ():
         if relative in odd and not os.path.exists(path):
             raise _dangling(path)
@@ -216,7 +218,7 @@ def _in_local_folder(folder: str, form: Form) -> list[tuple[str, str]]:
     return found
 
 
-def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, odd: set[str]) -> Iterator[str]:
+def _walk(folder: str, relative: str, above: tuple[str, ...], options: ReadOptions, odd: set[str]) -> Iterator[str]:
     """All files of a folder but hidden ones; those that are no regular files are added to `odd`."""
     here = os.path.realpath(os.path.join(folder, relative))
     if here in above:
@@ -225,10 +227,10 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, odd: s
         with os.scandir(os.path.join(folder, relative)) as entries:
             for entry in entries:
                 path = os.path.join(relative, entry.name)
-                if entry.name.startswith(_hidden(form)):
+                if entry.name.startswith(_hidden(options)):
                     continue
                 if entry.is_dir():
-                    yield from _walk(folder, path, (*above, here), form, odd)
+                    yield from _walk(folder, path, (*above, here), options, odd)
                     continue
                 if not entry.is_file(follow_symlinks=False):
                     odd.add(path)
@@ -237,34 +239,34 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, odd: s
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
-def _hidden(form: Form) -> tuple[str, ...]:
+def _hidden(options: ReadOptions) -> tuple[str, ...]:
     """How names that are skipped begin."""
-    return (".",) if form.as_text else ("_", ".")
+    return (".",) if options.as_text else ("_", ".")
 
 
-def _read(given: str, paths: Iterable[str], form: Form) -> list[str]:
+def _read(given: str, paths: Iterable[str], options: ReadOptions) -> list[str]:
     """The paths in a folder that are read, in byte order; InputError if there are none."""
     found, others = list[str](), list[str]()
     for path in paths:
-        is_read = form.is_text(path) if form.as_text else known_format(path) is not None
+        is_read = options.is_text(path) if options.as_text else known_format(path) is not None
         (found if is_read else others).append(path)
     if found:
         return sorted(found, key=os.fsencode)
-    if form.as_text:
-        raise InputError(f"{given}: holds no file that matches --as-text: {', '.join(form.as_text)}")
+    if options.as_text:
+        raise InputError(f"{given}: holds no file that matches --as-text: {', '.join(options.as_text)}")
     raise InputError(f"{given}: {none_known(others)}")
 
 
-def _in_folder(given: str, folder: str, filesystem: Any, form: Form) -> list[tuple[str, str]]:
+def _in_folder(given: str, folder: str, filesystem: Any, options: ReadOptions) -> list[tuple[str, str]]:
     """The files of a folder of a store that are read: paths in it, and keys. Keys with a part `..` are left out."""
     below: dict[str, list[str]] = {}
     for key in filesystem.find(folder):
         path = _below(key, folder)
         if climbs(path):
             _log.warning("%s: skips %s, whose path leads out of its folder", given, key)
-        elif not any(part.startswith(_hidden(form)) for part in path.split("/")):
+        elif not any(part.startswith(_hidden(options)) for part in path.split("/")):
             below.setdefault(path, []).append(key)
-    return [(path, key) for path in _read(given, below, form) for key in sorted(below[path], key=os.fsencode)]
+    return [(path, key) for path in _read(given, below, options) for key in sorted(below[path], key=os.fsencode)]
 
 
 def _below(key: str, folder: str) -> str:

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.compression import BEGINNINGS, Compression, blocks
 from gpulsh.io.file import File, irregular, reading
-from gpulsh.io.files.form import USUAL, Form
+from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.formats.json_record import BOM
 from gpulsh.io.formats.warc_records import FIRST
 
@@ -52,11 +52,11 @@ def refuse_irregular(file: File) -> None:
 class Streams:
     """Copies of streams, in a folder in TMPDIR that is removed with this object.
 
-    With `lines` in `form`, a stream of an unknown format is text, one document per line.
+    With `lines` in `options`, a stream of an unknown format is text, one document per line.
     """
 
-    def __init__(self, form: Form = USUAL) -> None:
-        self._form = form
+    def __init__(self, options: ReadOptions = DEFAULTS) -> None:
+        self._options = options
         self._folder: str | None = None
         self._taken: dict[str, str] = {}
 
@@ -77,7 +77,7 @@ class Streams:
             with reading(stream):
                 head = source.read(STEP)
             if not name.lower().endswith(tuple(endings)):
-                name += _ending(head, self._form)
+                name += _ending(head, self._options)
             if self._folder is None:
                 try:
                     self._folder = tempfile.mkdtemp(prefix="gpulsh-")
@@ -110,7 +110,7 @@ class Streams:
             ) from error
 
 
-def _ending(head: bytes, form: Form) -> str:
+def _ending(head: bytes, options: ReadOptions) -> str:
     """The ending that the name of a file with these first bytes has."""
     if head.startswith(b"PAR1"):
         return ".parquet"
@@ -120,10 +120,10 @@ def _ending(head: bytes, form: Form) -> str:
     content = b""
     with suppress(ValueError):  # the reader reports it
         content = next(blocks(BytesIO(head), packed), b"")
-    return f"{_kind(content, form)}.{packed}".rstrip(".")
+    return f"{_kind(content, options)}.{packed}".rstrip(".")
 
 
-def _kind(content: bytes, form: Form) -> str:
+def _kind(content: bytes, options: ReadOptions) -> str:
     """The ending of a file with this content; anything unknown is taken for JSON lines."""
     if content.startswith(FIRST):
         return ".warc"
@@ -131,8 +131,8 @@ def _kind(content: bytes, form: Form) -> str:
     if begin[:1] in (b"", b"{", b"["):
         return ".json" if begin[:1] == b"[" else ".jsonl"
     header, _, _ = begin.partition(b"\n")
-    if form.lines:
+    if options.lines:
         return ".txt"
-    if form.delimiter is not None and form.delimiter.encode() in header:
+    if options.delimiter is not None and options.delimiter.encode() in header:
         return ".csv"
     return ".tsv" if b"\t" in header else ".csv" if b"," in header else ".jsonl"

@@ -33,9 +33,9 @@ from gpulsh.io.arrow.rows import has_views
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.file import File, Stamps
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.params import checked_folder
 from gpulsh.ragged import sorted_distinct
@@ -282,16 +282,16 @@ def _open(
     inputs: Sequence[str], text: str | Sequence[str], id_column: str | None, parameters: dict[str, Any]
 ) -> FileTexts:
     """The documents; options for reading files are removed from the parameters."""
-    form = Form.taken(parameters)
+    read_options = ReadOptions.taken_from(parameters)
     ops = select_backend(parameters.get("backend", "auto"), threads=parameters.get("threads"))
-    return open_inputs(inputs, Columns(text=text_named(text), id=id_column), form, ops)
+    return open_inputs(inputs, Columns(text=text_named(text), id=id_column), read_options, ops)
 
 
-def open_inputs(inputs: Sequence[str], columns: Columns, form: Form, ops: Backend) -> FileTexts:
+def open_inputs(inputs: Sequence[str], columns: Columns, read_options: ReadOptions, ops: Backend) -> FileTexts:
     """The documents of files, folders, globs and URLs, read ahead by the reader threads of `ops`."""
-    streams = Streams(form)
-    files = find_files(list(inputs), streams=streams, form=form)
-    refuse_unused(files, form)
+    streams = Streams(read_options)
+    files = find_files(list(inputs), streams=streams, options=read_options)
+    refuse_unused(files, read_options)
     sizes = ops.sizes()
     texts = FileTexts(files, columns, sizes.readers, stamps=Stamps.of(files), ahead=sizes.ahead)
     texts.streams = streams

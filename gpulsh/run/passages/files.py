@@ -17,10 +17,10 @@ from gpulsh.errors import ChangedInputError, ParameterError, option
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File, Stamps
-from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import DATA, REPORT
 from gpulsh.io.files.pipes import Streams
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.files.rejected import REJECTED
 from gpulsh.params import (
     Folding,
@@ -67,8 +67,6 @@ from gpulsh.run.report import Start
 from gpulsh.run.stages.contamination import FILE as CONTAMINATION
 from gpulsh.secret import chosen_secret
 from gpulsh.stats.stages import OF_PASSAGES, Funnel
-
-FORM = ("lines", "as_text", "delimiter", "encoding")  # of the parameters of passages
 
 
 @dataclass(frozen=True)
@@ -208,13 +206,13 @@ def passages_files(
         raise ParameterError(f"--index and {other} cannot be combined; leave one of them out")
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
     folding = normalizing(folding, normalize)
-    form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
+    read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     check_columns(id_column=id_column, within=within)
     given, folders = paths("inputs", inputs), _folders(output, index, overwrite=overwrite, resume=resume)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
-    streams = Streams(form)  # to the end of the run
-    files = input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
+    streams = Streams(read_options)  # to the end of the run
+    files = input_files(given, guarded, streams, read_options, folders, on_error=on_error, engine=engine)
     text, id = text_named(text_column), id_column or natural_id(files)
     columns = Columns(text=text, id=id, copy_key=within, copy_key_option="--within")
     if cutting is not None:
@@ -224,7 +222,7 @@ def passages_files(
         on_error=on_error,
         columns=columns,
         stamps=Stamps.of(files),
-        form=form,
+        read_options=read_options,
         tokens=size,
         of_bytes=bytes is not None,
         keep=keep,
@@ -342,11 +340,11 @@ def cut_files(
     found = parameters_of(Path(path))
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
-    form = Form(**{name: found[name] for name in FORM if name in found})
-    streams = Streams(form)  # to the end of the run
+    read_options = ReadOptions.taken_from(dict(found))
+    streams = Streams(read_options)  # to the end of the run
     on_error: OnError = found.get("on_error", "fail")
     columns = Columns(text=found["text_column"])
-    files = input_files(given, (), streams, form, folders, on_error=on_error, engine=engine)
+    files = input_files(given, (), streams, read_options, folders, on_error=on_error, engine=engine)
     files = _cuttable(files, columns, (), cutting)
     refuse_overlap(folders.output, [], [File(path, path, path)])
     stamps = Stamps.of(files)
@@ -357,7 +355,7 @@ def cut_files(
         on_error=on_error,
         columns=columns,
         stamps=stamps,
-        form=form,
+        read_options=read_options,
         passages=path,
         passages_stamp=(stamp.st_size, stamp.st_mtime_ns),
         cutting=cutting,

@@ -87,7 +87,7 @@ class TokenJob(FileJob):
             "folding": asdict(self.folding),
             "text_column": self.columns.text,
             **({} if self.on_error == "fail" else {"on_error": self.on_error}),
-            **self.form.facts(),
+            **self.read_options.facts(),
         }
 
 

@@ -13,8 +13,8 @@ import zstandard
 
 from gpulsh.forecast.sample import bytes_of, sample_files
 from gpulsh.io.file import File
-from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats import streamed
 from gpulsh.io.formats.endings import format_of
 from tests.support.files import record, texts_of, write_rows
@@ -44,7 +44,7 @@ MAKERS: dict[str, Callable[[Path], object]] = {
 
 
 def opened(path: Path) -> File:
-    (file,) = find_files([str(path)], form=Form(lines=path.suffix == ".txt"))
+    (file,) = find_files([str(path)], options=ReadOptions(lines=path.suffix == ".txt"))
     return file
 
 

@@ -1,4 +1,4 @@
-"""How to read files whose names do not say it: only the owner of an INPUT knows."""
+"""Options of reading that the names of files do not show: lines, patterns of texts, delimiter and encoding."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ QUOTING = '"\r\n'  # these and the delimiter separate fields and records
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
-    """`lines`: each line of a text file is a document. `as_text`: patterns of names, or with a slash of paths, of files
+class ReadOptions:
+    """How to read the files of INPUT.
+
+    `lines`: each line of a text file is a document. `as_text`: patterns of names, or with a slash of paths, of files
     that are one text each. `delimiter` applies to CSV and TSV, `encoding` to these and to text.
 
     ParameterError for an invalid value.
@@ -36,8 +38,8 @@ class Form:
         object.__setattr__(self, "encoding", _encoding(self.encoding, self.delimiter or ""))
 
     @classmethod
-    def taken(cls, parameters: dict[str, Any]) -> Self:
-        """The form that `parameters` gives; its names are removed from them."""
+    def taken_from(cls, parameters: dict[str, Any]) -> Self:
+        """The options in `parameters`; its names are removed from them."""
         return cls(**{own.name: parameters.pop(own.name) for own in fields(cls) if own.name in parameters})
 
     def facts(self) -> dict[str, Any]:
@@ -48,9 +50,9 @@ class Form:
         """Whether a pattern makes a file of that path one text."""
         return any(fnmatchcase(path if "/" in each else posixpath.basename(path), each) for each in self.as_text)
 
-    def of(self, file: File) -> File:
+    def applied_to(self, file: File) -> File:
         """The file with these options."""
-        if self == USUAL:
+        if self == DEFAULTS:
             return file
         as_text = self.is_text(file.relative) or self.is_text(file.name)
         return replace(
@@ -98,4 +100,4 @@ def _encoding(given: object, delimiter: str) -> str | None:
     return name
 
 
-USUAL = Form()
+DEFAULTS = ReadOptions()

@@ -15,7 +15,7 @@ import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, ParameterError
 from gpulsh.io.arrow.texts import stray_bytes
-from gpulsh.io.files.form import Form
+from gpulsh.io.files.read_options import ReadOptions
 from tests.support.files import write_rows
 from tests.support.runs import run
 
@@ -197,10 +197,10 @@ def test_odd_forms(given: dict[str, Any], told: str, tmp_path: Path) -> None:
 
 
 def test_encodings_of_several_bytes() -> None:
-    assert Form(encoding="cp932").encoding == "cp932" and Form(encoding="UTF8").encoding is None
-    assert Form(encoding="euc-jp").encoding == "euc_jp"
+    assert ReadOptions(encoding="cp932").encoding == "cp932" and ReadOptions(encoding="UTF8").encoding is None
+    assert ReadOptions(encoding="euc-jp").encoding == "euc_jp"
     with pytest.raises(ParameterError, match="cp932"):
-        Form(encoding="cp932", delimiter="|")
+        ReadOptions(encoding="cp932", delimiter="|")
 
 
 # --- bytes that are not UTF-8
