@@ -324,12 +324,13 @@ class Shingling(Parameters):
         check_choice("anchor", self.anchor, (None, "stopwords"))
         check_type("language", self.language, str)
         check_type("stem", self.stem, str, NoneType)
-        if self.stop is not None and not isinstance(self.stop, str):
-            several = isinstance(self.stop, Iterable) and getattr(self.stop, "shape", None) != ()
-            words = (*self.stop,) if several else (self.stop,)
+        stop: object = self.stop
+        if stop is not None and not isinstance(stop, str):
+            one = isinstance(stop, bytes) or getattr(stop, "shape", None) == ()
+            words = (*stop,) if isinstance(stop, Iterable) and not one else (stop,)
             for word in words:
                 check_type("a word of stop", word, str)
-            object.__setattr__(self, "stop", tuple(sorted(set(words))))
+            object.__setattr__(self, "stop", tuple(sorted(set(map(str, words)))))
         if self.by_words and self.unit == "char":
             raise ParameterError("unit is 'char', and anchor, stop and stem are of words; give unit='word' for them")
         named = self.stem == "snowball" or self.stop == "stopwords" or (self.anchor and self.stop is None)

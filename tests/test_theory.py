@@ -203,6 +203,8 @@ def test_bad_values() -> None:
             call(**{**DEFAULTS.get(call, {}), **wrong})
     with pytest.raises(ParameterError, match=r"\[0, 1\] is nan"):
         CURVE.probability(np.array([[0.0, np.nan]]))
+    with pytest.raises(ParameterError, match="MaskedArray"):  # the masked value was taken
+        CURVE.probability(np.ma.array([0.5, 0.2], mask=[False, True]))
 
 
 @pytest.mark.parametrize(("bits", "distance", "similarity"), [(64, 3, 0.95), (128, 12, 0.8)])

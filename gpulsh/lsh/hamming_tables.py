@@ -107,13 +107,18 @@ class HammingTables(Named):
             raise ParameterError(
                 f"distance is {self.distance} of {self.bits} bits, which needs too many tables; give less"
             )
-        if not isinstance(self.tables, str):
-            set_integer(self, "tables", 1, MOST_TABLES)
-        if self.tables not in ("auto", *known):
+        tables: object = self.tables
+        if not isinstance(tables, str):
+            try:
+                tables = check_integer("tables", tables, 1, MOST_TABLES)
+            except ParameterError:
+                tables = None
+        if tables not in ("auto", *known):
             raise ParameterError(
                 f"tables is {shown(self.tables)}; give 'auto', {' or '.join(map(str, sorted(known)))} for distance"
                 f" {self.distance} of {self.bits} bits"
             )
+        object.__setattr__(self, "tables", tables)
 
     def design(self, count: int) -> Design:
         """The keys of the tables for `count` signatures. Raises ParameterError if it is not a count."""

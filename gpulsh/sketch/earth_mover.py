@@ -16,7 +16,7 @@ from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, set_integer
 from gpulsh.permutations import mixed, stream
-from gpulsh.sketch.base import checked_pairs
+from gpulsh.sketch.base import checked_estimate, checked_pairs
 from gpulsh.sketch.weighted import dense_rows
 from gpulsh.theory import checked_number
 
@@ -115,7 +115,7 @@ class EarthMover(Arrays):
         except (TypeError, ValueError) as error:
             raise ParameterError(f"labels is not an array: {error}; give the labels from the sketch") from None
         points = len(self.distances)
-        is_table = labels.ndim == 2 and labels.dtype == np.int64 and labels.shape[1] > 0
+        is_table = labels.ndim == 2 and labels.dtype.kind in "iu" and labels.shape[1] > 0
         if not is_table or (len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < points):
             raise ParameterError(
                 f"labels of {labels.dtype} with shape {tuple(labels.shape)} are not numbers from 0 to {points - 1};"
@@ -132,8 +132,9 @@ class EarthMover(Arrays):
         """The greatest deviation of an estimate with mean `value`: sqrt(value (diameter - value) / num_trees).
 
         No distance of labels exceeds the diameter of the metric (Bhatia, Davis 2000); `size` has no influence. Raises
-        ParameterError for a `value` outside 0 to the diameter.
+        ParameterError for a `value` outside 0 to the diameter and a `size` below 1.
         """
+        checked_estimate(0, size)
         diameter = float(self.distances.max())
         value = checked_number("value", value)
         if not 0 <= value <= diameter:

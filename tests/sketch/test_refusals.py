@@ -39,6 +39,7 @@ def deviation(sketch: Any, value: Any, size: Any = None) -> Callable[[], Any]:
     return lambda: sketch.standard_deviation(value, size)
 
 
+MOVER = gpulsh.EarthMover(LINE)
 SKETCHES: list[tuple[Callable[[], Any], str]] = [
     *((made(kind, num_perm=0), "num_perm is 0") for kind in (gpulsh.BBit, gpulsh.MinHash, gpulsh.WeightedMinHash)),
     *((made(kind, seed=-1), "seed is -1") for kind in (gpulsh.ModM, SimHash, gpulsh.KleinbergTardos, gpulsh.BBit)),
@@ -65,7 +66,10 @@ SKETCHES: list[tuple[Callable[[], Any], str]] = [
     (called(gpulsh.minima, [[0]], [[2**32 - 1]]), "give values from 0 to 4294967294"),
     (deviation(gpulsh.ModM(), 0.5), "size is not given"),
     *((deviation(sketch, 1.5), "value is 1.5") for sketch in (gpulsh.BottomS(), gpulsh.BBit(), SimHash())),
-    *((deviation(sketch, 0.5, 0), "size, the number") for sketch in (gpulsh.MinHash(), gpulsh.BBit(), SimHash())),
+    *(
+        (deviation(sketch, 0.5, 0), "size, the number")
+        for sketch in (gpulsh.MinHash(), gpulsh.BBit(), SimHash(), MOVER)
+    ),
     (called(gpulsh.hamming, BITS, [[0, 2]]), "pairs holds rows from 0 to 2"),
     (called(gpulsh.hamming, BITS, [[0.5, 1]]), "pairs is an array of float64"),
     (called(gpulsh.hamming, BITS, [0, 1]), "pairs is an array"),
@@ -79,7 +83,6 @@ METRICS = [
     *([[0, 1], [2, 0]], [[1, 1], [1, 0]], [[0, 1, 5], [1, 0, 1], [5, 1, 0]], [[0, -1], [-1, 0]]),
     *([[0, np.nan], [np.nan, 0]], [[0, 1]], [], "metric"),
 ]
-MOVER = gpulsh.EarthMover(LINE)
 LABELS = np.zeros((1, 32), np.int64)
 EARTH_MOVER: list[tuple[Callable[[], Any], str]] = [
     *((lambda one=one: gpulsh.EarthMover(one), "distances ") for one in METRICS),  # type: ignore[misc]
@@ -97,7 +100,10 @@ SEARCHES: list[tuple[Callable[[], Any], str]] = [
     *((made(HammingTables, bits=bits), f"bits is {bits}") for bits in (32, 100)),
     (made(HammingTables, distance=64), "distance is 64"),
     (made(HammingTables, bits=4096, distance=2000), "distance is 2000 of 4096 bits"),
-    *((made(HammingTables, tables=tables), "tables is ") for tables in (5, "many", [4])),
+    *(
+        (made(HammingTables, tables=tables), "tables is .*; give 'auto', 4 or 10")
+        for tables in (5, "many", [4], None, 4.0)
+    ),
     (made(HammingTables, distance=0, tables=True), "tables is True"),
     *((lambda count=count: HammingTables().design(count), "count is") for count in (-1, "many", 1.5)),  # type: ignore[misc]
     (called(HammingTables().pairs, BitSignatures(np.zeros((3, 2), np.uint64))), "bits is 64"),
@@ -113,6 +119,7 @@ TEXT: list[tuple[Callable[[], Any], str]] = [
     *((made(Shingling, **{name: 1}), f"{name} is 1") for name in ("symbols", "labels", "anchor", "hash")),
     (made(Shingling, hash=np.array(["mix64", "rabin"])), "hash is array"),
     *((made(Shingling, stop=stop), "a word of stop is 5") for stop in (5, [5])),
+    (made(Shingling, stop=b"de"), "a word of stop is of type bytes"),
     (made(Shingling, stem=5), "stem is 5"),
     (made(Shingling, unit="char", stop=["a"]), "unit is 'char'"),
     (made(Shingling, unit="char", anchor="stopwords"), "unit is 'char'"),
@@ -336,6 +343,10 @@ def test_the_first_values_are_looked_at() -> None:
     gpulsh.MinHash()(Fingerprints(both, np.array([100, 200])), **CPU)
     with pytest.raises(ParameterError, match=ASKED):
         gpulsh.MinHash()(Fingerprints(both, np.array([0, 100])), **CPU)
+
+
+def test_strings_of_numpy_are_strings() -> None:
+    assert str(Shingling(stop=np.array(["b", "a"])).facts()) == str(Shingling(stop=["a", "b"]).facts())
 
 
 def test_integers_of_numpy_are_integers() -> None:

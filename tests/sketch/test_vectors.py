@@ -177,6 +177,8 @@ def test_one_point_each_is_the_metric() -> None:
         assert (labels == np.arange(points)[:, None]).all()
         pairs = np.argwhere(np.ones((points, points)))
         np.testing.assert_allclose(sketch.estimate(labels, pairs, **CPU), distances.reshape(-1), rtol=1e-14)
+        for kind in ("i4", ">i8", "u8"):  # as a file may hold them
+            np.testing.assert_array_equal(sketch.estimate(labels.astype(kind), pairs), sketch.estimate(labels, pairs))
 
 
 def naive_label(row: list[int], tree: Any) -> int:
