@@ -2,10 +2,13 @@
 
 import gzip
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from time import sleep
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import budget
+from gpulsh.backends import cpu
 from gpulsh.cli import main
 from gpulsh.errors import InputError
 from gpulsh.io import normal_form
@@ -233,6 +237,29 @@ def test_messages_name_the_option_of_groups(tmp_path: Path, ending: str) -> None
     for within, message in told.items():
         with pytest.raises(InputError, match=message):
             gpulsh.passages_files(path, tmp_path / "out", within=within, **OF_PARTS, unit="line")
+
+
+def test_groups_of_files_that_are_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that stops anywhere: files were read while values were taken, and documents got values of others."""
+    rows = [{"text": f"line {row % 7}\nand {row % 5}", "host": f"{row % 3}"} for row in range(300)]
+    for number in range(30):
+        write_rows(tmp_path / "in" / f"{number:02}.jsonl", rows[10 * number : 10 * number + 10])
+    concatenate = np.concatenate
+
+    def slow(*arrays: Any, **options: Any) -> Any:
+        joined = concatenate(*arrays, **options)
+        if threading.current_thread() is not threading.main_thread():
+            sleep(0.001)
+        return joined
+
+    monkeypatch.setattr(np, "concatenate", slow)
+    monkeypatch.setattr(cpu, "SIZES", cpu.SIZES._replace(batch=200))
+    options: dict[str, Any] = {"unit": "line", "max_copies": 1}
+    table = found(tmp_path / "in", tmp_path / "out", within="host", threads=2, tokens=50, **options)
+    within = [row["host"] for row in rows]
+    wanted = gpulsh.passages([row["text"] for row in rows], within=within, backend="cpu", **options)
+    names = ["start", "stop", "first_start", "tokens", "occurrences"]
+    assert table.select(names).equals(wanted.select(names))
 
 
 def test_a_line_that_is_everywhere_takes_a_row_a_run(tmp_path: Path, small_parts: None) -> None:

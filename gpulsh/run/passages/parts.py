@@ -43,22 +43,31 @@ RUN_PARTS = 1 << 18  # held before equal ones are joined
 
 
 class _Groups:
-    """Receives blocks of values, and gives the hashes of values, in order; null is a value, too."""
+    """Receives blocks of values, and gives the hashes of values, in order; null is a value, too.
+
+    One thread may add values while another takes them.
+    """
 
     def __init__(self, keys: EvidenceKeys) -> None:
-        self._key, self._waiting = keys.of_values, np.empty((0, 2), np.uint64)
+        self._key, self._waiting = keys.of_values, deque[NDArray[np.uint64]]()
 
     def append(self, values: pa.Array) -> None:
         """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.copy_keys`."""
         hashes, null = keyed_hashes(*columns_of(values), self._key), null_mask(values)
         if null is not None:
             hashes[null] = 0
-        self._waiting = np.concatenate([self._waiting, hashes])
+        self._waiting.append(hashes)
 
     def take(self, count: int) -> NDArray[np.uint64]:
-        """uint64 [count, 2]: the hashes of the next rows."""
-        taken, self._waiting = self._waiting[:count], self._waiting[count:]
-        return taken
+        """uint64 [count, 2]: the hashes of the next rows, which have been added."""
+        taken = [np.empty((0, 2), np.uint64)]
+        while count:
+            block = self._waiting.popleft()
+            taken.append(block[:count])
+            if count < len(block):
+                self._waiting.appendleft(block[count:])
+            count -= len(taken[-1])
+        return np.concatenate(taken)
 
 
 def part(place: PassagesPlace, partition: Partition) -> Made:
