@@ -254,6 +254,8 @@ class Folder:
         try:
             self._lock, self._writer = os.open(self.path / LOCK, LOCKING, 0o644), os.getpid()
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(self._lock).st_nlink == 0:  # `abandon` removed the file in between: others lock a new one
+                raise BlockingIOError
         except BlockingIOError:
             self.unlock()
             raise OutputError(

@@ -4,6 +4,7 @@ Whatever runs at once leaves what the same calls leave in some order, one after 
 """
 
 import copy
+import fcntl
 import pickle
 import shutil
 import sys
@@ -294,6 +295,23 @@ def test_a_closed_index_is_saved_where_nobody_wrote_since(tmp_path: Path) -> Non
     third.save()
     third.close()
     assert len(Index.open(tmp_path / "i", backend="cpu")) == 2
+
+
+def test_a_lock_whose_file_is_gone_locks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new index is closed before its first save, between two calls of another process that would lock it."""
+    (tmp_path / "i").mkdir()
+    first = Index.create(tmp_path / "i", backend="cpu")
+    lock = fcntl.flock
+
+    def later(handle: int, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        first.close()
+        lock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", later)
+    with pytest.raises(OutputError, match="another process or Index writes to it"):
+        Index.create(tmp_path / "i", backend="cpu")
+    Index.create(tmp_path / "i", backend="cpu").close()
 
 
 def test_an_index_that_was_replaced_is_not_written_to(tmp_path: Path) -> None:

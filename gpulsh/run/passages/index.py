@@ -82,6 +82,8 @@ class PassagesIndex:
         try:
             with writing(self._path):
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(self._lock).st_nlink == 0:  # a run removed the file in between: others lock a new one
+                    raise BlockingIOError
             self._read()
         except BaseException as error:
             os.close(self._lock)
