@@ -33,7 +33,7 @@ NOT_OPERATIONS = {
     "sizes",
     "pipelined_map",
     "parallel_map",
-    "beside",
+    "shared_by",
 }
 
 

@@ -452,7 +452,7 @@ class Backend:
         """`pipelined_map` for items that are work for one thread, with arrays and results in this backend's memory."""
         return map(partial(work, self), items)
 
-    def beside(self, tasks: int) -> Backend:
+    def shared_by(self, tasks: int) -> Backend:
         """The backend for one of `tasks` that run at the same time."""
         return self
 

@@ -352,7 +352,7 @@ def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source] = ()) 
         elif places is None:
             raise damaged_file(path["keys"], "it lacks the keys")
         else:
-            (of_keys,) = file.beside(KeyHashes)
+            (of_keys,) = file.runs_of(KeyHashes)
             keys = Keys(None, *of_keys)
     return Segment(
         documents,

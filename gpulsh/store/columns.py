@@ -124,9 +124,9 @@ class MappedColumns(MappedBatches, Generic[Row]):
 
     def runs(self) -> Iterator[Row]:
         """The rows, in place, run by run."""
-        return self.beside(self._row)
+        return self.runs_of(self._row)
 
-    def beside(self, row: Callable[..., Other]) -> Iterator[Other]:
+    def runs_of(self, row: Callable[..., Other]) -> Iterator[Other]:
         """The runs with the columns of another named tuple."""
         kinds = kinds_of(row).items()
         return (row(*(self._column(batch, name, kind) for name, kind in kinds)) for batch in self.batches)

@@ -20,7 +20,7 @@ from gpulsh.errors import GpulshError, OutputError
 
 try:
     from zlib_ng.zlib_ng import crc32 as crc32_of
-except ModuleNotFoundError:  # a source tree beside CuPy and little else: the same checksums, in three times the time
+except ModuleNotFoundError:  # a source tree with CuPy and little else: the same checksums, in three times the time
     from zlib import crc32 as crc32_of
 
 READ_AT_ONCE = 1 << 18  # bytes, which stay in a processor's cache until their checksum is known
@@ -79,7 +79,7 @@ def durable_file(path: Path, *, private: bool = False) -> Iterator[ChecksummedFi
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
-    """A temporary name next to `path`, of this attempt alone, for a worker that was given up may still write, too.
+    """A temporary name next to `path`, of this attempt alone, because a worker that was given up may still write, too.
 
     An attempt that fails leaves nothing.
     """
@@ -93,8 +93,8 @@ def unfinished(path: Path) -> Iterator[Path]:
         raise
 
 
-class Together:
-    """A context that makes files durable together, for a disk syncs many files in hardly more time than one.
+class DurableFiles:
+    """A context that makes files durable together, because a disk syncs many files in hardly more time than one.
 
     An attempt that fails leaves nothing. The files' names survive a crash once their folders are synced.
 
@@ -108,9 +108,9 @@ class Together:
         # Open before the files are written: errors from then on are reported.
         self._folder = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
 
-    def part(self, beside: str, path: str) -> str:
-        """A temporary name that begins with `beside`, on the same disk as `path`, for the content of `path`."""
-        part = f"{beside}.{self._attempt}{PART}"
+    def part(self, prefix: str, path: str) -> str:
+        """A temporary name that begins with `prefix`, on the same disk as `path`, for the content of `path`."""
+        part = f"{prefix}.{self._attempt}{PART}"
         self._parts.append((part, path))
         return part
 
@@ -167,7 +167,7 @@ def sync(path: Path, called: Path | None = None) -> None:
 
 
 class naming:  # a class: contexts of contextlib take longer, and small files may be many
-    """Add the file's name to errors inside, for the system does not name the file of a write or fsync."""
+    """Add the file's name to errors inside, because the system does not name the file of a write or fsync."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = path

@@ -279,7 +279,7 @@ def test_many_items_and_many_tasks_take_a_thread_each() -> None:
 
     many = range(MANY * 3)
     assert list(backend.pipelined_map(many, counted)) == [(item, 1) for item in many]
-    assert [backend.beside(tasks).count for tasks in (1, 2, 3, 8)] == [3, 3, 1, 1]
+    assert [backend.shared_by(tasks).count for tasks in (1, 2, 3, 8)] == [3, 3, 1, 1]
 
 
 def test_the_width() -> None:

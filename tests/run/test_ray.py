@@ -209,7 +209,7 @@ def test_a_node_that_does_not_see_the_files(tmp_path: Path, monkeypatch: pytest.
     def told(folder: Path, *paths: Path) -> str:
         files = tuple(File(path.name, path.name, str(path), source=path.name) for path in paths)
         job: Any = SimpleNamespace(files=files, cut=SimpleNamespace(memory=1 << 30))
-        answer = worker.Worker().begin(worker.Brief(job, folder, "mine", "reference", 1), "192.0.2.7")
+        answer = worker.Worker().begin(worker.WorkerSetup(job, folder, "mine", "reference", 1), "192.0.2.7")
         return str(answer)
 
     not_shared = "node 192.0.2.7 does not see it; give an output folder on storage that all nodes share"

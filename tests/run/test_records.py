@@ -159,15 +159,15 @@ def test_who_reads_what_a_device_signs_puts_nothing_in_order(tmp_path: Path, mon
     assert ordering == {threading.get_ident()}
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_all_is_done_in_order_and_errors_reach_the_caller(beside: bool) -> None:
+@pytest.mark.parametrize("threaded", [False, True])
+def test_all_is_done_in_order_and_errors_reach_the_caller(threaded: bool) -> None:
     done: list[tuple[int, bool]] = []
     mine = threading.get_ident()
-    with background_writer(beside) as do:
+    with background_writer(threaded) as do:
         for number in range(9):
             do(lambda number=number: done.append((number, threading.get_ident() == mine)))  # type: ignore[misc]
-    assert done == [(number, not beside) for number in range(9)]
-    with pytest.raises(ZeroDivisionError), background_writer(beside) as do:
+    assert done == [(number, not threaded) for number in range(9)]
+    with pytest.raises(ZeroDivisionError), background_writer(threaded) as do:
         do(lambda: 1 // 0)
         do(lambda: pytest.fail("nothing is done after a failure"))
 

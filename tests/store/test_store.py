@@ -26,7 +26,7 @@ def test_a_file_is_whole_or_absent(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no more"), durable.durable_file(path) as file:
         file.write(b"half")
         raise ValueError("no more")
-    with pytest.raises(ValueError, match="no more"), durable.Together(tmp_path) as files:
+    with pytest.raises(ValueError, match="no more"), durable.DurableFiles(tmp_path) as files:
         Path(files.part(f"{tmp_path}/a", f"{tmp_path}/a.txt")).write_bytes(b"x")
         raise ValueError("no more")
     assert list(tmp_path.iterdir()) == []
@@ -98,7 +98,7 @@ def test_all_are_synced_before_any_has_its_name(
     monkeypatch.setattr(os, "replace", watched("replace", os.replace))
     monkeypatch.setattr(durable, "sync_file_system", watched("syncfs", durable.sync_file_system))
     monkeypatch.setattr(durable, "REPORTS_ERRORS", reports)
-    with durable.Together(tmp_path) as files:
+    with durable.DurableFiles(tmp_path) as files:
         for number in range(count):
             part = files.part(f"{tmp_path}/step-{number}", f"{tmp_path}/{number}.txt")
             if number != 7:
@@ -198,7 +198,7 @@ def test_runs_of_rows_are_read_in_place(tmp_path: Path) -> None:
         assert found.name.to_pylist() == [str(n) for n in range(len(hashes))]
     path.unlink()
     mapped.release()  # the pages are read again, though the name is gone
-    assert [len(run.hashes) for run in mapped.beside(Hashes)] == [3, 0, 20]
+    assert [len(run.hashes) for run in mapped.runs_of(Hashes)] == [3, 0, 20]
     with pytest.raises(DamagedInputError, match="it holds 3 record batches, not one"):
         mapped.whole()
 

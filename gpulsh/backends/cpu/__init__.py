@@ -67,7 +67,7 @@ class CpuBackend(Threads, Backend):
         one = self.alone()
         return self.map(lambda place, _: work(one, items[place]), by_count(len(items), 1))
 
-    def beside(self, tasks: int) -> CpuBackend:
+    def shared_by(self, tasks: int) -> CpuBackend:
         return self if tasks < self.count else self.alone()
 
 

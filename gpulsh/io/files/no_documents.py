@@ -83,10 +83,10 @@ def without_computed(found: Sequence[File]) -> tuple[list[File], list[File]]:
     return kept, computed
 
 
-def _data_files(beside: File) -> frozenset[str] | None:
+def _data_files(description: File) -> frozenset[str] | None:
     """The names of a data set's own files, from its description in that folder; None if there is none."""
     for name in reversed(OF_ONE):
-        other = replace(beside, path=os.path.join(os.path.dirname(beside.path), name))
+        other = replace(description, path=os.path.join(os.path.dirname(description.path), name))
         try:
             with other.open() as file:
                 state = json.loads(file.read(STATE_BYTES))

@@ -125,12 +125,12 @@ class InProcess:
         """
         workers, stopped = min(self._workers, len(tasks)), Event()
         parallel = workers + (self._place.held is not None)
-        ops = self._place.ops.beside(workers)
-        beside = replace(self._place, ops=ops, parallel=parallel, progress=_UntilStopped(stopped))
+        ops = self._place.ops.shared_by(workers)
+        place = replace(self._place, ops=ops, parallel=parallel, progress=_UntilStopped(stopped))
 
         def attempt(task: Task) -> Made | None:
             try:
-                return task.work(beside, *task.arguments)
+                return task.work(place, *task.arguments)
             except Exception as error:
                 if parallel == 1 or not (isinstance(error, LargeDocumentError) or lacks_memory(error)):
                     raise
@@ -152,8 +152,8 @@ class InProcess:
                         continue
                     if (error := future.exception()) is not None:
                         failed[number] = error
-                        for other, place in begun.items():
-                            if place > min(failed):
+                        for other, later in begun.items():
+                            if later > min(failed):
                                 other.cancel()
                     elif (made := future.result()) is not None:
                         yield number, made

@@ -39,7 +39,7 @@ from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, Pa
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import finished_before, most_parallel
-from gpulsh.run.engines.worker import TOKEN, Brief, Done, Worker, versions
+from gpulsh.run.engines.worker import TOKEN, Done, Worker, WorkerSetup, versions
 from gpulsh.run.job import FileJob, Layout, Stage, report_done
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
@@ -94,8 +94,8 @@ class Cluster:
         """Workers, started when there is work for them, and stopped at the end."""
         token = uuid4().hex
         (folder / TOKEN).write_text(token, encoding="ascii")
-        brief = Brief(job, folder, token, self._room.backend, self._room.threads)
-        self._runner = RayRunner(brief, self._room, manifest, progress)
+        setup = WorkerSetup(job, folder, token, self._room.backend, self._room.threads)
+        self._runner = RayRunner(setup, self._room, manifest, progress)
         try:
             yield self._runner
         finally:
@@ -254,8 +254,8 @@ class RayRunner:
 
     held = None  # no texts are held in this process
 
-    def __init__(self, brief: Brief, room: _Room, manifest: Manifest, progress: Progress) -> None:
-        self._brief, self._room, self._manifest, self._progress = ray.put(brief), room, manifest, progress
+    def __init__(self, setup: WorkerSetup, room: _Room, manifest: Manifest, progress: Progress) -> None:
+        self._setup, self._room, self._manifest, self._progress = ray.put(setup), room, manifest, progress
         self._parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does in parallel
         devices = int(room.backend == "cuda")
         wanted = {"num_cpus": room.threads, "num_gpus": devices, "memory": room.memory}
@@ -384,7 +384,7 @@ class RayRunner:
                     f"node {node} of the Ray cluster has {', '.join(others)}, as this process has; install the same"
                     " on all"
                 )
-            self._busy[member.actor.begin.remote(self._brief, node)] = member, None
+            self._busy[member.actor.begin.remote(self._setup, node)] = member, None
             return
         self.device = self.device or answer
         self._there.append(member)

@@ -34,8 +34,8 @@ PATIENCE = 10.0  # seconds until a network file system shows one node's writes t
 
 
 @dataclass(frozen=True)
-class Brief:
-    """The information that a worker needs before its first task."""
+class WorkerSetup:
+    """What a worker needs to know before its first task."""
 
     job: FileJob
     folder: Path
@@ -63,38 +63,38 @@ class Worker:
 
     def __init__(self) -> None:
         self._compiled = Compiled()  # reported so far
-        self._saying = Lock()
+        self._lock = Lock()
 
     def greet(self) -> dict[str, str]:
         """The versions of this worker, which the driver checks before it sends anything else."""
         return versions()
 
-    def begin(self, brief: Brief, node: str) -> str | Exception | None:
+    def begin(self, setup: WorkerSetup, node: str) -> str | Exception | None:
         """The device it works on, if it has a name; an error if it does not see the files, or has no such backend."""
         try:
-            _check_sight(brief, node)
-            manifest = Manifest.open(brief.folder)
+            _check_visible(setup, node)
+            manifest = Manifest.open(setup.folder)
             if manifest is None:
-                raise OutputError(f"{brief.folder}: node {node} sees no manifest; give a folder that all nodes share")
+                raise OutputError(f"{setup.folder}: node {node} sees no manifest; give a folder that all nodes share")
             keys = evidence_keys(manifest.secret)  # read there, and sent to nobody
             try:
-                ops = select_backend(brief.backend, threads=brief.threads, memory=brief.job.cut.memory)
+                ops = select_backend(setup.backend, threads=setup.threads, memory=setup.job.cut.memory)
             except GpulshError as error:
                 raise type(error)(f"node {node}: {error.message}") from error
         except Exception as error:
             return _noted(error, node)
         if ops.name != "cuda":
-            limit_memory(brief.job.cut.memory, brief.threads)
+            limit_memory(setup.job.cut.memory, setup.threads)
         self._node = node
-        self._place = Place(brief.job, brief.folder, ops, Progress(), keys)
+        self._place = Place(setup.job, setup.folder, ops, Progress(), keys)
         return getattr(ops, "device", None)
 
     def work(self, parallel: int, task: Callable[..., Made], *arguments: object) -> Done | Exception:
         """Do a task; `parallel` tasks share the memory."""
         try:
-            beside = replace(self._place, ops=self._place.ops.beside(parallel), parallel=parallel)
-            made = task(beside, *arguments)
-            with self._saying:
+            place = replace(self._place, ops=self._place.ops.shared_by(parallel), parallel=parallel)
+            made = task(place, *arguments)
+            with self._lock:
                 before, self._compiled = self._compiled, COMPILING.so_far()
                 return Done(made, self._compiled.since(before))
         except Exception as error:
@@ -114,22 +114,22 @@ def _noted(error: Exception, node: str) -> Exception:
     return error
 
 
-def _check_sight(brief: Brief, node: str) -> None:
+def _check_visible(setup: WorkerSetup, node: str) -> None:
     """OutputError unless the node sees the work folder, InputError unless it sees an input file of each source."""
-    token, deadline = brief.folder / TOKEN, time.monotonic() + PATIENCE
+    token, deadline = setup.folder / TOKEN, time.monotonic() + PATIENCE
     while True:
         with suppress(OSError, ValueError):
-            if token.read_text(encoding="ascii") == brief.token:
+            if token.read_text(encoding="ascii") == setup.token:
                 break
         if time.monotonic() > deadline:
             raise OutputError(
-                f"{brief.folder.parent}: node {node} does not see it; give an output folder on storage that all nodes"
+                f"{setup.folder.parent}: node {node} does not see it; give an output folder on storage that all nodes"
                 " share, under the same path"
             )
         time.sleep(0.1)
-    if not os.access(brief.folder, os.W_OK | os.X_OK):
-        raise OutputError(f"{brief.folder.parent}: cannot be written on node {node}: Permission denied")
-    for file in {file.source: file for file in reversed(brief.job.files)}.values():
+    if not os.access(setup.folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{setup.folder.parent}: cannot be written on node {node}: Permission denied")
+    for file in {file.source: file for file in reversed(setup.job.files)}.values():
         if file.filesystem is None and not os.path.exists(file.path):
             raise InputError(
                 f"{file.name}: node {node} does not see it as {file.path}; put the inputs where all nodes see them"

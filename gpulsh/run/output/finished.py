@@ -111,9 +111,9 @@ class Finished:
     def _replaced(self, name: str) -> Iterator[Path]:
         """A path to write at, whose file then takes the place of that result, at once."""
         if self.folder is None:
-            with writing(self.out), unfinished(Path(self._at(name))) as beside:
-                yield beside
-                os.replace(beside, self._at(name))
+            with writing(self.out), unfinished(Path(self._at(name))) as part:
+                yield part
+                os.replace(part, self._at(name))
             return
         with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as made:
             yield Path(made, name)

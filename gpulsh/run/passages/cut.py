@@ -45,7 +45,7 @@ from gpulsh.run.passages.evidence import FILE, PARAMETERS
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
 from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import Table
-from gpulsh.store.durable import Together, naming
+from gpulsh.store.durable import DurableFiles, naming
 
 STAGE, SHORT_LIST = "cut", "short"  # the step that lists is of the stage `list`
 NEEDED = ("file", "row", "start", "stop", "occurrences")
@@ -167,14 +167,14 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
         short, bad = SHORTS.joined(found), Rejected(rejected)
         keep = np.ones(count, np.bool_)
         keep[short.row] = False
-        with Together(place.folder) as together:
+        with DurableFiles(place.folder) as files:
             if count or not bad.touches(number):  # of a file so damaged that no row is known is nothing
                 target = Targets(place.folder / DATA).of(file)
-                part = together.part(f"{place.folder}/{step_of(STAGE, number)}", target)
+                part = files.part(f"{place.folder}/{step_of(STAGE, number)}", target)
                 with naming(target):
                     how: Any = {"limit": job.limit(place.parallel), "cuts": cuts}
                     write_kept(cutting.format, job.columns, file, bad.left_out(keep, number), part, **how)
-            written = together.complete()
+            written = files.complete()
     made = {f"{DATA}/{file.relative}": fact for fact in written.values()}
     return Made(
         made | SHORTS.write(place.folder, number, short),

@@ -136,7 +136,7 @@ def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tupl
     found = []
     for number in range(count):
         file = MappedColumns(GROUPS.path(folder, table.routed(number)), table.row)
-        for of, columns in zip(file.beside(GROUPS.row), file.runs(), strict=True):
+        for of, columns in zip(file.runs_of(GROUPS.row), file.runs(), strict=True):
             rows = slice(*np.searchsorted(of.group, [group, group + 1]).tolist())
             if first is not None:
                 low, high = np.searchsorted(columns[0][rows], first).tolist()

@@ -153,13 +153,13 @@ Work = Callable[[], None]
 
 
 @contextmanager
-def background_writer(beside: bool) -> Iterator[Callable[[Work], None]]:
-    """Yields a function that does work, one piece after another: on a thread of its own, or without `beside` at once.
+def background_writer(threaded: bool) -> Iterator[Callable[[Work], None]]:
+    """Yields a function that does work piece after piece: if `threaded` on a thread of its own, otherwise at once.
 
     A piece waits for the one before it, so memory holds at most one besides the piece that the caller makes. All work
     is done when the context ends. An error in a piece is raised with the next piece, or at the end.
     """
-    if not beside:
+    if not threaded:
         yield lambda work: work()
         return
     with ThreadPoolExecutor(1) as thread:

@@ -40,7 +40,7 @@ from gpulsh.run.records.documents import EarlierKeys, contaminated_in, rejected,
 from gpulsh.run.records.results import IdColumn, MarkedRows, types_of, write_result
 from gpulsh.run.records.tables import Decisions, Ids, Ranges, Row, Table, ids_table
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
-from gpulsh.store.durable import FileFact, Together, naming
+from gpulsh.store.durable import DurableFiles, FileFact, naming
 
 
 def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Made:
@@ -140,7 +140,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
     bad = rejected(place.folder, layout, numbers)
     marked = MarkedRows(job, place.folder, layout, *ids) if ids is not None else None
     targets, names, kept_rows = Targets(place.folder / DATA), dict[str, str](), dict[str, int]()
-    with _turn if len(numbers) >= MANY_FILES else nullcontext(), Together(place.folder) as made:
+    with _turn if len(numbers) >= MANY_FILES else nullcontext(), DurableFiles(place.folder) as made:
         with place.unchanged(numbers):
             for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
                 file, kept = job.files[number], bad.left_out(keep[begin - start : end - start], number)
