@@ -49,7 +49,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "in"
 
 
-def run(inputs: Path, out: Any = URL, **options: Any) -> FilesResult:
+def run(inputs: Any, out: Any = URL, **options: Any) -> FilesResult:
     return deduplicate_files(inputs, out, backend="reference", threads=1, **options)
 
 
@@ -183,6 +183,14 @@ def test_an_error_leaves_nothing(lake: Any, inputs: Path, tmp_path: Path) -> Non
     with pytest.raises(InputError, match="give a string or null"):
         run(inputs)
     assert not there(lake) and list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_file_that_fsspec_copies_here_first(lake: Any, inputs: Path, tmp_path: Path) -> None:
+    """Such a file system says that its files are local, and their paths are not."""
+    lake.pipe_file("/lake/x.jsonl", (inputs / "a/x.jsonl").read_bytes())
+    result = run("simplecache::memory://lake/x.jsonl", tmp_path / "out")
+    assert [file["file"] for file in result.report["files"]] == ["simplecache::memory://lake/x.jsonl"]
+    assert (tmp_path / "out/data/x.jsonl").read_bytes() == (inputs / "a/x.jsonl").read_bytes()
 
 
 def test_what_is_refused_before_work_begins(lake: Any, inputs: Path, tmp_path: Path) -> None:

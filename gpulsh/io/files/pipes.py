@@ -40,7 +40,7 @@ def is_stream(given: str) -> bool:
 
 def refuse_irregular(file: File) -> None:
     """InputError if a file of this machine is a pipe, a socket or a device."""
-    if file.filesystem is not None and not getattr(file.filesystem, "local_file", False):
+    if file.filesystem is not None:
         return
     with reading(file):
         mode = os.stat(file.path).st_mode
