@@ -133,7 +133,7 @@ class Index:
         removes its files. Raises OutputError if the folder cannot be used.
         """
         self = cls(**parameters)
-        self.collection.begin_in(Path(checked_folder("path", path)))
+        self.collection.begin_in(_local_folder(path))
         return self
 
     @classmethod
@@ -172,7 +172,7 @@ class Index:
         check_choice("evidence", evidence, (None, *get_args(EvidenceName)))
         self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
         ops, spill = self.collection.ops, self.collection.spill
-        collection = Collection.opened(Path(checked_folder("path", path)), ops, spill, check=check, read=read)
+        collection = Collection.opened(_local_folder(path), ops, spill, check=check, read=read)
         _check_read(read, collection.evidence)
         sketch, _ = sketches_named(sketch, None, num_perm, seed, distance)
         given = given_parameters(
@@ -373,7 +373,7 @@ class Index:
         Raises OutputError if it cannot be written, or if another process has changed it since this Index was closed.
         Earlier commits stay intact.
         """
-        folder = None if path is None else Path(checked_folder("path", path))
+        folder = None if path is None else _local_folder(path)
         with self._changing():
             self.collection.save(folder)
 
@@ -428,6 +428,14 @@ class Index:
                 "evidence is 'source', and read is None; give read, a function from a list of keys to their texts"
             )
         return self.collection.take_in(source, lambda: [keys], decide=decide, known=keys)
+
+
+def _local_folder(path: object) -> Path:
+    """The folder of an index. `Path` would take a URL for a folder of this machine."""
+    folder = checked_folder("path", path)
+    if "://" in folder:
+        raise ParameterError(f"path is {folder!r}, and an index is a local folder; give its path")
+    return Path(folder)
 
 
 def _check_read(read: object, evidence: EvidenceName) -> None:

@@ -174,13 +174,16 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
             "query i a.jsonl": (1, "i: no such folder; make an index"),
             "add i a.jsonl": (1, "i: no such folder"),
             "query mine a.jsonl": (1, "mine: is not an index; make an index"),
+            "query s3://bucket/i a.jsonl": (2, "path is 's3://bucket/i', and an index is a local folder"),
             "build mine a.jsonl": (1, "it holds file"),
         }
     )
     for verb in ("build", "add", "query"):
         empty = command(f"index {verb}", "", "a.jsonl", "--backend", "reference")
         assert empty.status == 2 and "path is empty; give the path of a folder" in empty.error
-    assert not os.path.exists("i")
+    with pytest.raises(gpulsh.ParameterError, match="an index is a local folder; give its path"):
+        gpulsh.Index().save("s3://bucket/i")
+    assert not os.path.exists("i") and not os.path.exists("s3:")
     assert command("index build i a.jsonl --backend reference").status == 0
     refused(
         {
