@@ -71,7 +71,7 @@ class Method(Parameters):
         check_choice("measure", self.measure, get_args(MeasureName))
         check_type("drop_contained_only", self.drop_contained_only, bool)
         if self.measure != "containment" and not self.drop_contained_only:
-            raise ParameterError("drop_contained_only is False, and measure is 'jaccard'; give measure 'containment'")
+            raise ParameterError("--drop-containing is given, and measure is 'jaccard'; give measure 'containment'")
         if self.measure == "containment" and self.verify != "exact":
             raise ParameterError(f"measure is 'containment' and verify is {self.verify!r}; give --verify exact")
 
@@ -101,7 +101,7 @@ class Method(Parameters):
         threshold = checked_threshold(threshold)
         if also is not None and not isinstance(also, NearBits) and distance is None and measure == "containment":
             raise ParameterError(
-                "also is given with measure 'containment', for which distance has no default; give distance"
+                "--and is given with measure 'containment', which has no default distance; give the distance"
             )
         filtered = None if also is None else _near("also", also, distance, threshold, near_probability)
         near = None

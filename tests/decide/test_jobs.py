@@ -70,7 +70,7 @@ def test_a_quoted_page_goes_whichever_comes_first() -> None:
     given: dict[str, Any] = {"measure": "containment", "priority": [0, 1], "backend": "cpu"}
     best = gpulsh.deduplicate([page, quote], **given, drop_contained_only=False)
     assert best.keep.tolist() == [False, True] and best.similarity.tolist() == [1.0, 1.0]
-    with pytest.raises(gpulsh.ParameterError, match="drop_contained_only is False, and measure is 'jaccard'"):
+    with pytest.raises(gpulsh.ParameterError, match="drop_contained_only=False is given, and measure is 'jaccard'"):
         gpulsh.deduplicate([page, quote], drop_contained_only=False)
 
 
