@@ -33,7 +33,7 @@ from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet
 from gpulsh.io.formats.text import PlainText
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.limits import COPIES, Limit, too_costly
-from gpulsh.io.packing import Packing, packed_writer
+from gpulsh.io.output_codec import OutputCodec, compressed_writer
 from gpulsh.io.rows import Bytes
 
 FormatName = Literal["parquet", "jsonl"]
@@ -43,20 +43,20 @@ PART_BYTES = 1 << 20  # of rows that become Python values together, and of a lar
 VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character, and in JSON
 
 
-def refuse_stream_packing(packing: Packing) -> None:
+def refuse_stream_codec(codec: OutputCodec) -> None:
     """ParameterError if JSON lines cannot be packed so."""
-    if packing.codec not in STREAMS:
-        raise ParameterError(f"compression is '{packing}', and format 'jsonl'; give one of {', '.join(STREAMS)}")
+    if codec.name not in STREAMS:
+        raise ParameterError(f"compression is '{codec}', and format 'jsonl'; give one of {', '.join(STREAMS)}")
 
 
-def renamed(files: Sequence[File], name: FormatName, packing: Packing | None) -> list[File]:
+def renamed(files: Sequence[File], name: FormatName, codec: OutputCodec | None) -> list[File]:
     """The files with their places in `data/` in the format `name`; InputError if two would have the same."""
     found: list[File] = []
     places: dict[str, File] = {}
     for file in files:
-        if not _is_in(file, name, packing):
+        if not _is_in(file, name, codec):
             stem = file.relative.removesuffix(ending_of(file.relative))
-            packed = _compression(file, packing) if name == "jsonl" else ""
+            packed = _compression(file, codec) if name == "jsonl" else ""
             file = replace(file, relative=f"{stem}.{name}.{packed}".rstrip("."))
         found.append(file)
         other = places.setdefault(file.relative, file)
@@ -71,17 +71,17 @@ def write_kept(
     name: FormatName | None, columns: Columns, file: File, keep: Mask, target: str, **how: Unpack[Writing]
 ) -> None:
     """`Format.write_kept` in the format `name`. Without kept rows, no file of another format is written."""
-    kind, packing = format_of(file), how.get("packing")
-    if name is None or _is_in(file, name, packing):
+    kind, codec = format_of(file), how.get("codec")
+    if name is None or _is_in(file, name, codec):
         kind.write_kept(file, keep, target, **how)
         return
     added = how.get("added")
     if not keep.any():
         return
     if name == "parquet":
-        write_row_groups(file, with_added(_kept(file, keep, how), added), target, packing)
+        write_row_groups(file, with_added(_kept(file, keep, how), added), target, codec)
     else:
-        with packed_writer(target, _compression(file, packing), packing.level if packing else None) as out:
+        with compressed_writer(target, _compression(file, codec), codec.level if codec else None) as out:
             if isinstance(kind, JsonLines):
                 kind.write_lines(file, keep, out, how)
             else:
@@ -98,22 +98,22 @@ def _kept(file: File, keep: Mask, how: Writing) -> Iterator[pa.RecordBatch]:
     return batches if cuts is None else map(Cutter(file, keep, cuts), batches)
 
 
-def _is_in(file: File, name: FormatName, packing: Packing | None) -> bool:
+def _is_in(file: File, name: FormatName, codec: OutputCodec | None) -> bool:
     """Whether the file has the format, packed so, already."""
     kind = format_of(file)
     if name == "parquet":
         return isinstance(kind, Parquet)
-    return isinstance(kind, JsonLines) and not kind.may_be_array and kind.compression == _compression(file, packing)
+    return isinstance(kind, JsonLines) and not kind.may_be_array and kind.compression == _compression(file, codec)
 
 
-def _compression(file: File, packing: Packing | None) -> Compression:
-    """The compression of JSON lines: `packing`, by default as in the file."""
-    if packing is not None:
-        return STREAMS[packing.codec]
+def _compression(file: File, codec: OutputCodec | None) -> Compression:
+    """The compression of JSON lines: `codec`, by default as in the file."""
+    if codec is not None:
+        return STREAMS[codec.name]
     return compression_of(file.path)
 
 
-def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str, packing: Packing | None) -> None:
+def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str, codec: OutputCodec | None) -> None:
     """Write the rows of a file; none makes no file. A row group ends with the batch that fills it."""
     first = next(batches, None)
     if first is None:
@@ -121,8 +121,8 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
     refuse_unheld(file, first.schema)
     schema = pa.schema([field.with_type(parquet_type(field.type)) for field in first.schema], first.schema.metadata)
     options = {
-        "compression": packing.codec if packing else "zstd",
-        "compression_level": packing.level if packing else None,
+        "compression": codec.name if codec else "zstd",
+        "compression_level": codec.level if codec else None,
         # Statistics of a large text would be copies of it.
         "write_statistics": [
             field.name for field in first.schema if not (is_text(field.type) or field.type.num_fields)

@@ -21,7 +21,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, wrong_length
 from gpulsh.io.limits import Limit
-from gpulsh.io.packing import Packing
+from gpulsh.io.output_codec import OutputCodec
 from gpulsh.io.rows import Bytes, Rows
 
 Make = Callable[[Numbers], pa.RecordBatch]
@@ -164,7 +164,7 @@ class Writing(TypedDict, total=False):
 
     known: Known
     limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
-    packing: Packing | None  # None: the input's codec at its default level
+    codec: OutputCodec | None  # None: the input's codec at its default level
     added: AddedColumns | None  # columns written after the columns of the file
     cuts: Cuts | None  # spans of texts to leave out
     typed: Mask  # rows whose values decide the types of columns without a type; otherwise the kept rows
@@ -204,7 +204,7 @@ class Format(ABC):
         A LargeDocumentError if all have more bytes than `limit` allows a document.
         """
 
-    def takes(self, packing: Packing) -> bool:
+    def takes(self, codec: OutputCodec) -> bool:
         """Whether `write_kept` can compress a file so."""
         return False
 

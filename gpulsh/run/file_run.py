@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 from gpulsh.budget import cut
 from gpulsh.errors import GpulshError, InputTypeError, ParameterError, option
-from gpulsh.io.conversion import FormatName, refuse_stream_packing, renamed
+from gpulsh.io.conversion import FormatName, refuse_stream_codec, renamed
 from gpulsh.io.file import File
-from gpulsh.io.files.inputs import find_files, refuse_packing, refuse_unused
+from gpulsh.io.files.inputs import find_files, refuse_codec, refuse_unused
 from gpulsh.io.files.no_documents import REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
-from gpulsh.io.packing import Packing
+from gpulsh.io.output_codec import OutputCodec
 from gpulsh.memory_limit import out_of_memory
 from gpulsh.params import check_type, is_path, shown, shown_type
 from gpulsh.repeats.benchmark import Overlap
@@ -123,17 +123,17 @@ def input_files(
 
 
 def named_for_output(
-    files: Sequence[File], protect: Sequence[str], format: FormatName | None, packing: Packing | None = None
+    files: Sequence[File], protect: Sequence[str], format: FormatName | None, codec: OutputCodec | None = None
 ) -> list[File]:
     """The files, with the names of their outputs; an error if they cannot be written so."""
     written = [file for file in files if file.source not in protect]
     if format is None:
-        if packing is not None:
-            refuse_packing(written, packing)
+        if codec is not None:
+            refuse_codec(written, codec)
         return list(files)
-    if packing is not None and format == "jsonl":
-        refuse_stream_packing(packing)
-    return [*(file for file in files if file.source in protect), *renamed(written, format, packing)]
+    if codec is not None and format == "jsonl":
+        refuse_stream_codec(codec)
+    return [*(file for file in files if file.source in protect), *renamed(written, format, codec)]
 
 
 Input = str | os.PathLike[str]

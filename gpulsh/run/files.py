@@ -25,7 +25,7 @@ from gpulsh.io.files.no_documents import COUNTED
 from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.files.readers import Reader
-from gpulsh.io.packing import Packing
+from gpulsh.io.output_codec import OutputCodec
 from gpulsh.method import MeasureName, Method, Resolve, Verify, given_parameters
 from gpulsh.params import (
     BitSketch,
@@ -328,7 +328,7 @@ def deduplicate_files(
                     f"{option(name)} is given and --write is 'duplicates', which writes no rows; leave one of them out"
                 )
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
-    packing = None if compression is None else Packing.parse(compression)
+    codec = None if compression is None else OutputCodec.parse(compression)
     run_secret = chosen_secret(secret)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
@@ -384,7 +384,7 @@ def deduplicate_files(
     added = counting.added(write)
     if added:
         refuse_without_columns([file for file in files if not policy.protects(file)], format)
-    files = file_run.named_for_output(files, guarded, format, packing)
+    files = file_run.named_for_output(files, guarded, format, codec)
     earlier = None
     if folders.index is not None:
         own_threads = machine.threads if engine == "local" else None  # of this process, not of a worker
@@ -409,7 +409,7 @@ def deduplicate_files(
         earlier=Earlier(os.path.realpath(earlier.path), id_column) if earlier else None,
         key=rule,
         format=format,
-        packing=packing,
+        codec=codec,
         read_options=read_options,
         counting=counting,
         reader=reader,

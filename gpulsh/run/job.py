@@ -31,7 +31,7 @@ from gpulsh.io.files.file_texts import FileTexts, HeldTexts, PartitionFacts, Pie
 from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.files.readers import Reader, open_files
 from gpulsh.io.limits import Limit
-from gpulsh.io.packing import Packing
+from gpulsh.io.output_codec import OutputCodec
 from gpulsh.method import Method
 from gpulsh.params import SCHEME, Shingling
 from gpulsh.ragged import offsets
@@ -160,7 +160,7 @@ class Job(FileJob):
     earlier: Earlier | None = None
     key: KeyRule | None = None
     format: FormatName | None = None  # of the output; None: as the inputs
-    packing: Packing | None = None  # likewise
+    codec: OutputCodec | None = None  # likewise
     counting: Counting = field(default_factory=Counting)
 
     def parameters(self) -> Mapping[str, Any]:
@@ -175,7 +175,7 @@ class Job(FileJob):
             **self.read_options.facts(),
             **self.counting.to_json(),
             **({} if self.format is None else {"format": self.format}),
-            **({} if self.packing is None else {"compression": str(self.packing)}),
+            **({} if self.codec is None else {"compression": str(self.codec)}),
             **({} if self.key is None else self.key.to_json()),
             **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),
         }

@@ -20,11 +20,11 @@ from click.testing import CliRunner
 import gpulsh
 from gpulsh.cli.dedup import dedup
 from gpulsh.errors import DamagedInputError, ParameterError
-from gpulsh.io import compression, packing
+from gpulsh.io import compression, output_codec
 from gpulsh.io.compression import Compression, Piece, blocks, member_pieces, whole_members
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import split_lines
-from gpulsh.io.packing import LEVELS, Packing, packed_writer
+from gpulsh.io.output_codec import LEVELS, OutputCodec, compressed_writer
 from tests.support.files import PACK, UNPACK, record, rejected, write_kept, write_rows
 from tests.support.runs import run
 from tests.support.texts import licences
@@ -185,11 +185,11 @@ def unpacked(data: bytes, kind: Compression) -> bytes:
 @pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz", "zst"])
 @pytest.mark.parametrize("content", [b"", b"x", CONTENT], ids=["nothing", "little", "members"])
 def test_written_and_read(kind: Compression, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "MEMBER_BYTES", MEMBER_BYTES)
+    monkeypatch.setattr(output_codec, "MEMBER_BYTES", MEMBER_BYTES)
     written = []
     for threads, step in ((1, 1000), (4, 1 << 20)):
-        monkeypatch.setattr(packing, "processors", lambda threads=threads: threads)
-        with packed_writer(str(tmp_path / "out"), kind) as out:
+        monkeypatch.setattr(output_codec, "processors", lambda threads=threads: threads)
+        with compressed_writer(str(tmp_path / "out"), kind) as out:
             for start in range(0, len(content), step):
                 out.write(content[start : start + step])
         written.append((tmp_path / "out").read_bytes())
@@ -311,7 +311,7 @@ def test_a_compression_that_no_input_can_have(name: str, compression: str, taken
 def test_levels_are_all_known() -> None:
     for codec, levels in LEVELS.items():
         for level in levels:
-            assert Packing.parse(f"{codec}:{level}") == Packing(codec, level)
+            assert OutputCodec.parse(f"{codec}:{level}") == OutputCodec(codec, level)
             name = "lz4_raw" if codec == "lz4" else codec
             content = b"some words " * 100
             packed = pa.Codec(name, compression_level=level).compress(content)

@@ -398,9 +398,9 @@ def test_an_interrupt_before_anything_is_finished_leaves_nothing(tmp_path: Path)
         ({"keep": "source:z"}, "'z' means none of the INPUTs"),
         ({"keep": "source:a.jsonl,a.jsonl"}, "'a.jsonl' means one that was listed before"),
         *(({"compression": value}, "give one of none, snappy, gzip") for value in ("zip", 9)),
-        *(({"compression": f"zstd:{level}"}, "of zstd, levels are 1 to 19") for level in ("", 20, -1)),
-        ({"compression": "snappy:1"}, "of snappy, there are no levels"),
-        ({"compression": "lz4:2"}, "of lz4, levels are 1, 3 to 12"),
+        *(({"compression": f"zstd:{level}"}, "give a level of 1 to 19") for level in ("", 20, -1)),
+        ({"compression": "snappy:1"}, "snappy has no levels"),
+        ({"compression": "lz4:2"}, "give a level of 1, 3 to 12"),
     ],
     ids=str,
 )

@@ -19,7 +19,7 @@ from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
 from gpulsh.io.formats.text import PlainText, TextLines, warn_of_lines
-from gpulsh.io.packing import Packing
+from gpulsh.io.output_codec import OutputCodec
 
 _log = logging.getLogger("gpulsh")
 
@@ -45,11 +45,11 @@ def refuse_unused(files: Sequence[File], options: ReadOptions) -> None:
         raise ParameterError("--encoding is given, and no INPUT has a CSV, TSV or text file; leave it out")
 
 
-def refuse_packing(files: Sequence[File], packing: Packing) -> None:
+def refuse_codec(files: Sequence[File], codec: OutputCodec) -> None:
     """ParameterError if none of the files can be written so."""
-    if not any(format_of(file).takes(packing) for file in files):
+    if not any(format_of(file).takes(codec) for file in files):
         raise ParameterError(
-            f"--compression is '{packing}', but no input can be written with it: Parquet files take any codec; .gz"
+            f"--compression is '{codec}', but no input can be written with it: Parquet files take any codec; .gz"
             " and .zst files of JSON lines, CSV or text lines take their own codec at any level; leave it out"
         )
 

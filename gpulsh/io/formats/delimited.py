@@ -158,8 +158,8 @@ class Delimited(Streamed):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """The header and kept records as they are, in the same compression."""
-        cuts, packing = how.get("cuts"), how.get("packing")
-        with self._opened(file) as opened, self._writer(target, packing) as out, counting(file, keep) as read:
+        cuts, codec = how.get("cuts"), how.get("codec")
+        with self._opened(file) as opened, self._writer(target, codec) as out, counting(file, keep) as read:
             if opened is None:
                 return
             out.write(opened.head)

@@ -41,7 +41,7 @@ from gpulsh.io.formats.streamed import (
     split_lines,
 )
 from gpulsh.io.limits import COPIES, Limit, check_values_fit, too_large
-from gpulsh.io.packing import Sink
+from gpulsh.io.output_codec import Sink
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
 MOST_REJECTED = 1 << 14  # lines of a block
@@ -172,7 +172,7 @@ class JsonLines(Streamed):
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
         file, source = self._opened(file)
-        with source, self._writer(target, how.get("packing")) as out:
+        with source, self._writer(target, how.get("codec")) as out:
             _write(file, out, (kept.lines for kept in self._written(file, source, keep, how)))
 
     def write_lines(self, file: File, keep: Mask, out: Sink, how: Writing) -> None:

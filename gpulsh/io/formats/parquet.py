@@ -45,7 +45,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.blocks import OrderColumn, batch_block
 from gpulsh.io.limits import Limit, check_values_fit
-from gpulsh.io.packing import Packing
+from gpulsh.io.output_codec import OutputCodec
 from gpulsh.io.rows import piece_rows
 from gpulsh.memory_limit import check_room
 
@@ -119,7 +119,7 @@ class Parquet(Format):
                     check_values_fit(file, column, held, done, len(rows), limit)
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def takes(self, packing: Packing) -> bool:
+    def takes(self, codec: OutputCodec) -> bool:
         """True: a Parquet file takes every codec."""
         return True
 
@@ -128,7 +128,7 @@ class Parquet(Format):
         with _opened(file) as source:
             schema, added = source.schema, how.get("added")
             texts = [place for place, field in enumerate(schema) if is_text(field.type)]
-            options = writer_options(source.metadata, how.get("packing"), () if added is None else added.schema.names)
+            options = writer_options(source.metadata, how.get("codec"), () if added is None else added.schema.names)
             if added is not None:
                 schema = pa.schema([*schema, *added.schema], schema.metadata)
             cut = None if (cuts := how.get("cuts")) is None else Cutter(file, keep, cuts)
@@ -458,18 +458,18 @@ def _sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
 
 
-def writer_options(footer: pq.FileMetaData, asked: Packing | None, added: Sequence[str] = ()) -> dict[str, object]:
+def writer_options(footer: pq.FileMetaData, codec: OutputCodec | None, added: Sequence[str] = ()) -> dict[str, object]:
     """Options of pyarrow.parquet.ParquetWriter for the rows of a file and `added` columns."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     if not chunks:
-        return {"compression": asked.codec if asked else "zstd", "compression_level": asked.level if asked else None}
+        return {"compression": codec.name if codec else "zstd", "compression_level": codec.level if codec else None}
     codecs = {chunk.path_in_schema: CODECS.get(chunk.compression, "zstd") for chunk in chunks}
     first = next(iter(codecs.values()))
     codecs |= dict.fromkeys([*added, *(f"{name}.list.element" for name in added)], first)
     return {
-        "compression": asked.codec if asked else codecs,
-        "compression_level": asked.level if asked else None,
+        "compression": codec.name if codec else codecs,
+        "compression_level": codec.level if codec else None,
         "use_dictionary": sorted({chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page} | {*added}),
         "write_statistics": sorted({chunk.path_in_schema for chunk in chunks if chunk.is_stats_set} | {*added}),
     }

@@ -18,7 +18,7 @@ from gpulsh.io.compression import NAMES, Compression, blocks
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Format
 from gpulsh.io.limits import Limit, too_large
-from gpulsh.io.packing import Packing, Sink, packed_writer
+from gpulsh.io.output_codec import OutputCodec, Sink, compressed_writer
 
 STEP = 1 << 20  # bytes of a file that are split into rows together
 UTF16 = (b"\xff\xfe", b"\xfe\xff")  # such a file begins with one of these; no UTF-8 file does
@@ -62,9 +62,9 @@ class Streamed(Format):
         self.encoding = encoding  # of its texts; None is UTF-8
         self._codec = NAMES.get(compression)
 
-    def takes(self, packing: Packing) -> bool:
+    def takes(self, codec: OutputCodec) -> bool:
         """Whether it is a level of the file's own codec."""
-        return packing.codec == self._codec and packing.level is not None
+        return codec.name == self._codec and codec.level is not None
 
     def _blocks(self, file: File, source: BinaryIO, step: int) -> Iterator[bytes]:
         with reading(file):
@@ -74,9 +74,9 @@ class Streamed(Format):
         """Text of UTF-8 in the encoding of the file."""
         return text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
 
-    def _writer(self, target: str, packing: Packing | None) -> AbstractContextManager[Sink]:
-        level = packing.level if packing is not None and self.takes(packing) else None
-        return packed_writer(target, self.compression, level)
+    def _writer(self, target: str, codec: OutputCodec | None) -> AbstractContextManager[Sink]:
+        level = codec.level if codec is not None and self.takes(codec) else None
+        return compressed_writer(target, self.compression, level)
 
 
 def utf16(file: File) -> DamagedInputError:

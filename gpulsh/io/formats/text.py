@@ -147,7 +147,7 @@ class TextLines(PlainText):
         cuts = how.get("cuts")
         with reading(file):
             source = file.open()
-        with source, self._writer(target, how.get("packing")) as out, counting(file, keep) as read:
+        with source, self._writer(target, how.get("codec")) as out, counting(file, keep) as read:
             for piece in self._pieces(file, source):
                 ends = _ends(piece)
                 stays = keep[read.rows : read.rows + len(ends)]

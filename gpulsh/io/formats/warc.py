@@ -34,7 +34,7 @@ from gpulsh.io.formats.blocks import Instant, RecordRows, instant
 from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
 from gpulsh.io.formats.web_text import UTF8, Page, http_page, kind_of, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
-from gpulsh.io.packing import packed_member
+from gpulsh.io.output_codec import gzip_member
 from gpulsh.io.rows import Bytes
 
 ID = "WARC-Record-ID"
@@ -192,7 +192,7 @@ class Warc(Format):
     def _copy(self, file: File, record: Record, packed: BinaryIO, out: BinaryIO) -> None:
         if record.span is None or (not self.compression and len(record.raw) == record.whole):
             pieces = self._pieces(file, record)
-            out.writelines(packed_member(pieces) if self.compression else pieces)
+            out.writelines(gzip_member(pieces) if self.compression else pieces)
             return
         start, stop = record.span
         with reading(file):

@@ -158,7 +158,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
                 # Not in `data/`: a killed attempt leaves no result.
                 part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
                 known = Known(job.columns, partial(_held, place, number))
-                how: Writing = {"limit": limit, "packing": job.packing, "known": known, "typed": valid}
+                how: Writing = {"limit": limit, "codec": job.codec, "known": known, "typed": valid}
                 if marked is not None:
                     how["added"] = marked.added(begin, np.flatnonzero(kept))
                 with naming(target):

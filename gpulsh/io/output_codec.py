@@ -1,7 +1,7 @@
 """Compressed output: `--compression`, or the input's codec at its library's default level.
 
-Rejected: guessing the input's level from a sample. A corpus that was packed at a high level then took minutes to write,
-and the default level takes seconds.
+Rejected: guessing the input's level from a sample. A corpus compressed at a high level then took minutes to write;
+the default level takes seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEVELS: dict[str, tuple[int, ...]] = {
 }
 
 
-Pack = Callable[[bytes], bytes]
+Compress = Callable[[bytes], bytes]
 
 
 class Sink(Protocol):
@@ -44,22 +44,22 @@ class Sink(Protocol):
 
 
 @contextmanager
-def packed_writer(target: str, compression: Compression, level: int | None = None) -> Iterator[Sink]:
+def compressed_writer(target: str, compression: Compression, level: int | None = None) -> Iterator[Sink]:
     """A file for writing; the same content gives the same bytes (no time, no name in the header) at the same level."""
     with open(target, "wb") as raw:
         if compression == "":
             yield raw
         elif compression in ("gz", "bz2"):
 
-            def pack(content: bytes) -> bytes:
-                return b"".join(packed_member([content], level or USUAL_GZIP))
+            def compress(content: bytes) -> bytes:
+                return b"".join(gzip_member([content], level or USUAL_GZIP))
 
             if compression == "bz2":
                 import bz2
 
-                pack = partial(bz2.compress, compresslevel=level or USUAL_BZIP2)
+                compress = partial(bz2.compress, compresslevel=level or USUAL_BZIP2)
             with ThreadPoolExecutor(processors()) as pool:
-                members = _Members(raw, pool, pack)
+                members = _Members(raw, pool, compress)
                 yield members
                 members.finish()
         elif compression == "xz":  # takes too much memory for several threads
@@ -70,16 +70,16 @@ def packed_writer(target: str, compression: Compression, level: int | None = Non
         else:
             import zstandard
 
-            packer = zstandard.ZstdCompressor(level=USUAL_ZSTD if level is None else level)
-            with packer.stream_writer(raw, closefd=False) as out:
+            compressor = zstandard.ZstdCompressor(level=USUAL_ZSTD if level is None else level)
+            with compressor.stream_writer(raw, closefd=False) as out:
                 yield out
 
 
 class _Members:
     """Members whose content alone decides their ends, compressed by several threads for slow libraries."""
 
-    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, pack: Pack) -> None:
-        self._out, self._pool, self._pack = out, pool, pack
+    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, compress: Compress) -> None:
+        self._out, self._pool, self._compress = out, pool, compress
         self._held = bytearray()
         self._waiting: deque[Future[bytes]] = deque()
 
@@ -91,49 +91,49 @@ class _Members:
 
     def finish(self) -> None:
         if not self._waiting:  # an empty file has a member, too: a file of no bytes is no gzip file
-            self._out.write(self._pack(bytes(self._held)))
+            self._out.write(self._compress(bytes(self._held)))
             return
         self._submit(bytes(self._held))
         while self._waiting:
             self._out.write(self._waiting.popleft().result())
 
     def _submit(self, content: bytes) -> None:
-        self._waiting.append(self._pool.submit(self._pack, content))
+        self._waiting.append(self._pool.submit(self._compress, content))
         if len(self._waiting) > 2 * processors():
             self._out.write(self._waiting.popleft().result())
 
 
-def packed_member(pieces: Iterable[Bytes], level: int = USUAL_GZIP) -> Iterator[bytes]:
+def gzip_member(pieces: Iterable[Bytes], level: int = USUAL_GZIP) -> Iterator[bytes]:
     """A gzip member of content that comes in pieces, with no time and no name in its header.
 
     The cuts between the pieces make no difference.
     """
     from zlib_ng import zlib_ng
 
-    packer = zlib_ng.compressobj(level, zlib_ng.DEFLATED, 31)
+    compressor = zlib_ng.compressobj(level, zlib_ng.DEFLATED, 31)
     waiting = bytearray()
     for piece in pieces:
         waiting += piece
         while len(waiting) >= MEMBER_STEP:  # the library's bytes depend on the steps that it gets
-            yield packer.compress(bytes(waiting[:MEMBER_STEP]))
+            yield compressor.compress(bytes(waiting[:MEMBER_STEP]))
             del waiting[:MEMBER_STEP]
-    yield packer.compress(bytes(waiting))
-    yield packer.flush()
+    yield compressor.compress(bytes(waiting))
+    yield compressor.flush()
 
 
 @dataclass(frozen=True)
-class Packing:
+class OutputCodec:
     """How outputs are compressed, as `--compression` says: a codec and its level, None for the library's default."""
 
-    codec: str
+    name: str
     level: int | None = None
 
     @classmethod
-    def parse(cls, given: str) -> Packing:
+    def parse(cls, given: str) -> OutputCodec:
         """Parse CODEC or CODEC:LEVEL. ParameterError for an unknown codec, or a level that it lacks.
 
-        >>> Packing.parse("zstd:9")
-        Packing(codec='zstd', level=9)
+        >>> OutputCodec.parse("zstd:9")
+        OutputCodec(name='zstd', level=9)
         """
         codec, colon, level = given.partition(":") if isinstance(given, str) else ("", "", "")
         levels = LEVELS.get(codec)
@@ -145,9 +145,9 @@ class Packing:
             return cls(codec)
         if not (level.isascii() and level.isdigit() and int(level) in levels):
             first = "1, 3" if levels and 2 not in levels else "1"
-            allowed = f"levels are {first} to {levels[-1]}" if levels else "there are no levels; leave it out"
-            raise ParameterError(f"compression is {given!r}; of {codec}, {allowed}")
+            allowed = f"give a level of {first} to {levels[-1]}" if levels else f"{codec} has no levels; leave it out"
+            raise ParameterError(f"compression is {given!r}; {allowed}")
         return cls(codec, int(level))
 
     def __str__(self) -> str:
-        return self.codec if self.level is None else f"{self.codec}:{self.level}"
+        return self.name if self.level is None else f"{self.name}:{self.level}"
