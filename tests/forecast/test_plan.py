@@ -130,14 +130,16 @@ def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
 def test_rates_come_from_a_record_of_such_workers_or_from_options(
     command: Command, planned: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads, known = planned("--docs 1e6 --bytes 5GB --threads 4"), recorded()["thread"]
-    assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
-    assert threads["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
+    for workers, kind in (("threads", "thread"), ("gpus", "GPU")):
+        found, known = planned(f"--docs 1e6 --bytes 5GB --{workers} 4"), recorded()[kind]
+        assert found["source"] == known["source"] and found["rates"]["sign"] == known["rates"]["sign"]
+        assert found["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
     records = {kind: found for kind, found in recorded().items() if kind != "GPU"}
     monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: records)
     gpus = planned("--docs 1e6 --bytes 5e9 --gpus 4 --rate sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
     assert gpus["seconds"] is None
+    assert planned("--docs 9 --bytes 9 --gpus 2 --hours 1")["workers_needed"] is None
     assert gpus["shares"] == {"read_ahead": 1 << 30, "pinned": 3 << 26}
     assert planned("--docs 1e6 --bytes 5e9 --threads 4")["shares"] == {}
     text = command("plan --docs 1e11 --bytes 5e14 --gpus 64").out
@@ -170,7 +172,6 @@ def test_start_deadline_and_shares_are_counted(command: Command, planned: Callab
     assert alone["start"] == known["process"] > 0.5
     assert alone["seconds"] == pytest.approx(known["process"] + sum(stage["seconds"] for stage in alone["stages"]))
     assert alone["workers_needed"] == math.ceil((alone["seconds"] - start) / (7200 - start))
-    assert planned("--docs 9 --bytes 9 --gpus 2 --hours 1")["workers_needed"] is None
     text = command(f"plan {line} --rate disk=1G --hours 1").out
     assert "no number of threads is enough" in text and f"start    {duration(known['process']):>14}" in text
     found = planned(f"{line} --met 0 --pairs 0 --dropped 0.5 --bands 8 --rows 4")
