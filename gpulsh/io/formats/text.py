@@ -1,8 +1,9 @@
 """Plain text: a file is one document, or with `--lines` each line is.
 
 Every line is a row, empty ones too, so that row numbers follow line numbers; a last line without an end counts unless
-it is empty. Kept lines are copied byte for byte with their ends. Lines are found a block at a time, without an object
-for each. In a damaged compressed file, gpulsh reads nothing after the damage, because line numbers are unknown there.
+it is empty. A line ends with \\n or \\r\\n, and its text does not include the end. Kept lines are copied byte for byte
+with their ends. Lines are found a block at a time, without an object for each. In a damaged compressed file, gpulsh
+reads nothing after the damage, because line numbers are unknown there.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from gpulsh.io.rows import Bytes, piece_rows
 LOOKED_AT = 1 << 16  # bytes of a file's beginning
 STEP = 1 << 20  # bytes read at once
 COPIED = 1 << 16  # bytes copied at once: memory for more is taken from the system, and returned, for each file
-NEWLINE = 10
+NEWLINE, RETURN = 10, 13
 MANY = 20  # lines in it, empty ones aside, from which they look like documents
 MOST_LOOKED_AT = 8  # files
 LARGE = 1 << 20  # bytes of a file, from which on few are one document
@@ -133,7 +134,7 @@ class TextLines(PlainText):
         with reading(file), file.open() as source:
             for piece in self._pieces(file, source, rules.limit):
                 if isinstance(piece, bytearray):  # one line
-                    block = self._document(row, memoryview(piece)[: len(piece) - piece.endswith(b"\n")])
+                    block = self._document(row, memoryview(piece)[: len(piece) - _end_size(piece)])
                 else:
                     found = _texts(piece)
                     bad = NO_STRAY if piece.isascii() else stray(found, self.encoding)
@@ -159,7 +160,7 @@ class TextLines(PlainText):
                     places = zip(rows.tolist(), begins.tolist(), ends[stays].tolist(), changed, strict=True)
                     for row, begin, end, is_cut in places:
                         line = bytes(piece[begin:end])
-                        text = line.removesuffix(b"\n")
+                        text = line[: len(line) - _end_size(line)]
                         if is_cut:  # its spans are of its text as UTF-8
                             read_as = text.decode(self.encoding, "replace").encode() if self.encoding else text
                             line = self._encoded(cuts.text(row, read_as)) + line[len(text) :]
@@ -215,9 +216,19 @@ def _ends(piece: bytes | bytearray) -> Numbers:
     return ends if len(ends) and ends[-1] == len(piece) else np.append(ends, len(piece))
 
 
+def _end_size(line: bytes | bytearray) -> int:
+    """Bytes of the line's end."""
+    return 2 if line.endswith(b"\r\n") else int(line.endswith(b"\n"))
+
+
 def _texts(piece: bytes) -> pa.Array:
     """The lines of a piece without their ends, as a pyarrow.LargeBinaryArray."""
     content, ends = np.frombuffer(piece, np.uint8), _ends(piece)
-    offset = np.zeros(len(ends) + 1, np.int64)
-    offset[1:] = ends - np.arange(1, len(ends) + 1)
-    return binary_array(content[content != NEWLINE], offset)
+    offset, is_text = np.zeros(len(ends) + 1, np.int64), content != NEWLINE
+    if b"\r\n" in piece:
+        is_two = content[ends - 2] == RETURN  # of a line of one byte, this is the end of another line
+        is_text[ends[is_two] - 2] = False
+        offset[1:] = ends - np.cumsum(is_two + np.int64(1))
+    else:
+        offset[1:] = ends - np.arange(1, len(ends) + 1)
+    return binary_array(content[is_text], offset)

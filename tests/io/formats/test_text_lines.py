@@ -3,12 +3,14 @@
 import gzip
 import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import gpulsh
 from gpulsh.errors import DamagedInputError, GpulshError, InputError, OutputError
 from gpulsh.io.file import File
 from gpulsh.io.formats import text as text_lines
@@ -20,8 +22,9 @@ PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=
 
 
 def split(content: bytes) -> list[bytes]:
-    lines = content.split(b"\n")
-    return lines if lines[-1] else lines[:-1]
+    """The texts of its lines, whose ends are \\n or \\r\\n."""
+    *lines, last = content.split(b"\n")
+    return [line.removesuffix(b"\r") for line in lines] + ([last] if last else [])
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1 << 20])
@@ -36,9 +39,7 @@ def test_rows_are_lines_however_they_are_read(step: int, tmp_path: Path, monkeyp
         assert texts_of(path) == lines
         keep = np.array([rng.random() < 0.5 for _ in lines], bool)
         TextLines().write_kept(File("a", "a", str(path)), keep, str(kept))
-        whole = case.splitlines(keepends=True) if b"\r" not in case else [*(line + b"\n" for line in lines)]
-        if b"\r" in case and lines and not case.endswith(b"\n"):
-            whole[-1] = whole[-1][:-1]
+        whole = re.findall(rb"[^\n]*\n|[^\n]+\Z", case)
         assert kept.read_bytes() == b"".join(line for line, stays in zip(whole, keep, strict=True) if stays)
         with pytest.raises(InputError, match="changed"):
             TextLines().write_kept(File("a", "a", str(path)), np.ones(len(lines) + 1, bool), str(kept))
@@ -59,6 +60,18 @@ def test_compressed_text(ending: str, tmp_path: Path) -> None:
     assert unpack((tmp_path / "skip/data" / path.name).read_bytes()).decode() == "".join(f"{p}\n" for p in PAGES[:3])
     assert result.funnel["rejected"] == 1
     assert pq.read_table(tmp_path / "skip/rejected.parquet")["rows"].to_pylist() == [0]
+
+
+def test_the_ends_of_lines_from_windows_are_kept_and_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("\r\n".join([*PAGES, "", PAGES[2], "one two one two end\r\n"]).encode())
+    run(path, tmp_path / "lines", lines=True)
+    assert (tmp_path / "lines/data/a.txt").read_bytes().splitlines(keepends=True)[0] == f"{PAGES[0]}\r\n".encode()
+    run(path, tmp_path / "json", lines=True, format="jsonl")
+    written = (tmp_path / "json/data/a.jsonl").read_text().splitlines()
+    assert [json.loads(line)["text"] for line in written] == [*PAGES, "", "one two one two end"]
+    gpulsh.passages_files(path, tmp_path / "cut", lines=True, tokens=2, keep="none", cut=True, min_left=1)
+    assert (tmp_path / "cut/data/a.txt").read_bytes().endswith(b"\r\n end\r\n")
 
 
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-be"])
