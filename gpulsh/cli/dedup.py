@@ -62,7 +62,12 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @opt.texts(ids="Column or field of ids, which name the documents in duplicates.parquet.")
 @opt.on_error
-@opt.value("-o --output", "OUT", "Folder or URL for the results.", required=True)
+@opt.value(
+    "-o --output",
+    "OUT",
+    "Folder or URL for the results: kept rows in data/, evidence in duplicates.parquet, counts in report.json.",
+    required=True,
+)
 @opt.choice(
     "--write",
     "data",
