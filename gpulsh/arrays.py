@@ -276,8 +276,8 @@ class Tokens(Rows):
 class Fingerprints(Rows):
     """Shingles as 64-bit hashes: `values` uint64 [nnz], `offset` int64 [n + 1].
 
-    `gpulsh.shingle` makes them from texts, and `gpulsh.fingerprint` from sets of numbers, str or bytes. Sketches take
-    fingerprints for random numbers.
+    `gpulsh.shingle` makes them from texts, and `gpulsh.fingerprint` from sets of numbers, str or bytes. Sketches treat
+    fingerprints as random numbers.
     Raises ParameterError for arrays of other types, and offsets that do not ascend within the values.
 
     >>> hashes = np.array([0x5F3759DF9E3779B9, 0x2545F4914F6CDD1D, 0x9E3779B97F4A7C15], np.uint64)

@@ -264,7 +264,7 @@ def _fact(value: object) -> object:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Folding(Parameters):
-    """The changes to code points before tokens are cut.
+    """The changes to code points before a text is cut into tokens.
 
     First Unicode normalization, if `form` is "NFC" or "NFKC"; then simple case folding by the shipped Unicode table,
     unless `case` is False. Raises ParameterError for other forms.

@@ -69,7 +69,7 @@ class SCurve(Named):
     @overload
     def probability(self, similarity: ArrayLike) -> np.float64 | NDArray[np.float64]: ...
     def probability(self, similarity: ArrayLike) -> np.float64 | NDArray[np.float64]:
-        """Probability that documents of Jaccard `similarity` meet in at least one band: 1 - (1 - s^rows)^bands.
+        """Probability that documents of Jaccard `similarity` share at least one band: 1 - (1 - s^rows)^bands.
 
         Takes a number or an array of any shape, values in [0, 1]; gives float64 of the same shape.
         Raises `ParameterError` for a value that is NaN, outside [0, 1] or no number.
@@ -85,7 +85,7 @@ class SCurve(Named):
     @overload
     def similarity_at(self, probability: ArrayLike) -> np.float64 | NDArray[np.float64]: ...
     def similarity_at(self, probability: ArrayLike) -> np.float64 | NDArray[np.float64]:
-        """Jaccard similarity at which documents meet with the given `probability`: (1 - (1 - p)^(1/bands))^(1/rows).
+        """Jaccard similarity at which documents share a band with `probability`: (1 - (1 - p)^(1/bands))^(1/rows).
 
         Takes a number or an array of any shape, values in [0, 1]; gives float64 of the same shape.
         Raises `ParameterError` for a value that is NaN, outside [0, 1] or no number.
@@ -102,7 +102,7 @@ class SCurve(Named):
         """Similarity at which the curve is steepest: ((1 - 1/r) / (b - 1/r))^(1/r).
 
         0 for one row of several bands, 1 for one band of several rows; the line of one band of one row is equally steep
-        everywhere, and its middle, 0.5, is given.
+        everywhere, and this is its middle, 0.5.
         """
         if self.bands == self.rows == 1:
             return 0.5
@@ -116,7 +116,7 @@ class SCurve(Named):
 
     @property
     def slope(self) -> float:
-        """dP/ds at `threshold`, the steepest there is: b r s^(r-1) (1 - s^r)^(b-1)."""
+        """dP/ds at `threshold`, the steepest of the curve: b r s^(r-1) (1 - s^r)^(b-1)."""
         b, r = self.bands, self.rows
         if r == 1 or b == 1:
             return float(b * r)
@@ -136,11 +136,11 @@ def choose_banding(
 ) -> SCurve:
     """The banding with the most rows that meets two requirements.
 
-    `capture` = (similarity, probability): documents of that similarity meet with at least that probability.
-    `reject` = (similarity, probability): documents of that similarity meet with at most that probability.
+    `capture` = (similarity, probability): documents of that similarity share a band with at least that probability.
+    `reject` = (similarity, probability): documents of that similarity share a band with at most that probability.
     Among the bandings of at most `num_perm` signature values that meet both, it chooses the most rows (the fewest
     unwanted candidates), then the most bands. It does not integrate the curve: an area would weigh all similarities
-    evenly, and a corpus holds them in very unequal numbers.
+    evenly, but in a corpus they are very unequally frequent.
 
     Raises `ParameterError` when no banding meets both. The message then names the closest: of the bandings that
     capture, the one with the least probability at the similarity to reject. Also raises it for a similarity outside

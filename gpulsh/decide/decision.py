@@ -33,11 +33,11 @@ FIRST = 10  # dropped documents that a notebook shows
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Arrays):
-    """The outcome of `deduplicate` for n documents, by position: NumPy arrays, on CUDA CuPy's.
+    """The outcome of `deduplicate` for n documents, by position: NumPy arrays, or CuPy arrays on CUDA.
 
     A document is dropped only if a kept document is at least `threshold` similar to it (`resolve="kept"`,
     `verify="exact"`). `duplicate_of` is that document, and `similarity` their similarity. Two decisions are equal if
-    they decide the same with the same evidence; times do not matter.
+    their decisions and evidence are; times do not matter.
 
     keep             bool [n]
     duplicate_of     int64 [n]: position of the kept document it duplicates; its own position if it is kept, or left out

@@ -53,7 +53,7 @@ class Index:
     Use `folding=Folding(form=...)` instead of `normalize`. With `sketch=SimHash(...)`, the bands are tables of a
     Hamming search within `distance`. With `measure="containment"`, a document is dropped if a held one contains at
     least `threshold` of its shingles; each shingle takes 16 bytes more. The first document is always kept: an index
-    cannot put the longest first as `deduplicate` does, so it keeps a page that follows a quotation from it. Keys are
+    cannot put the longest first as `deduplicate` does, so it keeps a page even after a quotation from it. Keys are
     unique strings or 64-bit integers. With a folder, `memory`, at least 512 MiB, limits the bytes that `insert` and
     `add` use; None favours speed. The index keys its evidence with a secret of 256 bits in its folder; tests give it as
     `secret`.
@@ -64,7 +64,7 @@ class Index:
 
     With `evidence="source"`, the index is compact: it holds hashes instead of shingles, and reads texts again when a
     new one may be similar. Decisions and answers are the same. `read(keys)` returns the texts for a list of keys, of
-    any kind that `deduplicate` takes, without a use of this index. The index compares each text with its keyed hash, so
+    any kind that `deduplicate` takes. It must not use this index. The index compares each text with its keyed hash, so
     a changed text is an error. An index of files (`gpulsh index build --evidence source`) knows their places and needs
     no `read`. Until a call of `add` or `insert` ends, the index holds the shingles of its documents. Containment is not
     supported.
@@ -232,8 +232,8 @@ class Index:
     def insert(self, keys: object, texts: object) -> None:
         """Hold all documents, even duplicates; `texts` is any kind that `deduplicate` takes.
 
-        Raises ParameterError if a key comes twice or is in the index, InputTypeError if a row is not a text. Then the
-        index is unchanged.
+        Raises ParameterError if a key occurs twice or is already in the index, InputTypeError if a row is not a text.
+        Then the index is unchanged.
         """
         array, source = self._given(keys, texts)
         with self._changing():
@@ -277,12 +277,13 @@ class Index:
     def find(self, text: str | bytes, *, tokens: int | None = None) -> Stretches:
         """Find held documents that have passages of a text, and the places of these passages in the text.
 
-        A passage is a longest run of consecutive shingles of the text that a document also has. It has at least
-        `tokens` tokens; None: at least one shingle. `text` is a string, or bytes of UTF-8. An index holds shingles
-        without their order. So it does not know the place in the earlier document, and the shingles of one passage may
-        be apart there. Without containment, gpulsh reads the shingles of all held documents. It does not find passages
-        of documents that `add` dropped, unless their kept duplicate has them, too. Raises InputTypeError for another
-        type, and ParameterError for a `tokens` below 1 or an index whose shingling has stop words, stems or an anchor.
+        A passage is a run of consecutive shingles of the text that a document also has, as long as possible. It has at
+        least `tokens` tokens; None: at least one shingle. `text` is a string, or bytes of UTF-8. An index stores
+        shingles without their order. So it does not know the place in the earlier document, and there the shingles of
+        one passage may be scattered. Without containment, gpulsh reads the shingles of all held documents. It does not
+        find passages of documents that `add` dropped, unless their kept duplicate has them, too. Raises InputTypeError
+        for another type, and ParameterError for a `tokens` below 1 or an index whose shingling has stop words, stems or
+        an anchor.
 
         >>> index = Index(shingling="word:3", backend="cpu")
         >>> index.insert(["a", "b"], ["to be or not to be", "that is the question"])

@@ -29,8 +29,8 @@ def jaccard(
 
     `pairs` int64 [m, 2] are row numbers. An empty document has similarity 0 with every document. The estimate is the
     share of equal signature values, of standard deviation sqrt(J (1 - J) / num_perm). Fingerprints of `gpulsh.shingle`
-    are public hashes, scheme 1: exact unless somebody made the text collide. `deduplicate` decides by fingerprints
-    under a secret instead. Raises ParameterError if `pairs` name no rows of them.
+    are public hashes, scheme 1: exact unless the author of a text made it collide. `deduplicate` decides by
+    fingerprints under a secret instead. Raises ParameterError if `pairs` name no rows of them.
 
     >>> from gpulsh.text.documents import shingle
     >>> fingerprints = shingle(["a b c d e f", "a b c d e g", ""], backend="cpu")

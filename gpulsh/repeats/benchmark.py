@@ -319,10 +319,10 @@ def contamination(
     threads: int | None = None,
     secret: bytes | None = None,
 ) -> pa.Table:
-    """Find the items of a benchmark that texts hold, exactly.
+    """Find the items of a benchmark that texts contain, without estimates.
 
     A window is `tokens` consecutive tokens of an item; a shorter item is one window. A text covers the tokens of each
-    window that it holds. It holds the item if it covers at least `coverage` of the tokens in windows that count.
+    window that it contains. It contains the item if it covers at least `coverage` of the tokens in windows that count.
     Punctuation, case and line ends do not matter: gpulsh compares words.
 
     texts          any kind that `deduplicate` takes

@@ -99,7 +99,7 @@ class BBit(TextSketch[PackedSignatures], Named):
             return of_pairs(rows, corrected)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """The deviation of the estimate in theory, for a similarity of `value`; `size` has no influence.
+        """The theoretical standard deviation of the estimate at a similarity of `value`; `size` has no effect.
 
         It holds for signatures with independent values, such as MinHash's. Raises ParameterError for a `value` outside
         0 to 1 and a `size` below 1.

@@ -146,7 +146,7 @@ class SignatureSketch(Named):
         return estimates(ops.asarray(signatures.values), rows)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """The deviation of the estimate in theory, for a similarity of `value` and a union of `size` shingles.
+        """The theoretical standard deviation of the estimate at a similarity of `value` and a union of `size` shingles.
 
         Without `size`, for `num_perm` independent values: sqrt(J (1 - J) / num_perm). Raises ParameterError for a
         `value` outside 0 to 1 and a `size` below 1.

@@ -96,7 +96,7 @@ class BitSketch(Named):
         return hamming(bit_signatures, pairs, backend=backend, threads=threads) * (pi / self.bits)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """The deviation of the estimate in theory, for a cosine of `value`; `size` has no influence.
+        """The theoretical standard deviation of the estimate at a cosine of `value`; `size` has no effect.
 
         The number h of differing bits is binomial by p, so the mean of exp(i t h) is (1 - p + p exp(i t))^bits. Raises
         ParameterError for a `value` outside -1 to 1.

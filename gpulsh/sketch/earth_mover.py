@@ -47,10 +47,11 @@ class EarthMover(Arrays):
     point, with the probability of that point in the distribution. So the labels define a way to move one distribution
     to another. Their mean distance is in expectation at least the earth mover's, and at most O(log n) times as much for
     n points. Charikar 2002, with an earlier embedding, has O(log n log log n). Probabilities are rounded to multiples
-    of 2^-30. A tree takes about points^2 steps a level, and a row about as many draws a level as its cluster has parts.
-    Sources: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 4; Fakcharoenphol, Rao,
-    Talwar 2003, *A tight bound on approximating arbitrary metrics by tree metrics*. Raises ParameterError for distances
-    that are not a metric, `num_trees` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
+    of 2^-30. A tree takes about points^2 steps per level, and a row about as many draws per level as its cluster has
+    parts. Sources: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 4;
+    Fakcharoenphol, Rao, Talwar 2003, *A tight bound on approximating arbitrary metrics by tree metrics*. Raises
+    ParameterError for distances that are not a metric, `num_trees` outside 1 to 65,536 and `seed` outside 0 to 2^64 -
+    1.
 
     >>> line = abs(np.arange(4.0)[:, None] - np.arange(4.0))
     >>> sketch = EarthMover(line, num_trees=64)

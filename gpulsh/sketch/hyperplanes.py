@@ -28,8 +28,8 @@ ROWS = 512  # dense vectors at once, at least, for each column of hyperplanes
 class Hyperplanes(BitSketch):
     """A bit is 1 where a vector is on the positive side of a hyperplane through the origin, else 0.
 
-    Charikar also sets the bit of a vector on the hyperplane. Drawn hyperplanes hardly ever hold a vector, except the
-    vector of zeros; here it has no bit set, like an empty document in `SimHash`.
+    Charikar also sets the bit of a vector on the hyperplane. Random hyperplanes almost never contain a vector, except
+    the zero vector; here it has no bit set, like an empty document in `SimHash`.
 
     - Each row is quantised to rint(x / max(|row|) * 2^15), which keeps its direction to some 2^-16 of its largest
       entry; its length has no influence.

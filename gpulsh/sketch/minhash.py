@@ -41,12 +41,12 @@ class MinHash(SetSketch):
     `tabulation`      the exclusive-or of a table's entries for y's bytes     Zobrist 1970; Patrascu, Thorup 2012
     ================  ======================================================  =====================================
 
-    To `affine61`, fingerprints that differ by a multiple of 2^61 - 1 are the same; two random ones do with a
+    `affine61` cannot distinguish fingerprints that differ by a multiple of 2^61 - 1. Two random ones do with a
     probability of 2^-61.
 
     Masks keep a set's binary trie. So under `xor`, an element is the minimum with probability 2^-(branchings on its way
-    from the root), not 1 / |set|. The estimate of two given sets tends to another number than their similarity, and
-    their bands meet by that number, not by the `SCurve` of their similarity. Over random sets, the estimate is
+    from the root), not 1 / |set|. The estimate of two given sets converges to a number other than their
+    similarity, and their bands agree as often as the `SCurve` says for that number. Over random sets, the estimate is
     unbiased. `.standard_deviation(value, size)` includes the variance of that number; longer signatures do not reduce
     it.
 
@@ -148,7 +148,7 @@ class CMinHash(SetSketch):
     """Signatures of `num_perm` minima under one permutation, circularly shifted by one more place for each.
 
     Another permutation first breaks any order of the set. The sketch draws three words, however large `num_perm` is.
-    Over 2^32 places its variance is below MinHash's by less than anyone can measure. Source: Li, Li 2022, *C-MinHash:
+    With 2^32 places, its variance is lower than MinHash's by too little to measure. Source: Li, Li 2022, *C-MinHash:
     Improving Minwise Hashing with Circulant Permutation* (the variant of two permutations, sigma and pi).
     Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
@@ -169,9 +169,9 @@ class FastSimilarity(SetSketch):
     A set with a few times `num_perm` fingerprints takes one or two rounds. A round draws its fingerprints without
     replacement, so the estimate deviates less than MinHash's where sets are not much larger than signatures. The paper
     has as many rounds as bins, and then a round for each bin alone. Here there are seven rounds, and a bin that is
-    still empty takes the minimum of its own function, as in MinHash. The estimate is unbiased all the same. Where a set
-    has fewer than about num_perm * ln(num_perm) / 7 fingerprints, the paper's bounds hold for the filled bins alone,
-    and the others err independently.
+    still empty takes the minimum of its own function, as in MinHash. The estimate remains unbiased. If a set has fewer
+    than about num_perm * ln(num_perm) / 7 fingerprints, the paper's bounds hold only for the filled bins, and the
+    others err independently.
     Source: Dahlgaard, Knudsen, Thorup 2017, *Fast similarity sketching*.
     Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
@@ -237,10 +237,10 @@ class OnePermutation(SetSketch):
 def minima(
     sets: object, functions: ArrayLike, *, backend: BackendName = "auto", threads: int | None = None
 ) -> Signatures:
-    """Signatures of sets by given functions: the least value of each function over each set.
+    """Signatures of sets from given functions: the minimum of each function over each set.
 
     `functions` are integers [elements, num_perm] from 0 to 2^32 - 2. Column i holds the value of function i at each
-    element; for a permutation, the element's place. `sets` holds numbers of elements, from 0 on, as
+    element; for a permutation, the element's place. `sets` has the numbers of elements, from 0 on, as
     `gpulsh.fingerprint` takes them. Returns Signatures uint32 [n, num_perm] for `Banding` and `gpulsh.jaccard`, all
     ones where a set is empty. Raises ParameterError for other functions and elements, InputTypeError for other sets.
     Source: Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.3.

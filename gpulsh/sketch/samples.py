@@ -78,7 +78,7 @@ class SampleSketch(TextSketch[Samples], Named):
         return self._of_pairs(self._shared, samples, pairs, backend, threads)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """The deviation of the estimate in theory, for a similarity of `value` and a union of `size` shingles.
+        """The theoretical standard deviation of the estimate at a similarity of `value` and a union of `size` shingles.
 
         Raises ParameterError for a `value` outside 0 to 1 and a `size` below 1.
         """
@@ -161,11 +161,10 @@ class BottomS(SampleSketch):
 class ModM(SampleSketch):
     """The permuted fingerprints that `modulus` divides: about n / modulus of a set of n.
 
-    With L for the rest of a set, the estimate of resemblance is |L(A) and L(B)| / |L(A) or L(B)|, and of containment
-    |L(A) and L(B)| / |L(A)|. Both are unbiased where the divisor is not 0, and NaN otherwise, a case that the theorem
-    leaves out.
-    Source: Broder 1997, *On the resemblance and containment of documents*, theorem 1, second and third estimate.
-    Raises ParameterError for `modulus` outside 1 to 2^32.
+    If L(A) is the sample of a set A, the estimate of resemblance is |L(A) and L(B)| / |L(A) or L(B)|, and of
+    containment |L(A) and L(B)| / |L(A)|. Both are unbiased where the divisor is not 0, and NaN otherwise, a case that
+    the theorem leaves out. Source: Broder 1997, *On the resemblance and containment of documents*, theorem 1, second
+    and third estimate. Raises ParameterError for `modulus` outside 1 to 2^32.
 
     >>> from gpulsh.text.documents import shingle
     >>> sketch = ModM(modulus=1)  # keeps all

@@ -88,9 +88,9 @@ class KleinbergTardos(SignatureSketch):
     """Signatures of vectors: each value draws pairs of a column and a height until a height is below the number there.
 
     Two vectors share the first such pair with probability sum(min) / sum(max) of their numbers, scaled as given. For
-    distributions p and q that is (1 - d) / (1 + d), where d is their distance of total variation. Heights have no
+    distributions p and q that is (1 - d) / (1 + d), where d is their total variation distance. Heights have no
     bound: each vector takes, from one sequence, the pairs up to the power of two beyond its greatest number, so vectors
-    of unlike scales can be compared. Numbers up to a 2^32nd of the vector's greatest one do not count, and a vector
+    of different scales can be compared. Numbers of at most 2^-32 times the vector's greatest do not count, and a vector
     whose greatest number is below 2^-990 counts as zero; multiply all vectors by one number if they are that small. A
     value takes about d * max / sum draws of a vector; where most numbers are 0, `gpulsh.WeightedMinHash` estimates the
     same in less time.

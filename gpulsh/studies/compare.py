@@ -274,9 +274,9 @@ def compare(
     the names of the option `--sketch`, such as "minhash:256" or "simhash:64:9". There are also `affine32`, `affine61`,
     `multiply-shift`, `xor`, `tabulation` and `weighted-minhash`, each with a number of values; `b-bit:BITS`;
     `bottom-s:SIZE`; `mod-m:MODULUS`; `simhash-count` and `simhash-idf` with bits and distance; `supershingles`;
-    `henzinger`, which keeps pairs of supershingles whose SimHash of words is near; `md5`; `text-profile`.
+    `henzinger`, which keeps pairs of supershingles whose SimHashes of words are close; `md5`; `text-profile`.
 
-    Signatures meet in the default banding for the threshold. Each of `verify` gives a row for each method: all
+    Candidates share a band in the default banding for the threshold. Each of `verify` gives a row for each method: all
     candidates ("none"), candidates whose estimate reaches the threshold ("signature", if the method estimates the
     Jaccard similarity), or whose exact Jaccard similarity does ("exact"). Empty documents are in no pair. All
     candidates are held in memory, 16 bytes each.

@@ -146,7 +146,7 @@ def study(
     bandings for thresholds from 0.5 to 0.9, and the banding of `bands` and `rows`. Candidates come from `MinHash`.
 
     A sample has few of a corpus's duplicates: n documents out of N have (n / N)^2 of the pairs. But it shows how
-    similar unrelated documents are, and so how many candidates are wasted.
+    similar unrelated documents are, and so how many candidates are below the threshold.
 
     Returns a BandingStudy. Raises ParameterError, also if no banding meets the requirements, and InputTypeError.
 

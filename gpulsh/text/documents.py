@@ -113,7 +113,7 @@ def weigh(
     backend: BackendName = "auto",
     threads: int | None = None,
 ) -> WeightedFingerprints:
-    """The distinct fingerprints of every document's shingles, ascending, with a weight each.
+    """The distinct fingerprints of every document's shingles, ascending, each with a weight.
 
     `texts` is any kind that `deduplicate` takes. "count" weighs a shingle by its occurrences in the document. "idf"
     multiplies these by ln((n + 1) / df), where df of all n documents, including null and empty ones, have the shingle.

@@ -43,9 +43,9 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
     Details that decide the bits: letters and digits are code points of the categories L and Nd up to U+FFFF, as in
     Java; each is lower-cased by itself; the product with `quant_rate` is float32, and halves are rounded up. Tokens of
     equal frequency ascend by code points, as in Nutch by default since 1.16. Texts with an empty profile, such as texts
-    of short words, all have the digest of nothing. So have empty texts and null rows, where Nutch hashes the page as
-    fetched, or its address. Raises ParameterError for a `min_token_len` below 0 and a `quant_rate` outside 0 to 1, and
-    InputTypeError if a row is not a text.
+    of short words, all have the digest of the empty text. So have empty texts and null rows, where Nutch hashes the
+    page as fetched, or its address. Raises ParameterError for a `min_token_len` below 0 and a `quant_rate` outside 0 to
+    1, and InputTypeError if a row is not a text.
 
     >>> one, other = text_profiles(["A rose is a ROSE, is a rose", "a rose rose rose"])
     >>> bool((one == other).all())  # "rose 2": QUANT is 2

@@ -34,7 +34,7 @@ def fingerprint(sets: object, *, backend: BackendName = "auto", threads: int | N
     same as 2^64 + x. A set that is None is empty. Returns Fingerprints: `values` uint64 [nnz], each row ascending and
     without repeats, `offset` int64 [n + 1], on the backend's device.
 
-    Sketches of sets treat fingerprints as random numbers, so this function mixes the items. With mix64 and key of
+    Sketches of sets treat fingerprints as random numbers, so this function hashes the items. With mix64 and key of
     `gpulsh.backends.protocol`, modulo 2^64, the fingerprint of an integer x is mix64(x * GOLDEN + STREAM_ITEM), which
     no two integers share. The fingerprint of bytes is mix64(sum over p of key(STREAM_ITEM, p) * byte_p + (length + 1) *
     LENGTH). They are public hashes, like `gpulsh.shingle`'s.

@@ -309,7 +309,7 @@ def cut_files(
     """Write files without the passages that `passages_files` found in them.
 
     The folder gets `data/` with all rows and columns, `short.parquet` with `file`, `row` and the `tokens` left of each
-    dropped document, and `report.json`. Only texts change; of JSON lines, all other bytes stay. WARC needs `format`.
+    dropped document, and `report.json`. Only texts change; in JSON lines, all other bytes stay. WARC needs `format`.
 
     inputs           the files in which the passages were found, unchanged
     output           a local folder that is new or empty; see `overwrite` and `resume`
