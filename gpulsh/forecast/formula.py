@@ -28,7 +28,7 @@ LEAST_RATE, MOST_RATE, MOST_WORKERS = 1e-6, 1e24, 10**9
 # count the documents in candidate pairs, and `verify` PAIR_COST for each pair.
 RATES = (*COSTS, "disk", "network")
 
-# Bytes of a row in the tables that stages hand on.
+# Bytes of a row in the tables that stages pass on.
 DIGEST_BYTES, HASH_BYTES, SIZE_BYTES, STAR_BYTES, DECISION_BYTES = 12, 20, 8, 20, 54
 PAIR_BYTES, ROUTED_PAIR_BYTES = 16, 24
 MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # the latter of 2^31 or more

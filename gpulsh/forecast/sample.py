@@ -122,10 +122,10 @@ class Usage:
 def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """Estimate `gpulsh dedup INPUTS`; `options` are the command's, by name, as strings or lists.
 
-    Returns JSON values: the usage that is `likely`, as documents repeat one another as often as in the sample; at
-    `most`, if their copies are anywhere in the files; and the sample behind both. `work` are bytes of OUT/_work at
-    most, without the results, `measured` the seconds of the runs, and `shares` parts of the budget, as `budget.shares`
-    names them.
+    Returns JSON values. `likely` is the usage if documents repeat one another as often as in the sample, and `most` if
+    their copies can be anywhere in the files. `sample` is the number of documents in the sample, `work` the most bytes
+    in OUT/_work without the results, and `measured` the seconds of the runs. `shares` are the parts of the budget, as
+    in `budget.shares`.
 
     Raises InputError, also if an INPUT can be read only once or a sample fails. Raises ParameterError, and any other
     error that the run itself would raise at its start.

@@ -243,8 +243,8 @@ class Folder:
     def lock(self, *, changed: bool = False) -> Snapshot | None:
         """Become the writer. The result is the contents of a newer commit, None if there is none.
 
-        OutputError if there is another writer; if another one has committed and `changed` says that changes would be
-        lost; if the folder holds another index now; or if `abandon` has removed this one.
+        Raises OutputError if there is another writer, if the folder now has another index, or if `abandon` has removed
+        this one. With `changed`, it also does so for a newer commit of another writer: changes would be lost.
         """
         if self.is_locked():
             return None

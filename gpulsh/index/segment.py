@@ -269,7 +269,7 @@ class Segment:
     def has_hashes(self, rows: Numbers, exact: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """bool [m]: whether the documents `rows` [m] have these exact hashes [m, 2].
 
-        A binary search, for a page may have very many copies: equal hashes are in the order of their rows.
+        A binary search, because a page may have very many copies: equal hashes are in the order of their rows.
         """
         (hash_0, hash_1, row), halves = self.hashes, exact[:, 1]
         low, stop = (hash_0.searchsorted(exact[:, 0], side) for side in ("left", "right"))

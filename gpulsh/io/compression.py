@@ -49,7 +49,7 @@ class Piece(NamedTuple):
 def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) -> Generator[Piece]:
     """The content of all members from byte `start` on, in pieces of a few megabytes at most unless it packs very well.
 
-    Zero bytes between members and behind them are padding, which all codecs but zstd allow.
+    Zero bytes between members and after them are padding, which all codecs but zstd allow.
     """
     opened, refusal, magic = _decoder(compression)
     is_gzip = compression == "gz"

@@ -64,7 +64,7 @@ IRREGULAR = (
 
 
 def irregular(mode: int) -> str | None:
-    """What a path of this mode is if it is no file or folder."""
+    """The kind of a path with this mode, other than a file or folder."""
     return None if stat.S_ISREG(mode) else next((kind for is_kind, kind in IRREGULAR if is_kind(mode)), None)
 
 
@@ -82,7 +82,7 @@ class File:
     delimiter: str | None = None  # of CSV and TSV; None: by the ending
     encoding: str | None = None  # of CSV, TSV and text; None: UTF-8
     unit: str = "line"  # the word for a record in messages
-    copied: bool = False  # from a stream, anew for each run
+    copied: bool = False  # from a stream, again for each run
     intact_only: bool = False  # skip damaged members of compressed data
 
     def open(self, buffering: int = -1) -> BinaryIO:
@@ -112,7 +112,7 @@ class File:
             return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 
     def stamp(self) -> Stamp:
-        """Size, time of change and inode, or a remote store's version: they differ when somebody wrote to the file."""
+        """Size, time of change and inode, or a remote store's version: they change when the file is written to."""
         with reading(self):
             if self.filesystem is None:
                 found = os.stat(self.path)

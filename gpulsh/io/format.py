@@ -99,7 +99,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """What readers read, and how they treat records that they cannot use."""
+    """The rules of readers: the part to read, and how they treat records that they cannot use."""
 
     skip: bool = False  # reject bad records where later rows can still be read
     limit: Limit | None = None  # a larger document stops the run also with `skip`: give more memory
@@ -113,7 +113,7 @@ STRICT = Rules()
 class Rejection(NamedTuple):
     """A bad record: rows that cannot be used, or a stretch of a file without rows, and the reason."""
 
-    row: int  # the first of the rows, or the row behind the stretch
+    row: int  # the first of the rows, or the row after the stretch
     rows: int  # 0 for a stretch
     unit: Literal["row", "line", "byte"]  # the unit of `offset`: rows and bytes from 0, lines from 1
     offset: int

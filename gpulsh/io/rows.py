@@ -107,7 +107,7 @@ def byte_values(content: Bytes | pa.Buffer | None) -> NDArray[np.uint8]:
 
 
 def joined(pieces: Sequence[Bytes]) -> TextBatch:
-    """A batch of separate texts, copied together. One text is not copied, for it may be large."""
+    """A batch of separate texts, copied together. One text is not copied, because it may be large."""
     offset = np.array([0, *accumulate(map(len, pieces))], np.int64)  # fast, because small files may be many
     return TextBatch(byte_values(pieces[0] if len(pieces) == 1 else b"".join(pieces)), offset)
 

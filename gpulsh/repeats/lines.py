@@ -104,7 +104,7 @@ def lines_of_batch(
     bounds = byte_bounds_of(reading, text, document, token)
     text = text.moved(on_host)
     begin, place = bounds[:, 0] + text.offset[document], start[document] + token
-    ends = np.flatnonzero(text.values == LINE_END)  # also before and behind the batch
+    ends = np.flatnonzero(text.values == LINE_END)  # also before and after the batch
     line = np.searchsorted(ends, begin)
     first = np.flatnonzero(first_of_runs(line + document))  # the first token of each line
     last = np.append(first[1:], len(line)) - 1
@@ -139,7 +139,7 @@ class Lines(NamedTuple):
 def lines_of_parts(values: Values, parts: Iterable[tuple[int, Numbers]]) -> Iterator[Lines]:
     """The lines of one document, uint8 [b] on the host, read part by part.
 
-    A part has the place of its first token, and the byte where each token begins, int64 [t]. What is held of a line
+    A part has the place of its first token, and the byte where each token begins, int64 [t]. The memory for a line
     does not depend on its length.
     """
     first = place = -1  # of the line that goes on
@@ -174,7 +174,7 @@ def widened(
     `spans_between` and `kept_between` give the spans and the kept windows that begin at a place of a range; `in_ranges`
     cuts a long range into those that are looked at together.
     """
-    waiting = WholeLines.joined([])  # a span that goes on behind the lines so far, if there is one
+    waiting = WholeLines.joined([])  # a span that continues after the lines so far, if there is one
 
     def spans_of(start: int, stop: int) -> TokenSpans:
         return TokenSpans(*map(np.concatenate, zip(waiting.spans, spans_between(start, stop), strict=True)))

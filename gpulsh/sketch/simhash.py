@@ -23,7 +23,7 @@ from gpulsh.sketch.base import TextSketch
 from gpulsh.sketch.bits import WORD_BITS, BitSketch
 from gpulsh.text.documents import Documents
 
-FRACTION = 16  # bits of a logarithm behind the point
+FRACTION = 16  # bits of a logarithm after the point
 
 
 def log2(numbers: Array) -> Array:

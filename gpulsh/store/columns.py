@@ -35,7 +35,7 @@ LIBC = ctypes.CDLL(None)
 
 @contextmanager
 def columns_file(path: Path, schema: pa.Schema) -> Iterator[ColumnsFile]:
-    """A durable file to write columns to, a run of rows at a time; its owner's alone, for it may hold keyed hashes."""
+    """A durable file to write columns to, run by run, for its owner alone, because it may contain keyed hashes."""
     with durable_file(path, private=True) as file:
         yield ColumnsFile(path, file, pa.ipc.new_file(file, schema), schema)
 
@@ -178,7 +178,7 @@ def range_rows(hashes: NDArray[np.uint64], part: int, parts: int) -> slice:
 
 
 class Column:
-    """Appended numbers, in a file without a name in `folder`, or in memory that grows in place where that is None."""
+    """Appended numbers, in a file without a name in `folder`; without a folder, in memory that grows in place."""
 
     def __init__(self, dtype: DTypeLike, folder: Path | None = None) -> None:
         self._dtype = np.dtype(dtype)

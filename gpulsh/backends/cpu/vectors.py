@@ -47,7 +47,7 @@ def lowered(types: Signature) -> Callable[[Emit], Callable[..., object]]:
     return of
 
 
-LANES = 8  # 64-bit words of a vector; as many may be read or written behind the end
+LANES = 8  # 64-bit words of a vector; as many may be read or written after the end
 
 
 def width(features: str) -> int:

@@ -2,7 +2,7 @@
 
 `pipelined_map` works in lanes: a lane is a device, a stream and page-locked memory, and has one item of work at a time.
 While one lane computes, the next copies its text to the device, so that bus and multiprocessors are busy together. Each
-of several devices has its own lanes. A lane hands on a result when its stream has finished.
+of several devices has its own lanes. A lane returns a result when its stream has finished.
 
 Each caller takes a whole set of lanes: one call may read its results while another call runs inside it.
 """

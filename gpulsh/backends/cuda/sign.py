@@ -1,7 +1,7 @@
 """sign and shingle_part: whole batches if they fit, halves of them, or one document piece by piece.
 
 The bits are the same in each case. A piece of b bytes has at most b + 1 tokens and size - 1 carried ones. It takes a
-byte for each byte of text, 16 for each token (sums, and their copy behind the carried ones) and 8 for each fingerprint.
+byte for each byte of text, 16 for each token (sums, and their copy after the carried ones) and 8 for each fingerprint.
 `shingle_part` takes another byte for each fingerprint, and the sort of the chosen ones.
 
 A cut between pieces splits no well-formed UTF-8 sequence and, for words, no token: it is not between two code points of

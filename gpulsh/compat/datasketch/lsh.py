@@ -61,8 +61,8 @@ def optimal_bands(
     """(bands, rows) of the least weighted area of false positives below and of false negatives above the threshold.
 
     The search is by Jaccard similarity, whose S-curve is a polynomial, which Gauss and Legendre's nodes integrate
-    without error. With `ratio` it is by containment in sets so many times as large as the query: a containment of t is
-    a Jaccard similarity of t / (1 + ratio - t).
+    without error. With `ratio` it is by containment, in sets that are `ratio` times as large as the query. Then a
+    containment of t is a Jaccard similarity of t / (1 + ratio - t).
 
     >>> optimal_bands(0.9, 128, 0.5, 0.5)
     (5, 25)

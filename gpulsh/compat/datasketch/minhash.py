@@ -261,5 +261,5 @@ def _drawn(num_perm: int, seed: int, scheme: Scheme) -> Values:
     """[2, num_perm]: multipliers and addends, as datasketch draws them."""
     functions = DatasketchMinHash(num_perm=num_perm, seed=seed, scheme=scheme).functions
     drawn = np.array([functions.first, functions.second], _DTYPES[scheme])
-    drawn.flags.writeable = False  # it is handed out again
+    drawn.flags.writeable = False  # callers share it
     return drawn

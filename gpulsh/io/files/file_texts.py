@@ -111,7 +111,7 @@ class HeldTexts:
     def add(self, piece: Piece, start: int, texts: Rows) -> None:
         """The next rows of a piece, from row `start` of its file on; without room for them the piece is dropped.
 
-        A piece may be read again: if it is whole it stays, and otherwise begins anew.
+        A piece may be read again: if it is whole it stays, and otherwise it starts over.
         """
         with self._lock:
             if piece in self._complete:
@@ -390,7 +390,7 @@ class FileTexts:
                         break
                     del texts
             except DamagedInputError:
-                if left:  # otherwise the damage is behind the last wanted row
+                if left:  # otherwise the damage is after the last wanted row
                     raise
         if left:
             raise wrong_length(self.files[piece.file])

@@ -78,7 +78,7 @@ def find_files(
 
     Raises InputError if nothing is found, a format is not known, a file is not regular or is given twice, a folder
     holds results of gpulsh, two names look the same in evidence, or a file has no place of its own in `data/`. `again`
-    is for the INPUTs of an earlier run, for a glob may match its results now.
+    is for the INPUTs of an earlier run, because a glob may match its results now.
     """
     files: list[File] = []
     described: list[File] = []

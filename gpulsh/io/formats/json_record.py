@@ -66,7 +66,7 @@ class LongString:
         return b"".join(self.pieces()).decode()
 
     def _border(self, begin: int) -> int:
-        """A place shortly behind `begin` that splits no escape, pair of escapes or character."""
+        """A place shortly after `begin` that splits no escape, pair of escapes or character."""
         matched = PIECE.match(self.line, begin, self.end)
         assert matched is not None  # strings with other invalid escapes were refused
         stop = matched.end()

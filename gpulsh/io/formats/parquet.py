@@ -198,7 +198,7 @@ class _Source:
             yield range(first, len(self.sizes))
 
     def part(self, groups: range, columns: Columns) -> Part:
-        """What a run has of the text, by the footer."""
+        """The rows of a run, and the bytes of its text by the footer."""
         chunks = self._chunks(groups, list(map(".".join, columns.texts)))
         rows = self.rows(groups)
         size = sum(chunk.total_uncompressed_size for chunk in chunks)
@@ -316,7 +316,7 @@ def _blocks(source: _Source, groups: range, columns: Columns, rules: Rules) -> I
     others = (name for name in (columns.order, columns.copy_key) if name is not None)
     texts = () if columns.unread else map(".".join, columns.texts)
     order = None if columns.order is None else OrderColumn(source.file, columns.order, "row")
-    # The many threads that read for a device decode as much as they hand on: each batch waits for Python's lock.
+    # The many threads that read for a device decode as much as they pass on: each batch waits for Python's lock.
     most_bytes = rules.block_bytes if rules.block_bytes > BLOCK_BYTES else None
     at = source.rows(groups).start
     for batch in source.batches(groups, list(dict.fromkeys([*texts, *others])), most_bytes):

@@ -30,7 +30,7 @@ Line = bytes | bytearray  # a bytearray if longer than a block
 
 
 class Beginning:
-    """The rows at the beginning of a stream that are a share of the file, and at least one behind its `heading`."""
+    """The rows at the beginning of a stream that are a share of the file, and at least one after its `heading`."""
 
     def __init__(self, file: File, source: BinaryIO, share: float, heading: int = 0) -> None:
         self._source, self._size, self._heading = source, max(file.size() or 0, 1), heading
@@ -207,7 +207,7 @@ def split_elements(file: File, source: Iterable[bytes], limit: Limit | None = No
 
 
 def _ended(held: bytearray) -> Line:
-    """An element without the white space behind it."""
+    """An element without the white space after it."""
     if len(held) <= LARGE_LINE:
         return bytes(held.rstrip(SPACE))
     while held[-1:].isspace():  # in pieces, because a copy would be as large

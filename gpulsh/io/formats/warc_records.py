@@ -42,10 +42,10 @@ class Record(NamedTuple):
     offset: int  # byte of the file where it, or the gzip member that holds it, begins
     skip: int  # bytes of decompressed data from `offset` to where it begins
     headers: Mapping[str, Sequence[str]]  # by name in lower case
-    raw: bytes  # header, content and the two line ends behind it; only the beginning of it if it is large
+    raw: bytes  # header, content and the two line ends after it; only the beginning of it if it is large
     head: int  # bytes of the header
     size: int  # of the content
-    whole: int  # of header, content and the line ends behind it
+    whole: int  # of header, content and the line ends after it
     span: tuple[int, int] | None  # bytes of the file that hold it alone, in gzip members of its own
 
     def header(self, name: str) -> str | None:
@@ -192,7 +192,7 @@ class _Content:
         return taken
 
     def pass_over(self, count: int) -> int:
-        """Go on behind the next `count` bytes, which are never held together; how many of them the run had."""
+        """Skip the next `count` bytes, which are never held together; how many of them the run had."""
         left = count
         while left and self.fill(1):
             step = min(left, len(self.held))
@@ -201,7 +201,7 @@ class _Content:
         return count - left
 
     def pass_line_ends(self) -> bool:
-        """Go on behind line ends; False at the end of the run."""
+        """Skip line ends; False at the end of the run."""
         while self.fill(1):
             other = NO_LINE_END.search(self.held)
             if before := len(self.held) if other is None else other.start():
@@ -249,7 +249,7 @@ def _blocks(source: BinaryIO, compressed: bool, start: int, checked: bool = Fals
 
 
 def _record(content: _Content) -> Record:
-    """The next record. Behind a broken one `content` is at its beginning, or behind all that was read of it."""
+    """The next record. After a broken one, `content` is at its beginning, or after all that was read of it."""
     offset, skip, begin = content.offset(), content.skip(), content.border()
     headers, head = _header(content)
     length = headers.get("content-length", ["none"])[0]
@@ -272,7 +272,7 @@ def _record(content: _Content) -> Record:
             _check_end(offset, min(left - head, size), size, behind)
         content.fill(SHOWN)
         raw = bytes(memoryview(content.held)[: min(end, SHOWN)])
-        # One byte stays: a line end behind which the next record may begin.
+        # One byte stays: a line end after which the next record may begin.
         found = content.pass_over(end - 1) + content.fill(1)
         content.fill(1 + len(END))
         behind = bytes(content.held[1 : 1 + len(END)])
@@ -310,7 +310,7 @@ def _header(content: _Content) -> tuple[dict[str, list[str]], int]:
 
 
 def _check_end(offset: int, found: int, size: int, behind: bytes) -> None:
-    """A _BrokenRecord where the content is shorter than `size`, or something else than line ends is `behind` it."""
+    """A _BrokenRecord if the content is shorter than `size`, or something other than line ends is `behind` it."""
     if found < size:
         raise _BrokenRecord(offset, f"the record is cut short: {found} of {size} bytes")
     if behind != END and (len(behind) == len(END) or behind.strip(b"\r\n")):

@@ -136,7 +136,7 @@ def require_extra(name: str) -> None:
 
 
 def _without_chunks(body: Bytes) -> bytes:
-    """Without the encoding "chunked". Extensions of chunks, and all behind the last one, are passed over.
+    """Without the encoding "chunked". Extensions of chunks, and all after the last one, are skipped.
 
     Many archives lack the last chunk. ValueError for anything else that is missing or wrong.
     """

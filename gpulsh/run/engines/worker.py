@@ -35,7 +35,7 @@ PATIENCE = 10.0  # seconds until a network file system shows one node's writes t
 
 @dataclass(frozen=True)
 class WorkerSetup:
-    """What a worker needs to know before its first task."""
+    """The information that a worker needs before its first task."""
 
     job: FileJob
     folder: Path

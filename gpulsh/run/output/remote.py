@@ -37,7 +37,7 @@ _log = logging.getLogger("gpulsh")
 
 class RemoteFolder:
     """A context: entered, OUT is this run's, and `local` is where it works. Left by an exception, OUT is as it was
-    before, unless there is something in `local` to go on from.
+    before, unless `local` has an unfinished run to continue.
 
     Raises OutputError if OUT is in use, or cannot be reached or written.
     """

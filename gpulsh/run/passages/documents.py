@@ -81,7 +81,7 @@ class Bases:
         return int(self._starts[-1])
 
     def between(self, start: int, stop: int) -> tuple[int, Numbers]:
-        """The documents that take some of the places from `start` to before `stop`, and others beside them.
+        """The documents that take some of the places from `start` to before `stop`, and some next to them.
 
         The row of the first; and int64 [documents + 1]: the place of the first token of each, and the place after all.
         """
