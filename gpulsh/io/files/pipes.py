@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpulsh.errors import InputError, OutputError
-from gpulsh.io.compression import BEGINNINGS, Compression, blocks
+from gpulsh.io.compression import BEGINNINGS, HEAD, Compression, blocks
 from gpulsh.io.file import File, irregular, reading
 from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.formats.json_record import BOM
@@ -26,6 +27,7 @@ from gpulsh.io.formats.warc_records import FIRST
 
 STANDARD_INPUT = "-"
 STEP = 1 << 20
+JSON = re.compile(rb"\{\s*[\"}]|\[\s*[{\]]")  # begins an object, or an array of objects
 
 
 def is_stream(given: str) -> bool:
@@ -116,7 +118,8 @@ def _ending(head: bytes, options: ReadOptions) -> str:
         return ".parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return ".arrow"
-    packed: Compression = next((name for name, (magic, _) in BEGINNINGS.items() if head.startswith(magic)), "")
+    found = (name for name, (magic, begins) in BEGINNINGS.items() if head.startswith(magic) and begins(head[:HEAD]))
+    packed: Compression = next(found, "")
     content = b""
     with suppress(ValueError):  # the reader reports it
         content = next(blocks(BytesIO(head), packed), b"")
@@ -128,11 +131,11 @@ def _kind(content: bytes, options: ReadOptions) -> str:
     if content.startswith(FIRST):
         return ".warc"
     begin = content.removeprefix(BOM).lstrip()
+    if options.lines and JSON.match(begin) is None:
+        return ".txt"
     if begin[:1] in (b"", b"{", b"["):
         return ".json" if begin[:1] == b"[" else ".jsonl"
     header, _, _ = begin.partition(b"\n")
-    if options.lines:
-        return ".txt"
     if options.delimiter is not None and options.delimiter.encode() in header:
         return ".csv"
     return ".tsv" if b"\t" in header else ".csv" if b"," in header else ".jsonl"

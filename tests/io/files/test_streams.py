@@ -111,6 +111,18 @@ def test_a_named_pipe(name: str, tmp_path: Path) -> None:
     assert [path.name for path in result.data.iterdir()] == [written]
 
 
+@pytest.mark.parametrize(
+    "content", ["[Verse 1]\n{\n", "BZhang, who wrote it\n\n", "{curly}, [square]\n5\n", "", "\n\n"]
+)
+def test_any_lines_from_a_pipe(content: str, tmp_path: Path) -> None:
+    """A bracket, or what looks like the first bytes of bzip2, does not make them JSON or bzip2."""
+    writer = write_to(tmp_path / "pipe", content.encode())
+    result = run(tmp_path / "pipe", tmp_path / "out", lines=True)
+    writer.join(10)
+    assert result.funnel["documents"] == content.count("\n")
+    assert (tmp_path / "out/data/pipe.txt").read_text() == content
+
+
 def test_a_pipe_is_given_once(tmp_path: Path) -> None:
     write_to(tmp_path / "pipe", LINES)
     (tmp_path / "again").symlink_to("pipe")
