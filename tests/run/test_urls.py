@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -183,6 +184,14 @@ def test_an_error_leaves_nothing(lake: Any, inputs: Path, tmp_path: Path) -> Non
     with pytest.raises(InputError, match="give a string or null"):
         run(inputs)
     assert not there(lake) and list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_no_room_for_temporary_files(lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = str(tmp_path / "gone")
+    monkeypatch.setattr(tempfile, "tempdir", gone)
+    for work in (None, tmp_path / "work"):
+        with pytest.raises(OutputError, match=f"{gone}: cannot be written: No such file or directory"):
+            run(inputs, work=work)
 
 
 def test_a_file_that_fsspec_copies_here_first(lake: Any, inputs: Path, tmp_path: Path) -> None:

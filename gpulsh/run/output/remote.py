@@ -27,6 +27,7 @@ from gpulsh.io.files.no_documents import MARK, REPORT
 from gpulsh.run.output.folder import RESULTS, files_of, is_whole, listed_in, read_report, refuse_difference
 from gpulsh.run.output.paths import not_empty
 from gpulsh.run.output.work_folder import WORK
+from gpulsh.store.durable import writing
 
 UNFINISHED = "_unfinished.json"
 JOURNAL = "_uploaded.jsonl"  # in the local folder: the name of each file that was uploaded
@@ -73,7 +74,8 @@ class RemoteFolder:
                 raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
         self._replaced = (there & known) - own
         self._made = self._made or (self._resume and claim.get("made") is True)
-        self.local = Path(self._given or tempfile.mkdtemp(prefix="gpulsh-"))
+        with writing(tempfile.gettempdir()):
+            self.local = Path(self._given or tempfile.mkdtemp(prefix="gpulsh-"))
         try:
             if not (self._overwrite or self._resume) and self.local.is_dir() and any(self.local.iterdir()):
                 raise OutputError(f"{self.local}: is not empty; give another folder as --work, --resume or --overwrite")
@@ -163,7 +165,10 @@ class RemoteFolder:
     def _claim(self, outputs: Sequence[str]) -> None:
         claim = {MARK: "unfinished", "work": str(self.local.absolute()), "made": self._made}
         claim |= {"outputs": [*outputs, REPORT], "replaced": sorted(self._replaced)}
-        with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="ascii") as file:
+        with (
+            writing(tempfile.gettempdir()),
+            tempfile.NamedTemporaryFile("w", suffix=".json", encoding="ascii") as file,
+        ):
             json.dump(claim, file)
             file.flush()
             self._there.put(UNFINISHED, Path(file.name))
