@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -302,7 +303,7 @@ def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
     """The keys of all documents in order, one file at a time."""
     starts, column = texts.starts.tolist(), texts.columns.id
     declared = [] if column is None else texts.kinds(column)  # once: each file is opened for it
-    for file, first, stop in zip(texts.files, starts, starts[1:], strict=True):
+    for file, (first, stop) in zip(texts.files, pairwise(starts), strict=True):
         for start in range(first, stop, KEYS_AT_ONCE):
             positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))
             if column is not None:
