@@ -147,7 +147,7 @@ def device_shares(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """The parts of a budget with a device, each with its bytes."""
     words = {
         "read_ahead": "of the budget for text read ahead",
-        "pinned": "of the budget page-locked",
+        "pinned": "of the budget as page-locked memory",
         "held": "of the budget for texts that wait to be compared and written",
         "device": "on each device",
     }

@@ -134,12 +134,12 @@ def info(as_json: bool) -> None:
         "Backends": [(name, f"not available: {reason}" if reason else "works") for name, reason in status.items()],
         "Devices": [("cpu", f"{processors()} threads"), *((f"cuda:{place}", gpu) for place, gpu in enumerate(gpus))],
         "Memory of a run": [
-            (size(memory["host"]), "without --memory"),
+            (size(memory["host"]), "by default, without --memory"),
             *((size(amount), what) for what, amount in device_shares(memory)),
         ],
-        "Compiled kernels of the cpu": [
-            ("kept in", cache.folder or "no folder: each run compiles them"),
-            *(("not in", reason) for reason in cache.refused),
+        "Compiled CPU kernels": [
+            ("folder", cache.folder or "none: each run compiles them again"),
+            *(("refused", reason) for reason in cache.refused),
         ],
         "Versions": [(name, version or "not installed") for name, version in found["versions"].items()],
     }

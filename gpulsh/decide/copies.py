@@ -56,7 +56,7 @@ def first_copies(
 
 
 def with_key_copies(decision: Decision, later: Array, first: Array, ops: Backend) -> Decision:
-    """The decision with the copies by key `later` [c] of `first` [c], which were decided as documents that meet nobody.
+    """The decision with the copies by key `later` [c] of `first` [c], which were decided without candidates.
 
     Each is dropped for the first document with its key if that is kept, otherwise for that one's witness, and joins its
     cluster. Its similarity is NaN: nothing was measured. No pair is added. The funnel's counts change in place.

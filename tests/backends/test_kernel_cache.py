@@ -130,7 +130,7 @@ def test_info_reports_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
     printed = json.loads(capsys.readouterr().out)["kernels"]
     assert printed == {"cache": own.folder, "refused": list(own.refused)}
     assert main(["info"]) == 0
-    assert f"kept in     {own.folder}" in capsys.readouterr().out
+    assert f"folder      {own.folder}" in capsys.readouterr().out
 
 
 KERNELS = """

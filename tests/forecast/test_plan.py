@@ -143,7 +143,7 @@ def test_rates_come_from_a_record_of_such_workers_or_from_options(
     assert gpus["shares"] == {"read_ahead": 1 << 30, "pinned": 3 << 26}
     assert planned("--docs 1e6 --bytes 5e9 --threads 4")["shares"] == {}
     text = command("plan --docs 1e11 --bytes 5e14 --gpus 64").out
-    assert "1.1 GB of the budget for text read ahead, 201.3 MB of the budget page-locked" in text
+    assert "1.1 GB of the budget for text read ahead, 201.3 MB of the budget as page-locked memory" in text
     assert text.count("not measured") == len(ESTIMATED) and "500.0 TB" in text and "21 bands of 6 rows" in text
     rates = dict.fromkeys(ESTIMATED, 1e9)
     records["GPU"] = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
