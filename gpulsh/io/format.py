@@ -152,7 +152,7 @@ def spread(items: Sequence[Item], count: int) -> list[Item]:
     return [items[(2 * place + 1) * len(items) // (2 * count)] for place in range(count)]
 
 
-class Known(NamedTuple):
+class KnownTexts(NamedTuple):
     """Texts of parts that are held in memory and need not be decoded."""
 
     columns: Columns
@@ -162,7 +162,7 @@ class Known(NamedTuple):
 class Writing(TypedDict, total=False):
     """Options of writing kept rows."""
 
-    known: Known
+    known: KnownTexts
     limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
     codec: OutputCodec | None  # None: the input's codec at its default level
     added: AddedColumns | None  # columns written after the columns of the file

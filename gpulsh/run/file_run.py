@@ -38,7 +38,7 @@ AnyJob = TypeVar("AnyJob", bound=FileJob)
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenRun:
     """An open run: its engine, its manifest, and the work folder, where its results are made."""
 
     engine: Engine
@@ -48,7 +48,7 @@ class Opened:
 
 
 # A context: entered, it has made all results but the report, and given that; left, the results may move into place.
-Results = Callable[[AnyJob, Opened], AbstractContextManager[dict[str, Any]]]
+Results = Callable[[AnyJob, OpenRun], AbstractContextManager[dict[str, Any]]]
 
 
 def run_job(
@@ -75,7 +75,7 @@ def run_job(
             folder.commit()
             return read_report(output / REPORT)
         work = folder.work.absolute() if engine.remote else folder.work
-        with results(job, Opened(engine, manifest, work, open_progress(progress))) as report:
+        with results(job, OpenRun(engine, manifest, work, open_progress(progress))) as report:
             write_report(work / REPORT, report)
             job.stamps.check()
         folder.commit()

@@ -44,7 +44,7 @@ from gpulsh.report.page import missing, write_page
 from gpulsh.run import file_run
 from gpulsh.run.driver import Stages, deduplicate_partitions
 from gpulsh.run.engines import EngineName, Machine
-from gpulsh.run.file_run import Input, Opened, run_job, system_errors_as_output_errors, with_cut
+from gpulsh.run.file_run import Input, OpenRun, run_job, system_errors_as_output_errors, with_cut
 from gpulsh.run.job import Earlier, Job, OnError, Workplace
 from gpulsh.run.key_rule import KeyRule, refuse_with_key
 from gpulsh.run.output.finished import Finished, weigh_run
@@ -53,7 +53,7 @@ from gpulsh.run.output.paths import Folders
 from gpulsh.run.output.remote import RemoteFolder
 from gpulsh.run.policy import Counting, Policy, Write, refuse_without_columns
 from gpulsh.run.progress import Show
-from gpulsh.run.report import Start, finished_report, planned_report
+from gpulsh.run.report import RunClock, finished_report, planned_report
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
 from gpulsh.stats.stages import Funnel
@@ -291,7 +291,7 @@ def deduplicate_files(
     {"text": "Others"}
     <BLANKLINE>
     """
-    start = Start()
+    start = RunClock()
     rule = KeyRule.chosen(key, normalize_url, key_only)
     given = file_run.paths("inputs", inputs)
     guarded = file_run.paths("protect", protect) if file_run.is_given(protect) else []
@@ -417,7 +417,7 @@ def deduplicate_files(
     others = {"id_column": id_column, "threads": machine.threads, "reader": reader}
 
     @contextmanager
-    def results(job: Job, run: Opened) -> Iterator[dict[str, Any]]:
+    def results(job: Job, run: OpenRun) -> Iterator[dict[str, Any]]:
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
             place = Workplace(job, run.work, run.engine.ops, run.progress, evidence_keys(run.manifest.secret))
             decider = earlier.decider(place, run.manifest, remote=run.engine.remote) if earlier else None

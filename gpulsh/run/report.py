@@ -21,7 +21,7 @@ from gpulsh.report.evidence import by_similarity, counted, summarise
 from gpulsh.report.page import missing
 from gpulsh.report.reproduce import machine, versions
 from gpulsh.run.driver import Decided, Stages
-from gpulsh.run.file_run import Opened
+from gpulsh.run.file_run import OpenRun
 from gpulsh.run.job import Job
 from gpulsh.run.output.folder import PAGE
 from gpulsh.stats.counts import SAMPLED, definitions
@@ -30,8 +30,8 @@ from gpulsh.stats.stages import Funnel
 
 
 @dataclass(frozen=True)
-class Start:
-    """When a run began, and the clocks that its duration is measured by."""
+class RunClock:
+    """The time when a run began, and the clocks that measure it."""
 
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
@@ -44,7 +44,7 @@ class Start:
             "scheme": SCHEME,
             "began": self.at.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - self.clock, 3),
-            "compiling": round(COMPILING.seconds() - self.compiled, 3),  # of the seconds; no stage's are of it
+            "compiling": round(COMPILING.seconds() - self.compiled, 3),  # a part of the seconds, but not of any stage's
         }
 
 
@@ -71,10 +71,10 @@ def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
 def finished_report(
     job: Job,
     parameters: Mapping[str, Any],
-    run: Opened,
+    run: OpenRun,
     decided: Decided,
     stages: Stages,
-    start: Start,
+    start: RunClock,
     no_page: str | None,
 ) -> dict[str, Any]:
     """The whole report, once the results are made; `no_page` says why there is no report.html."""

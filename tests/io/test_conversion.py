@@ -22,7 +22,7 @@ from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.formats.json_text import members
-from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
+from gpulsh.io.formats.json_types import MOST_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.limits import Limit
 from tests.support.files import UNPACK, read_rows, record, write_rows
 from tests.support.runs import evidence, interrupted, interrupting
@@ -199,7 +199,7 @@ def test_a_type_holds_all_values_of_a_field(values: list[Any], kind: pa.DataType
     assert found.type == kind
     told = [None if isinstance(value, float) and value != value else value for value in found.to_pylist()]
     assert told == (expected or [json.dumps(values[0]), None])
-    assert not shape.has(Odd.GREAT)
+    assert not shape.has(NumberKind.GREAT)
 
 
 # --- every Arrow type comes out of each output format as it went in, or is refused ---

@@ -26,8 +26,8 @@ MOST_DEPTH = 32
 EXACT = 1 << 53  # integers up to it are exact as float64
 
 
-class Odd(Enum):
-    """Numbers that are not of their Python type alone."""
+class NumberKind(Enum):
+    """Kinds of numbers that their Python type does not show."""
 
     NAN = auto()
     WIDE = auto()  # an integer that is exact in 64 bits, but not as a float
@@ -40,18 +40,18 @@ class Shape:
 
     def __init__(self, depth: int = 0) -> None:
         self._depth = depth
-        self._kinds: set[type | Odd] = set()
+        self._kinds: set[type | NumberKind] = set()
         self._fields: dict[str, Shape] = {}
         self.many = False  # fields: no struct holds them
         self._elements: Shape | None = None
 
     def see(self, value: Any) -> None:
         """One more of the values."""
-        kind: type | Odd = type(value)
+        kind: type | NumberKind = type(value)
         if kind is int and not -EXACT <= value <= EXACT:
-            kind = Odd.WIDE if -(2**63) <= value < 2**63 else Odd.BEYOND
+            kind = NumberKind.WIDE if -(2**63) <= value < 2**63 else NumberKind.BEYOND
         elif kind is float and not abs(value) < 2**63:
-            kind = Odd.NAN if value != value else Odd.GREAT
+            kind = NumberKind.NAN if value != value else NumberKind.GREAT
         self._kinds.add(kind)
         if self._depth == MOST_DEPTH:
             return
@@ -68,7 +68,7 @@ class Shape:
             for each in value:
                 self._elements.see(each)
 
-    def has(self, kind: Odd) -> bool:
+    def has(self, kind: NumberKind) -> bool:
         """Whether it was seen, here or below."""
         below = [*self._fields.values(), *([self._elements] if self._elements else [])]
         return kind in self._kinds or any(each.has(kind) for each in below)
@@ -82,9 +82,9 @@ class Shape:
         kinds = self._kinds - {NoneType}
         if kinds == {bool}:
             return pa.bool_()
-        if kinds and kinds <= {int, Odd.WIDE}:
+        if kinds and kinds <= {int, NumberKind.WIDE}:
             return pa.int64()
-        if kinds and kinds <= {int, float, Odd.NAN, Odd.GREAT}:
+        if kinds and kinds <= {int, float, NumberKind.NAN, NumberKind.GREAT}:
             return pa.float64()
         if kinds == {list} and self._elements is not None:
             return pa.list_(self._elements.kind())

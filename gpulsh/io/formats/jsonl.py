@@ -28,7 +28,7 @@ from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, cou
 from gpulsh.io.formats.blocks import OrderColumn, RecordRows
 from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, kind_of, on_one_line
 from gpulsh.io.formats.json_text import members, with_text
-from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
+from gpulsh.io.formats.json_types import MOST_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.formats.streamed import (
     END,
     LARGE_LINE,
@@ -225,7 +225,7 @@ class JsonLines(Streamed):
             for records in self._kept_records(file, how.get("typed", keep), limit, exactly):
                 for record in records:
                     shape.see(record)
-            if not shape.has(Odd.GREAT):
+            if not shape.has(NumberKind.GREAT):
                 break
         if shape.many:
             raise InputError(f"{file.name}: has more than {MOST_FIELDS} different fields; leave it as JSON lines")

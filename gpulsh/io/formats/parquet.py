@@ -34,7 +34,7 @@ from gpulsh.io.format import (
     STRICT,
     Block,
     Format,
-    Known,
+    KnownTexts,
     Mask,
     Part,
     Rejection,
@@ -383,7 +383,7 @@ def _kept_runs(source: _Source, keep: Mask, how: Writing) -> Iterator[tuple[Sequ
                 yield some, _kept_batches(source, groups, part, place, texts)
 
 
-def _known_texts(source: _Source, groups: range, known: Known) -> pa.ChunkedArray | None:
+def _known_texts(source: _Source, groups: range, known: KnownTexts) -> pa.ChunkedArray | None:
     """The texts of a run, where they are known in the type of their column, and others can be read by name."""
     schema, column = source.schema, known.columns.whole
     if column not in schema.names or len(set(schema.names)) < len(schema) or any("." in name for name in schema.names):

@@ -30,8 +30,8 @@ DOCUMENTS_AT_ONCE = 1 << 16  # likewise
 Between = Callable[[int, int], Numbers]  # the wanted places from one to before another, ascending, each once
 
 
-class Some(NamedTuple):
-    """Some documents that hold wanted tokens."""
+class WantedDocuments(NamedTuple):
+    """Documents of a partition that contain wanted tokens."""
 
     rows: Numbers  # in the partition
     start: Numbers  # the place of the first token of each
@@ -43,7 +43,7 @@ class Some(NamedTuple):
         return np.searchsorted(self.start, places, side="right") - 1
 
 
-class Bases:
+class TokenPlaces:
     """The place of the first token of each document in a partition, from the file that has how many each takes.
 
     A partition may have tens of millions of documents, so they are looked up DOCUMENTS_AT_ONCE at a time.
@@ -119,12 +119,12 @@ def place_ranges(start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def read_documents(
-    place: PassagesPlace, layout: Layout, partition: Partition, bases: Bases, wanted: Between
-) -> Iterator[Some]:
+    place: PassagesPlace, layout: Layout, partition: Partition, token_places: TokenPlaces, wanted: Between
+) -> Iterator[WantedDocuments]:
     """The documents with wanted places, in batches."""
-    chosen = np.zeros(len(bases), np.bool_)  # for each document a byte, where its number would take eight
-    for low, high in place_ranges(bases.start, bases.stop):
-        row, base = bases.between(low, high)
+    chosen = np.zeros(len(token_places), np.bool_)  # for each document a byte, where its number would take eight
+    for low, high in place_ranges(token_places.start, token_places.stop):
+        row, base = token_places.between(low, high)
         chosen[row + distinct(np.searchsorted(base, wanted(low, high), side="right") - 1)] = True
     starts = range(0, len(chosen), DOCUMENTS_AT_ONCE)
     found = (np.flatnonzero(chosen[start : start + DOCUMENTS_AT_ONCE]) + start for start in starts)
@@ -133,7 +133,7 @@ def read_documents(
         while len(rows) < len(text):
             rows = np.concatenate([rows, next(found)])
         here, rows = rows[: len(text)], rows[len(text) :]
-        yield Some(here, *bases.of(here), text)
+        yield WantedDocuments(here, *token_places.of(here), text)
 
 
 def _texts(

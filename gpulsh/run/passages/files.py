@@ -44,7 +44,7 @@ from gpulsh.run.driver import Stages
 from gpulsh.run.engines import Engine, EngineName, Machine
 from gpulsh.run.file_run import (
     Input,
-    Opened,
+    OpenRun,
     check_columns,
     check_renewal,
     input_files,
@@ -63,7 +63,7 @@ from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.index import PassagesIndex
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
 from gpulsh.run.progress import Show
-from gpulsh.run.report import Start
+from gpulsh.run.report import RunClock
 from gpulsh.run.stages.contamination import FILE as CONTAMINATION
 from gpulsh.secret import chosen_secret
 from gpulsh.stats.stages import OF_PASSAGES, Funnel
@@ -180,7 +180,7 @@ def passages_files(
     >>> table.select(["row", "start", "stop", "first_row", "first_start", "occurrences"]).to_pylist()
     [{'row': 1, 'start': 5, 'stop': 21, 'first_row': 0, 'first_start': 5, 'occurrences': 2}]
     """
-    start = Start()
+    start = RunClock()
     size = window_size(tokens, bytes, unit, symbols, folding, normalize, whole_lines)
     check_choice("keep", keep, get_args(Keep))
     bridge = check_integer("bridge", bridge, 0, size)
@@ -240,7 +240,7 @@ def passages_files(
     earlier = None if job.index is None else PassagesIndex(Path(job.index), job.of_index())
 
     @contextmanager
-    def results(own: PassagesJob, run: Opened) -> Iterator[dict[str, Any]]:
+    def results(own: PassagesJob, run: OpenRun) -> Iterator[dict[str, Any]]:
         with earlier or nullcontext():
             job = own if earlier is None else earlier.begin(own, run.manifest)
             with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
@@ -333,7 +333,7 @@ def cut_files(
     {"text": "Two. ! No."}
     <BLANKLINE>
     """
-    start = Start()
+    start = RunClock()
     cutting = _cutting(min_left, min_occurrences, format)
     given, folders = paths("inputs", inputs), _folders(output, None, overwrite=overwrite, resume=resume)
     (path,) = paths("passages", passages)
@@ -364,7 +364,7 @@ def cut_files(
     )
 
     @contextmanager
-    def results(job: CutJob, run: Opened) -> Iterator[dict[str, Any]]:
+    def results(job: CutJob, run: OpenRun) -> Iterator[dict[str, Any]]:
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
             stages = Stages(runner, run.progress)
             counts = cut_all(job, run.engine.ops, stages, Path(path))
@@ -382,7 +382,7 @@ def _report(
     given: Sequence[str],
     found: Mapping[str, Any],
     funnel: Funnel,
-    start: Start,
+    start: RunClock,
     no_page: str | None,
 ) -> dict[str, Any]:
     """report.json, with the results `found` by the stages; `no_page` says why there is no page."""

@@ -45,7 +45,7 @@ from gpulsh.repeats.windows import (
 )
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
-from gpulsh.run.passages.documents import Bases, PlacedRows, Some, read_documents, unchanged
+from gpulsh.run.passages.documents import PlacedRows, TokenPlaces, WantedDocuments, read_documents, unchanged
 from gpulsh.run.passages.job import Held, PassagesPlace
 from gpulsh.run.records.documents import RejectionsFile, read_facts
 from gpulsh.run.records.ranges import bundles, rows_of_file, whole_range
@@ -166,8 +166,8 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     """Hash the windows of a partition near repeated samples."""
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
     spell = spelled if job.of_bytes else None
-    bases = Bases(place, places, number)
-    origin, end, is_new = bases.start, bases.stop, number >= job.earlier_partitions
+    token_places = TokenPlaces(place, places, number)
+    origin, end, is_new = token_places.start, token_places.stop, number >= job.earlier_partitions
     here = PlacedRows(tables.MET_HERE, folder, [number] if is_new else [], 0, end - origin)
     elsewhere = PlacedRows(tables.MET, folder, range(parts), origin, end)
 
@@ -175,7 +175,7 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         own = here.between(start - origin, stop - origin).place + origin
         return sorted_distinct(np.concatenate([own, elsewhere.between(start, stop).place]))
 
-    def hashed(ops: Backend, some: Some) -> Iterable[Windows]:
+    def hashed(ops: Backend, some: WantedDocuments) -> Iterable[Windows]:
         begin, stop = int(some.start[0]), int(some.stop[-1])
         count = stop - begin - 1
         if len(some.text) > 1 or not is_long(count, job.tokens):
@@ -189,7 +189,7 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
 
         return starmap(part, parts)
 
-    def near(ops: Backend, some: Some, tokens: Tokens, rows: Numbers, stop: int) -> Windows:
+    def near(ops: Backend, some: WantedDocuments, tokens: Tokens, rows: Numbers, stop: int) -> Windows:
         """The windows from the first of `rows` to before `stop`; `rows` are the places of the first tokens."""
         start = int(rows[0])
         places = met(start, min(stop + job.tokens, int(some.stop[-1])))
@@ -200,7 +200,7 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     windows = 0
     with tables.WINDOWS.create(folder, number) as windows_out, tables.FOLLOWERS.create(folder, number) as followers_out:
         with unchanged(place, partition), ops.here():
-            texts = read_documents(place, layout, partition, bases, met)
+            texts = read_documents(place, layout, partition, token_places, met)
             found = chain.from_iterable(ops.pipelined_map(texts, hashed))
             for run in bundles(found, RUN_WINDOWS, lambda some: len(some.place)):
                 windows += _write_windows(run, origin, windows_out, followers_out)

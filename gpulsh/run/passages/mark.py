@@ -28,9 +28,9 @@ from gpulsh.repeats.windows import Marker, Repeats, TokenSpans, is_long, text_pa
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import (
-    Bases,
     PlacedRows,
-    Some,
+    TokenPlaces,
+    WantedDocuments,
     place_ranges,
     read_documents,
     unchanged,
@@ -53,8 +53,8 @@ CLASSIFIED = ("distinct", "before", "after")  # the counts of each class
 def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Made:
     """Mark the tokens of a partition."""
     job, folder = place.job, place.folder
-    bases = Bases(place, places, partition)
-    here = bases.start, bases.stop
+    token_places = TokenPlaces(place, places, partition)
+    here = token_places.start, token_places.stop
     found = PlacedRows(tables.FOUND, folder, range(parts), *here)
     followers = PlacedRows(tables.FOLLOWERS, folder, [partition], *here)
     counts = Counter[str]()
@@ -68,7 +68,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
     ):
         marker = Marker(job.tokens, job.keep, job.bridge)
         for low, high in [*place_ranges(*here), (here[1], FAR)]:
-            _, base = bases.between(low, high)
+            _, base = token_places.between(low, high)
             spans, windows, apart = marker.add(_windows(found, followers, low, high), base, high)
             if len(spans.start):
                 out.append(spans)
@@ -120,9 +120,9 @@ def _windows(found: PlacedRows[Repeats], followers: PlacedRows[tables.Followers]
 def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
     """Find the bytes of a partition's stretches, and of first occurrences in it."""
     job, folder, number = place.job, place.folder, partition.number
-    bases, new = Bases(place, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
+    token_places, new = TokenPlaces(place, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
     marked = [number] if number in new else []
-    here = bases.start, bases.stop
+    here = token_places.start, token_places.stop
     own, kept = PlacedRows(tables.STRETCHES, folder, marked, *here), PlacedRows(tables.KEPT, folder, marked, *here)
     firsts = PlacedRows(tables.FIRSTS, folder, new, *here)
     reading = TextReading(ops=place.ops, shingling=job.windows, folding=job.folding, of_bytes=job.of_bytes)
@@ -137,7 +137,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     def located() -> Iterator[tuple[tables.ByteStretches, tables.FirstPlaces]]:
         nonlocal frequent
         position = layout.partitions[number]
-        for some in read_documents(place, layout, partition, bases, wanted):
+        for some in read_documents(place, layout, partition, token_places, wanted):
             document = -1
             for part in _parts(job, reading, some, own, kept):
                 first = sorted_distinct(firsts.between(part.start, part.stop).place)
@@ -172,7 +172,7 @@ class _Part(NamedTuple):
 def _parts(
     job: PassagesJob,
     reading: TextReading,
-    some: Some,
+    some: WantedDocuments,
     own: PlacedRows[TokenSpans],
     kept: PlacedRows[tables.PlaceRows],
 ) -> Iterator[_Part]:
@@ -253,7 +253,7 @@ def counts_of(passages: tables.ByteStretches) -> dict[str, int]:
 
 
 def _located(
-    reading: TextReading, some: Some, part: _Part, first: Numbers
+    reading: TextReading, some: WantedDocuments, part: _Part, first: Numbers
 ) -> tuple[tables.ByteStretches, tables.FirstPlaces]:
     """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
     lines = part.lines
@@ -267,7 +267,7 @@ def _located(
     return passages, tables.FirstPlaces(first, some.rows[some.number(first)], begin)
 
 
-def _text(some: Some, position: int, document: int) -> NDArray[np.uint8]:
+def _text(some: WantedDocuments, position: int, document: int) -> NDArray[np.uint8]:
     """The text of a document; `position` is the position of the partition."""
     text: NDArray[np.uint8] = some.text.values
     start, stop = some.text.offset[int(np.searchsorted(some.rows, document - position)) :][:2].tolist()

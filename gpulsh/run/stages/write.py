@@ -30,7 +30,7 @@ from gpulsh.io.conversion import write_kept
 from gpulsh.io.files.file_texts import Piece
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE
 from gpulsh.io.files.places import Targets
-from gpulsh.io.format import BLOCK_BYTES, Known, Part, Writing
+from gpulsh.io.format import BLOCK_BYTES, KnownTexts, Part, Writing
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import cuts, found_in, offsets, sorted_distinct
@@ -157,7 +157,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
                 names[target] = f"{DATA}/{file.relative}"
                 # Not in `data/`: a killed attempt leaves no result.
                 part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
-                known = Known(job.columns, partial(_held, place, number))
+                known = KnownTexts(job.columns, partial(_held, place, number))
                 how: Writing = {"limit": limit, "codec": job.codec, "known": known, "typed": valid}
                 if marked is not None:
                     how["added"] = marked.added(begin, np.flatnonzero(kept))

@@ -12,7 +12,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Known, Part, Rules
+from gpulsh.io.format import KnownTexts, Part, Rules
 from gpulsh.io.formats import parquet
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
@@ -69,7 +69,7 @@ def test_rows_give_the_same_file_however_they_are_read(
         rows = given.column("text").slice(part.start, part.rows)
         return [rows.slice(start, 450).combine_chunks() for start in range(0, part.rows, 450)]
 
-    assert write_kept(path, keep, "known", known=Known(Columns("text"), texts)).read_bytes() == held
+    assert write_kept(path, keep, "known", known=KnownTexts(Columns("text"), texts)).read_bytes() == held
     (file,) = find_files([str(path)])
     chosen = np.flatnonzero(keep)[::7]
     assert format_of(file).values(file, "number", chosen).to_pylist() == chosen.tolist()
