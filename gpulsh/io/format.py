@@ -174,7 +174,6 @@ class Format(ABC):
     """Reads and writes the files of one kind. Every error names the file."""
 
     compression: Compression = ""
-    in_order: bool = True  # each reading begins with the first byte and skips none
     natural_id: str | None = None  # the default for --id-column
 
     def check(self, file: File, columns: Columns) -> None:

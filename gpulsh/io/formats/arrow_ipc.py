@@ -48,8 +48,6 @@ MAGIC = b"ARROW1"  # begins a file, not a stream
 class Ipc(Format):
     """Files and streams of record batches."""
 
-    in_order = False
-
     def check(self, file: File, columns: Columns) -> None:
         """Check the columns and their types, which are in the schema, also for Parquet if the file is written so."""
         with reading(file), _opened(file) as source:

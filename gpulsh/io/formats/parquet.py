@@ -71,8 +71,6 @@ FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # if a row group has more than FEW_ROWS, FIR
 class Parquet(Format):
     """Files of row groups."""
 
-    in_order = False
-
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Batches of about `rules.block_bytes`; row groups without a wanted row are passed over."""
         with reading(file), _opened(file) as source:
