@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.arrow.buffers import size_of
+from gpulsh.io.arrow.buffers import decoded, size_of
 from gpulsh.io.arrow.ids import of_type, parquet_type, refuse_unheld, unheld, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import Cutter, as_strings
@@ -138,9 +138,8 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
                 for field, column in zip(batch.schema, batch.columns, strict=True):
                     if not values_in_parquet(column):
                         raise unheld(file, field, "has values beyond the range of Parquet, as")
-                if batch.schema != schema:
-                    columns = [of_type(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
-                    batch = pa.record_batch(columns, schema=schema)
+                columns = zip(batch.columns, schema, strict=True)
+                batch = pa.record_batch([_for_parquet(column, field.type) for column, field in columns], schema=schema)
                 held.append(batch)
                 size += size_of(batch)
                 del batch  # before the next one is read
@@ -149,6 +148,14 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
                     break
             if table := pa.Table.from_batches(held, out.schema):
                 out.write_table(table, row_group_size=len(table))
+
+
+def _for_parquet(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column in that type; null is no value of a dictionary, which Arrow cannot write."""
+    found = of_type(column, kind)
+    if pa.types.is_dictionary(kind) and found.dictionary.null_count:
+        found = decoded(found).dictionary_encode().cast(kind)
+    return found
 
 
 def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, limit: Limit | None) -> Iterator[bytes]:

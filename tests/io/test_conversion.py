@@ -312,6 +312,16 @@ def test_values_that_parquet_lacks(tmp_path: Path) -> None:
         run_plain(tmp_path / "a.arrow", tmp_path / "out", format="parquet")
 
 
+def test_a_dictionary_with_null_among_its_values(tmp_path: Path) -> None:
+    codes = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int16()), pa.array(["word", None]))
+    table = pa.table({"text": ["a b", "c d", "e f"], "of": codes})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as out:
+        out.write_table(table)
+    run(tmp_path / "a.arrow", tmp_path / "out", format="parquet")
+    found = pq.read_table(tmp_path / "out/data/a.parquet")["of"]
+    assert found.type == codes.type and found.to_pylist() == ["word", None, None]
+
+
 def test_kept_rows_as_json(types: Path, tmp_path: Path) -> None:
     run_plain(types / "every.arrow", tmp_path / "out", format="jsonl")
     found = read_rows(tmp_path / "out/data/every.jsonl")
