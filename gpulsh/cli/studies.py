@@ -92,7 +92,7 @@ def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
         f"Half of them have {kind.tokens:,} words or more; {brief} have fewer than five. Symbols are"
         f" {signs} of the characters; {single} of the others are in scripts without spaces."
     )
-    chosen = f": {kind.why}" if found.shingling == kind.shingling else ""
+    chosen = f", because {kind.why}" if found.shingling == kind.shingling else ""
     yield f"Shingles: {found.shingling}{chosen}."
     for row in reversed(found.thresholds):
         if row.examples:

@@ -229,12 +229,15 @@ def sample(
     # A document that is drawn together with its most similar one represents so many of the corpus.
     weight = 1 / (drawn.share * (most + (1 - most) * drawn.share))
 
+    def estimated(chosen: NDArray[np.bool_]) -> float:
+        return min(float(weight[chosen].sum()), float(drawn.documents))
+
     def on_text(threshold: float) -> ThresholdOnText:
         return ThresholdOnText(
             threshold=threshold,
             pairs=int((similarity >= threshold).sum()),
-            resembling=float(weight[most >= threshold].sum()),
-            near=float(weight[abs(most - threshold) <= NEAR].sum()),
+            resembling=estimated(most >= threshold),
+            near=estimated(abs(most - threshold) <= NEAR),
             examples=tuple(_examples(drawn, pairs, similarity, threshold, examples)),
         )
 

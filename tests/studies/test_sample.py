@@ -73,6 +73,15 @@ def test_pairs_of_a_whole_corpus_are_those_of_plain_sets() -> None:
         assert above == sorted(above, reverse=True) and 1 <= sum(above) <= 3 and 1 <= above.count(False) <= 3
 
 
+def test_no_estimate_is_above_the_number_of_documents() -> None:
+    """A sample that a few similar documents fill represented 12,000 of 2,000 documents."""
+    texts = [
+        f"page {n // 2} has words that are about number {n // 2} and number {n // 2 + 7}, {n}" for n in range(2000)
+    ]
+    found = gpulsh.sample(texts, sample=200, seed=4, thresholds=[0.5], shingling="word:1", backend="cpu")
+    assert found.thresholds[0].resembling == len(texts)
+
+
 def test_similar_documents_are_drawn_together() -> None:
     families = 400
     texts = [f"{' '.join(f'f{n // 2}w{k}' for k in range(30))} own{n}" for n in range(2 * families)]
