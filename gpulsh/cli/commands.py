@@ -18,7 +18,7 @@ import click
 
 from gpulsh import __version__
 from gpulsh.cli.options import Context
-from gpulsh.cli.terminal import flush, note, open_standard_streams, printed_warnings, silence, unwritable
+from gpulsh.cli.terminal import clean_end, flush, note, open_standard_streams, printed_warnings, silence, unwritable
 from gpulsh.errors import GpulshError, ParameterError
 
 COMMANDS = {  # name -> module, imported when the command is used
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbose = "--verbose" in given
     given = [argument for argument in given if argument != "--verbose"]
     try:
-        with printed_warnings():
+        with printed_warnings(), clean_end():
             status = group.main(given, prog_name="gpulsh", standalone_mode=False, obj=verbose)
         flush()
         return status if isinstance(status, int) else DONE

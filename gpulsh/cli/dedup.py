@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from gpulsh.cli import options as opt
-from gpulsh.cli.terminal import clean_end, conclude, note, say
+from gpulsh.cli.terminal import conclude, note, say
 
 SECTIONS = {  # first option -> heading
     "text_column": "Input",
@@ -226,22 +226,21 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
 
 @contextmanager
 def running(options: Mapping[str, Any]) -> Iterator[None]:
-    """Clean up at a signal, and let the kernel enforce `--memory`, except on CUDA."""
+    """Let the kernel enforce `--memory`, except on CUDA."""
     if options["engine"] == "ray":  # its workers limit themselves
         # Ray prints which of its processes ended, and standard output is for the result.
-        with clean_end(), redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr):
             yield
         return
-    with clean_end():
-        from gpulsh.backends.parallel import processors
-        from gpulsh.backends.select import backend_status
-        from gpulsh.budget import parse_memory
-        from gpulsh.memory_limit import memory_limit
+    from gpulsh.backends.parallel import processors
+    from gpulsh.backends.select import backend_status
+    from gpulsh.budget import parse_memory
+    from gpulsh.memory_limit import memory_limit
 
-        on_device = options["backend"] == "cuda" or (options["backend"] == "auto" and backend_status()["cuda"] is None)
-        limit = memory_limit(parse_memory(options["memory"]), options["threads"] or processors())
-        with nullcontext() if on_device else limit:
-            yield
+    on_device = options["backend"] == "cuda" or (options["backend"] == "auto" and backend_status()["cuda"] is None)
+    limit = memory_limit(parse_memory(options["memory"]), options["threads"] or processors())
+    with nullcontext() if on_device else limit:
+        yield
 
 
 def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]) -> None:
@@ -277,6 +276,5 @@ def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     """
     from gpulsh.run.signatures import sign_files
 
-    with clean_end():
-        documents = sign_files(inputs, output, progress=True, **opt.parsed(options))
+    documents = sign_files(inputs, output, progress=True, **opt.parsed(options))
     conclude(f"Signatures of {documents:,} documents are in {output}.")

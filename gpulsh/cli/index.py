@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from gpulsh.cli import options as opt
-from gpulsh.cli.terminal import clean_end, conclude, say
+from gpulsh.cli.terminal import conclude, say
 from gpulsh.report.wording import many
 
 
@@ -75,8 +75,7 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
     """For each document of INPUT, print a JSON line for each of its duplicates in the index at PATH."""
     from gpulsh.run.index.jobs import query_index
 
-    with clean_end():
-        found = query_index(path, inputs, output=output, progress=True, **opt.parsed(options))
+    found = query_index(path, inputs, output=output, progress=True, **opt.parsed(options))
     _answer(found, output, f"{len(found):,} duplicates are")
 
 
@@ -93,10 +92,9 @@ def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
     """
     from gpulsh.index.index import Index
 
-    with clean_end():
-        opened = Index.open(path, check=False, **opt.parsed(options))
-        for key, start, stop, length in opened.find(file.read(), tokens=tokens):
-            say(json.dumps({"key": key, "start": start, "stop": stop, "tokens": length}, ensure_ascii=False))
+    opened = Index.open(path, check=False, **opt.parsed(options))
+    for key, start, stop, length in opened.find(file.read(), tokens=tokens):
+        say(json.dumps({"key": key, "start": start, "stop": stop, "tokens": length}, ensure_ascii=False))
 
 
 @index.command(short_help="Show the contents and parameters of an index.")
@@ -128,8 +126,7 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
     """
     from gpulsh.run.index.jobs import index_counts
 
-    with clean_end():
-        found = index_counts(path, output=output, overwrite=overwrite)
+    found = index_counts(path, output=output, overwrite=overwrite)
     _answer(found, output, f"The counts of {len(found):,} documents are")
 
 
@@ -191,8 +188,7 @@ def _answer(found: Any, output: str | None, what: str) -> None:
 
 
 def _change(as_json: bool, function: Callable[..., Any], *places: object, **options: Any) -> None:
-    with clean_end():
-        counts = function(*places, progress=True, **opt.parsed(options))
+    counts = function(*places, progress=True, **opt.parsed(options))
     if as_json:
         conclude(json.dumps(counts, indent=2))
         return

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gpulsh.cli import options as opt
-from gpulsh.cli.terminal import clean_end, conclude, marks, note, say, say_marked
+from gpulsh.cli.terminal import conclude, marks, note, say, say_marked
 
 
 @click.command(short_help="Show dropped documents of a run and their kept duplicates.")
@@ -93,8 +93,7 @@ def weights(run: str, output: str, weights: str, weight_by: str) -> None:
     """
     from gpulsh.run.output.finished import weigh_run
 
-    with clean_end():
-        rows = weigh_run(run, output, weights, weight_by=weight_by)  # type: ignore[arg-type]
+    rows = weigh_run(run, output, weights, weight_by=weight_by)  # type: ignore[arg-type]
     conclude(f"Wrote {rows:,} rows with weights to {output}.")
 
 

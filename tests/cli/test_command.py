@@ -7,9 +7,10 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import pyarrow as pa
@@ -19,7 +20,6 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
-from gpulsh.cli.terminal import clean_end
 from tests.support.command import Command
 from tests.support.files import write_rows
 from tests.support.runs import environment, interrupted
@@ -217,6 +217,22 @@ def test_an_interrupt_before_the_end_of_a_stage_leaves_nothing(
         assert ended(number, *job, ignored=True) == 0
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_leaves_no_sample_in_the_temporary_folder(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(arguments: Sequence[str], out: Path) -> NoReturn:
+        assert os.listdir("tmp")
+        signal.raise_signal(number)
+        raise AssertionError
+
+    Path("tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", "tmp")
+    monkeypatch.setattr("gpulsh.forecast.sample.run", raising)
+    assert ended(number, "plan", "a.parquet") == SIGNALS[number][0]
+    assert (capsys.readouterr().err.splitlines(), os.listdir("tmp")) == ([SIGNALS[number][1]], [])
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_that_a_library_makes_an_error_is_still_the_signal(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -225,10 +241,9 @@ def test_a_signal_that_a_library_makes_an_error_is_still_the_signal(
 
     @click.command()
     def info() -> None:
-        with clean_end():
-            with suppress(BaseException):
-                signal.raise_signal(number)
-            raise ImportError("it failed to import")
+        with suppress(BaseException):
+            signal.raise_signal(number)
+        raise ImportError("it failed to import")
 
     monkeypatch.setattr("gpulsh.cli.show.info", info)
     assert (ended(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
