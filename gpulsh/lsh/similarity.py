@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from gpulsh.ragged import cuts, offsets, ranges
 from gpulsh.sketch.base import checked_pairs, estimates
 
 AT_ONCE = 1 << 20  # weights looked up at once
+LEAST = 2.0**-1074  # above 0
 
 
 def jaccard(
@@ -44,7 +47,12 @@ def jaccard(
         return estimates(ops.asarray(sketches.values), rows)
     if isinstance(sketches, WeightedFingerprints):
         with ops.here():
-            least, greatest = ops.weighted_overlap(rows, sketches.moved(ops.asarray))
+            weighted = sketches.moved(ops.asarray)
+            least, greatest = ops.weighted_overlap(rows, weighted)
+            over = np.flatnonzero(greatest == np.inf)
+            if len(over):  # sums of weights that are all finite
+                smaller = replace(weighted, weight=np.maximum(weighted.weight * 2.0**-64, LEAST))
+                least[over], greatest[over] = ops.weighted_overlap(rows[over], smaller)
             return least / np.where(greatest > 0, greatest, 1.0)
     both, either = ops.intersect(rows, ops.unique(sketches.moved(ops.asarray)))
     return share(both, either)

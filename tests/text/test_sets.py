@@ -17,7 +17,7 @@ from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
 from gpulsh.backends.reference.hashing import key, mix64
 from gpulsh.errors import ParameterError
 from gpulsh.text import sets as module
-from tests.support.rows import lists_of
+from tests.support.rows import lists_of, weighted_of
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 
@@ -208,6 +208,14 @@ def test_the_cosine_of_weights_far_apart() -> None:
     weight, values = np.array([1e-300, 2e-300, 1e300, 2e300, 1e300]), np.array([1, 2, 1, 2, 3], np.uint64)
     rows = WeightedFingerprints(values, weight, np.array([0, 2, 4, 5]))
     assert gpulsh.cosine(rows, [[0, 1], [0, 2]], backend="cpu").tolist() == [1, 0]
+
+
+@every_backend
+def test_sums_of_weights_that_overflow(backend: Any) -> None:
+    """They gave NaN, or 0."""
+    rows = weighted_of([{1: 1e308, 2: 1e308}, {1: 1.5e308}, {1: 1e308, 3: 5e-324}, {3: 5e-324}])
+    found = gpulsh.jaccard(rows, [[0, 0], [0, 1], [0, 2], [2, 3], [3, 3], [1, 3]], backend=backend)
+    assert found == pytest.approx([1, 0.4, 0.5, 0, 1, 0])
 
 
 def test_what_the_rows_take() -> None:
