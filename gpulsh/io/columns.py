@@ -93,7 +93,7 @@ class Columns:
     def asked_by(self, name: str) -> str:
         """The option that names one of the `others`, at the end of a clause in a message."""
         if name == self.order:
-            return ", which --keep names; its other values are first, longest and source:INPUT,INPUT"
+            return ", which --keep names (it also takes first, longest and source:INPUT,INPUT)"
         if name == self.id:
             return ", which --id-column names for every INPUT and --protect; add it, or leave --id-column out"
         option = self.copy_key_option if name == self.copy_key else "--source-column or --date-column"

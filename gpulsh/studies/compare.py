@@ -86,7 +86,7 @@ class Finders:
             return self.banded(parse_sketch(name, seed=self.seed))
         if kind not in KINDS:
             names = sorted({*SETS, *KINDS, *(f"{name}[:BITS][:DISTANCE]" for name in SIMHASH)})
-            raise ParameterError(f"there is no method {name!r}; give names out of {', '.join(names)}")
+            raise ParameterError(f"there is no method {name!r}; give some of {', '.join(names)}")
         default, make = KINDS[kind]
         digits = all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers)
         if len(numbers) > (default is not None) or not digits:

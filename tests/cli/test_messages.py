@@ -116,8 +116,8 @@ def test_messages_name_documents_columns_and_the_nearest_option(here: Path, comm
     assert message.startswith("b.jsonl: row 2: its key is 'b1', the same as b.jsonl: row 0")
     assert message.endswith("; give distinct ids, or leave out --id-column: keys are then FILE:ROW")
     message = command(f"dedup a.jsonl {out} --keep best", *ON).error
-    others = "its other values are first, longest and source:INPUT,INPUT;"
-    assert f"has no column 'best', which --keep names; {others}" in message
+    others = "(it also takes first, longest and source:INPUT,INPUT);"
+    assert f"has no column 'best', which --keep names {others}" in message
     assert message.endswith("its columns are: id, text")
     message = command(f"dedup a.jsonl {out} --text-column best", *ON).error
     assert message == "a.jsonl: has no column 'best'; its columns are: id, text; name one by --text-column"

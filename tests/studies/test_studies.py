@@ -234,7 +234,7 @@ def corpus(tmp_path: Path) -> str:
 
 def test_wrong_options_give_one_line_and_status_2(corpus: str, command: Command) -> None:
     for line, message in (
-        (f"compare {corpus} --methods minhush:128", "there is no method 'minhush:128'; give names out of affine32,"),
+        (f"compare {corpus} --methods minhush:128", "there is no method 'minhush:128'; give some of affine32,"),
         (f"compare {corpus} --methods b-bit:x", "there is no method 'b-bit:x'; give b-bit or b-bit:1"),
         (f"compare {corpus} --methods md5:3", "there is no method 'md5:3'; give md5"),
         (f"compare {corpus} --methods simhash:64:3:1", "method is 'simhash:64:3:1'"),
