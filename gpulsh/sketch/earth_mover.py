@@ -25,6 +25,7 @@ DRAWS_AT_ONCE = 32
 CELLS_AT_ONCE = 1 << 22  # numbers of rows in memory
 TOLERANCE = 1e-9  # of distances, as a share of the greatest
 SUM_TOLERANCE = 1e-6
+LONGEST = 1e150  # distance; squares and sums of distances stay finite
 _GOLDEN, _S32, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
@@ -50,8 +51,8 @@ class EarthMover(Arrays):
     of 2^-30. A tree takes about points^2 steps per level, and a row about as many draws per level as its cluster has
     parts. Sources: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 4;
     Fakcharoenphol, Rao, Talwar 2003, *A tight bound on approximating arbitrary metrics by tree metrics*. Raises
-    ParameterError for distances that are not a metric, `num_trees` outside 1 to 65,536 and `seed` outside 0 to 2^64 -
-    1.
+    ParameterError for distances that are not a metric or exceed 1e150, `num_trees` outside 1 to 65,536 and `seed`
+    outside 0 to 2^64 - 1.
 
     >>> line = abs(np.arange(4.0)[:, None] - np.arange(4.0))
     >>> sketch = EarthMover(line, num_trees=64)
@@ -151,8 +152,10 @@ def _checked_metric(given: Array) -> NDArray[np.float64]:
         raise ParameterError(f"distances is not an array of numbers: {error}; give numbers [points, points]") from None
     if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or not len(distances):
         raise ParameterError(f"distances has shape {distances.shape}; give a square [points, points]")
-    if not bool((np.isfinite(distances) & (distances >= 0)).all()):
-        raise ParameterError("distances holds numbers below 0, infinite or NaN; give finite ones from 0 on")
+    if not bool(((distances >= 0) & (distances <= LONGEST)).all()):
+        raise ParameterError(
+            f"distances holds NaN, or numbers below 0 or above {LONGEST:g}; give numbers between these"
+        )
     slack = TOLERANCE * distances.max()
     if bool(np.diag(distances).any()) or bool((abs(distances - distances.T) > slack).any()):
         raise ParameterError("distances is not symmetric with a diagonal of 0; give the distance of each point to each")

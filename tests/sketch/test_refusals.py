@@ -81,7 +81,7 @@ SKETCHES: list[tuple[Callable[[], Any], str]] = [
 VECTORS = [[[1.0, np.nan]], [[1.0], [-np.inf]], [[1j]], [["a"]], [[1.0], [1.0, 2.0]], [1.0, 2.0], 3]
 METRICS = [
     *([[0, 1], [2, 0]], [[1, 1], [1, 0]], [[0, 1, 5], [1, 0, 1], [5, 1, 0]], [[0, -1], [-1, 0]]),
-    *([[0, np.nan], [np.nan, 0]], [[0, 1]], [], "metric"),
+    *([[0, np.nan], [np.nan, 0]], [[0, 1]], [], "metric", [[0, 1.7e308], [1.7e308, 0]]),
 ]
 LABELS = np.zeros((1, 32), np.int64)
 EARTH_MOVER: list[tuple[Callable[[], Any], str]] = [
