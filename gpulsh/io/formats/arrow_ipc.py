@@ -116,13 +116,14 @@ class Ipc(Format):
 
         def sample(source: _Source) -> Iterator[pa.RecordBatch]:
             nonlocal rows, taken
-            for batch in source.batches():
-                rows += len(batch)
-                if count := min(math.ceil(share * rows) - taken, len(batch)):
-                    taken += count
-                    yield batch.slice(0, count)
+            with reading(file):
+                for batch in source.batches():
+                    rows += len(batch)
+                    if count := min(math.ceil(share * rows) - taken, len(batch)):
+                        taken += count
+                        yield batch.slice(0, count)
 
-        with reading(file), _opened(file) as source:
+        with _opened(file) as source:
             _write(source, target, source.schema, sample(source))
         return taken / rows if rows else 1.0
 

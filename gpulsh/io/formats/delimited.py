@@ -209,7 +209,9 @@ class Delimited(Streamed):
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The header and the first records."""
-        with reading(file), file.open() as source, self._writer(target, None) as out:
+        with reading(file):
+            source = file.open()
+        with source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share, heading=1)
             split = split_records(file, self._blocks(file, source, STEP), ord(self.delimiter))
             for rows in beginning.of(list(records.each()) for records in split):

@@ -212,7 +212,7 @@ class JsonLines(Streamed):
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines, as `write_kept` writes them."""
         file, source = self._opened(file)
-        with reading(file), source, self._writer(target, None) as out:
+        with source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share)
             _write(file, out, beginning.of(group.lines for group in self._groups(file, source, step=STEP)))
         return beginning.taken

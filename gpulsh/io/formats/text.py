@@ -174,7 +174,9 @@ class TextLines(PlainText):
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines."""
-        with reading(file), file.open() as source, self._writer(target, None) as out:
+        with reading(file):
+            source = file.open()
+        with source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share)
             for lines in beginning.of(list[Line](BytesIO(piece).readlines()) for piece in self._pieces(file, source)):
                 out.write(b"".join(lines))

@@ -180,7 +180,9 @@ class Warc(Format):
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first records."""
         size, documents, end = max(file.size() or 0, 1), 0, None
-        with reading(file), file.open() as packed, open(target, "wb") as out:
+        with reading(file):
+            packed = file.open()
+        with packed, open(target, "wb") as out:
             for record, page in self._records(file):
                 if documents and record.offset >= share * size:
                     end = record.offset

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from gpulsh.errors import GpulshError
 from gpulsh.forecast.sample import bytes_of, sample_files
 from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
@@ -66,6 +67,16 @@ def test_a_share_of_the_rows_of_each_format(name: str, tmp_path: Path, monkeypat
         assert len(found) == pytest.approx(max(share * ROWS, 1), rel=0.06, abs=40)
         if share >= 0.3 and not name.endswith(("parquet", "arrow")):  # whose footers weigh much in so small a file
             assert target.stat().st_size <= 1.1 * share * bytes_of([file])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_full_disk_is_no_error_of_the_file(name: str, tmp_path: Path) -> None:
+    MAKERS[name](tmp_path / name)
+    file = opened(tmp_path / name)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        format_of(file).write_sample(file, 0.3, "/dev/full")
+    assert not isinstance(caught.value, GpulshError)
 
 
 def test_rows_are_of_row_groups_all_over_the_file(tmp_path: Path) -> None:
