@@ -30,10 +30,10 @@ from gpulsh.index.snapshot import Snapshot
 from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
 from gpulsh.store.durable import FileFact, fact_of, refused
+from gpulsh.store.lock import locked
 from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
 LOCK = "lock"
-LOCKING = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 READS = 16  # tries to read a manifest while `compact` removes its files
 # Of most indexes, of those with signatures of bits, of those by containment, and of those with evidence at the source:
 # only with 64-bit numbers, and with numbers of 32 bits, too. CHANGELOG.md lists the changes.
@@ -252,17 +252,12 @@ class Folder:
             raise OutputError(f"{self.path}: was closed before its first save, which removed it; create it again")
         self.unlock()  # an inherited lock would block this process
         try:
-            self._lock, self._writer = os.open(self.path / LOCK, LOCKING, 0o644), os.getpid()
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(self._lock).st_nlink == 0:  # `abandon` removed the file in between: others lock a new one
-                raise BlockingIOError
+            self._lock, self._writer = locked(self.path / LOCK, 0o644), os.getpid()
         except BlockingIOError:
-            self.unlock()
             raise OutputError(
                 f"{self.path}: another process or Index writes to it; wait until that ends, or close it"
             ) from None
         except OSError as error:
-            self.unlock()
             raise OutputError(f"{self.path}: cannot be locked: {os.strerror(error.errno or 0)}") from error
         try:
             newest = read_manifest(self.path) if has_index(self.path) else self.manifest

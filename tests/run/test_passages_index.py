@@ -1,6 +1,5 @@
 """`--index`: the marks of new documents are those of one run over all, earlier ones first."""
 
-import fcntl
 import gzip
 import json
 import os
@@ -208,22 +207,6 @@ def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(OutputError, match="is not as it was when this run began; start again with"):
         found(**given, resume=True)
     assert len(found(**given, overwrite=True)) == 1
-
-
-def test_a_lock_that_another_run_removed_locks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages, lock = write_rows(tmp_path / "a.jsonl", ["one two three four five six"]), fcntl.flock
-
-    def later(handle: int, how: int) -> None:
-        for path in (tmp_path / "index").iterdir():
-            if os.path.samestat(path.stat(), os.fstat(handle)):
-                path.unlink()
-        lock(handle, how)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(fcntl, "flock", later)
-        with pytest.raises(OutputError, match="another run uses this index"):
-            found(pages, tmp_path / "out", index=tmp_path / "index")
-    found(pages, tmp_path / "out", index=tmp_path / "index")
 
 
 def test_a_stream_is_refused(tmp_path: Path) -> None:

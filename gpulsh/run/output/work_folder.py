@@ -7,7 +7,6 @@ the user's: gpulsh reads, writes and removes nothing in it. The lock also shows 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import stat
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from gpulsh.errors import OutputError
 from gpulsh.store.durable import naming, open_file, sync
+from gpulsh.store.lock import locked
 from gpulsh.store.manifest import NAME
 
 WORK = "_work"
@@ -50,7 +50,7 @@ def refuse_running(work: Path) -> None:
     if os.geteuid() not in (0, os.lstat(work).st_uid):
         raise OutputError(f"{work}: belongs to another user; give another folder")
     with suppress(FileNotFoundError):  # without a lock file, nobody holds it
-        WorkLock(work, os.O_RDWR).release()
+        WorkLock(work, create=False).release()
 
 
 def refuse_links(work: Path) -> None:
@@ -69,20 +69,18 @@ def refuse_links(work: Path) -> None:
 class WorkLock:
     """While its process holds it, no other run works in a folder that `is_work`; OutputError if one does."""
 
-    def __init__(self, work: Path, how: int = os.O_CREAT | os.O_RDWR) -> None:
-        self._handle: int | None = os.open(work / LOCK, how | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    def __init__(self, work: Path, *, create: bool = True) -> None:
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._handle: int | None = locked(work / LOCK, 0o644, create=create, required=False)
         except BlockingIOError:
-            process = _words(work).removeprefix(WORDS).strip()
-            self.release()
+            process = b""
+            with suppress(OSError):  # that run has just removed it
+                process = _words(work).removeprefix(WORDS).strip()
             who = f", process {process.decode()}," if process.isdigit() else ""
             raise OutputError(
                 f"{work.parent}: another run of gpulsh{who} works in it now; wait until it has ended, or give another"
                 " folder"
             ) from None
-        except OSError:  # a file system without locks
-            pass
 
     def mark(self, work: Path) -> None:
         """Mark the folder as gpulsh's, durably. A folder that is already marked stays marked throughout."""

@@ -9,7 +9,6 @@ The folder is for its owner alone, and one run at a time.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -34,12 +33,12 @@ from gpulsh.run.passages.job import Held, HeldRun, PassagesJob
 from gpulsh.run.passages.tables import PLACES, REST, SAMPLES, SampleRows
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact, sync, writing
+from gpulsh.store.lock import locked
 from gpulsh.store.manifest import Manifest, file_facts, read_checked, write_checked
 
 NAME, LOCK, FORMAT = "passages.json", "lock", 2
 RUN = "run"  # the step that gives a run its name
 OWN = re.compile(r"(samples|places)-[0-9a-f]{32}\.arrow(\.[0-9a-f]+\.part)?|passages\.json\.[0-9a-f]+\.part")
-LOCKING = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -78,17 +77,14 @@ class PassagesIndex:
                 raise OutputError(
                     f"{self._path}: is not an index of passages, it holds {min(strange)}; give another folder"
                 )
-            self._lock = os.open(self._path / LOCK, LOCKING, 0o600)
-        try:
-            with writing(self._path):
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(self._lock).st_nlink == 0:  # a run removed the file in between: others lock a new one
-                    raise BlockingIOError
-            self._read()
-        except BaseException as error:
-            os.close(self._lock)
-            if isinstance(error.__cause__, BlockingIOError):
+            try:
+                self._lock = locked(self._path / LOCK, 0o600)
+            except BlockingIOError:
                 raise OutputError(f"{self._path}: another run uses this index; wait until it has ended") from None
+        try:
+            self._read()
+        except BaseException:
+            os.close(self._lock)
             raise
         return self
 
