@@ -17,7 +17,7 @@ from gpulsh.cli.terminal import conclude, marks, note, say, say_marked
 @opt.number("--cluster", "N", "Number of a cluster, as in duplicates.parquet.")
 @opt.value("--id name", "ID", "Id of a dropped document, or of a kept duplicate.")
 @opt.flag("--near-threshold", "Show the least similar documents first.")
-@opt.value("--limit", "N", "Show at most N documents.", type=click.IntRange(1), default=10, show_default=True)
+@opt.number("--limit", "N", "Show at most N documents.", default=10)
 def show(output: str, cluster: int | None, name: str | None, near_threshold: bool, limit: int) -> None:
     """Show documents that were dropped in OUT, each with its kept duplicate, and mark the differences.
 
@@ -25,9 +25,11 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     texts again from INPUT, if that is unchanged. Differences are coloured in a terminal, and otherwise in [-brackets-]
     or {+braces+}.
     """
+    from gpulsh.params import check_integer
     from gpulsh.report.originals import Review
     from gpulsh.run.output.finished import Finished
 
+    check_integer("limit", limit, 1, 1_000_000)
     finished = Finished.of(output)
     report = finished.report
     review = Review(finished.file("duplicates.parquet"), report)
