@@ -78,7 +78,7 @@ class EarthMover(Arrays):
         """
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            rows, points = dense_rows(distributions, ops), len(self.distances)
+            rows, points = dense_rows(distributions, ops, "distributions"), len(self.distances)
             if rows.shape[1] != points:
                 raise ParameterError(
                     f"distributions has shape {tuple(rows.shape)} and distances are of {points} points; give a column"

@@ -114,27 +114,28 @@ class KleinbergTardos(SignatureSketch):
             return Signatures(ops.kleinberg_tardos(dense_rows(vectors, ops), self.num_perm, self.seed), maker=self)
 
 
-def dense_vectors(vectors: object, ops: Backend) -> Array:
+def dense_vectors(vectors: object, ops: Backend, name: str = "vectors") -> Array:
     """Real numbers [n, d] in the backend's memory, from any library's array or nested lists, or a ParameterError."""
     wanted = "numbers of shape [n, d], a vector a row"
-    array = given_array("vectors", vectors, wanted)
-    check_real(array)
+    array = given_array(name, vectors, wanted)
+    check_real(array, name)
     if array.ndim != 2:
-        raise ParameterError(f"vectors has shape {tuple(array.shape)}; give {wanted}")
+        raise ParameterError(f"{name} has shape {tuple(array.shape)}; give {wanted}")
     return ops.asarray(array)
 
 
-def check_real(vectors: Any) -> None:
+def check_real(vectors: Any, name: str = "vectors") -> None:
     """Raise ParameterError unless an array, or a sparse matrix, has real numbers."""
     kind = dtype_of(vectors)
     if kind is None or kind.kind not in "biuf":
         given = getattr(vectors, "dtype", type(vectors).__name__)
-        raise ParameterError(f"vectors is an array of {given}; give real numbers")
+        raise ParameterError(f"{name} is an array of {given}; give real numbers")
 
 
-def dense_rows(vectors: object, ops: Backend) -> Array:
+def dense_rows(vectors: object, ops: Backend, name: str = "vectors") -> Array:
     """Non-negative float64 [n, d], as `dense_vectors` takes them, or from a sparse matrix; or a ParameterError."""
-    return _weights(dense_vectors(vectors.toarray() if hasattr(vectors, "toarray") else vectors, ops))
+    dense = vectors.toarray() if hasattr(vectors, "toarray") else vectors
+    return _weights(dense_vectors(dense, ops, name), name)
 
 
 def weighted_rows(vectors: object, ops: Backend) -> WeightedFingerprints:
@@ -161,8 +162,8 @@ def _sparse(vectors: Any, ops: Backend) -> WeightedFingerprints:
     return WeightedFingerprints(ops.asarray(matrix.indices).astype(np.uint64)[kept], weight[kept], offset)
 
 
-def _weights(array: Array) -> Array:
+def _weights(array: Array, name: str = "vectors") -> Array:
     numbers = array.astype(np.float64) + 0.0  # makes -0 into 0
     if not bool(((numbers >= 0) & (numbers < np.inf)).all()):
-        raise ParameterError("vectors holds numbers below 0, infinite or NaN; give finite ones from 0 on")
+        raise ParameterError(f"{name} holds numbers below 0, infinite or NaN; give finite ones from 0 on")
     return numbers
