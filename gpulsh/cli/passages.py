@@ -158,8 +158,8 @@ def _run(
         held = f"{many(found['earlier_documents'], 'document')} of earlier runs"
         lines.append(f"First occurrence in the {held}: {many(found['first_earlier'], 'passage')}.")
     if "cut_bytes" in found:
-        counts = f"{found['cut_passages']:,} passages of {found['cut_documents']:,} documents"
-        lines.append(f"Cut {counts}, and dropped {found['short']:,} documents with too few tokens left.")
+        counts = f"{many(found['cut_passages'], 'passage')} of {many(found['cut_documents'], 'document')}"
+        lines.append(f"Cut {counts}, and dropped {many(found['short'], 'document')} with too few tokens left.")
     if found.get("rejected"):
         lines.append(f"Bad records are in rejected.parquet: {found['rejected']:,}.")
     lines.append(f"Results are in {output}, after {report['seconds']:.1f} s on {report['backend']['name']}.")

@@ -149,6 +149,13 @@ def test_list_and_cut(command: Command) -> None:
     assert Path("both/data/a.jsonl").read_bytes() == Path("cut/data/a.jsonl").read_bytes()
 
 
+def test_one_of_each(command: Command) -> None:
+    Path("b.jsonl").write_text('{"text": "a b c"}\n' * 2)
+    status, out, _ = command(f"passages b.jsonl -o marks --tokens 3 --cut {ON}")
+    told = "Cut 1 passage of 1 document, and dropped 1 document with too few tokens left."
+    assert (status, out.splitlines()[1]) == (0, told)
+
+
 def test_files_without_text(command: Command) -> None:
     Path("b.jsonl").write_text('{"text": null}\n')
     status, out, _ = command(f"passages b.jsonl -o marks {ON}")
