@@ -153,6 +153,8 @@ def test_a_full_disk_names_earlier_saves_if_there_are_any(
 def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None:
     write("a.jsonl", ["a b c d e f g", "h i j k l m"], n=["x", "x"], m=[1, None])
     write("in/a.jsonl", ["x"])
+    write("numbers.jsonl", ["x y z"], id=[1])
+    write_rows("n.parquet", ["x"])
     Path("mine").mkdir()
     Path("mine/file").write_text("mine")
 
@@ -171,6 +173,7 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
             "build in/i in": (1, "is inside the input"),
             "build i nothing.jsonl": (1, "no such file"),
             "build i a.jsonl -o i/x.jsonl": (1, "i/x.jsonl: is inside the index i; give a path"),
+            "build i n.parquet --id-column x": (1, "n.parquet: has no column 'x', which --id-column names"),
             "query i a.jsonl": (1, "i: no such folder; make an index"),
             "add i a.jsonl": (1, "i: no such folder"),
             "query mine a.jsonl": (1, "mine: is not an index; make an index"),
@@ -185,10 +188,13 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
         gpulsh.Index().save("s3://bucket/i")
     assert not os.path.exists("i") and not os.path.exists("s3:")
     assert command("index build i a.jsonl --backend reference").status == 0
+    assert command("index build whole numbers.jsonl --id-column id --backend reference").status == 0
     refused(
         {
             "build i in": (1, "is already an index"),
             "add i a.jsonl": (2, "'a.jsonl:0', which is in the index"),
+            "add i n.parquet --id-column x": (1, "n.parquet: has no column 'x', which --id-column names"),
+            "add whole a.jsonl --id-column x": (1, "a.jsonl: has no column 'x', which --id-column names"),
             "add i in --threshold 0.5": (2, "threshold 0.8 and 0.5 was given"),
         }
     )

@@ -168,9 +168,10 @@ def _grown(
     with open_index(path, **parameters) as index:
         collection = index.collection
         refuse_places(collection, path, id_column)
+        size = texts.check()
         refuse_other_ids(collection, path, texts)
         origin = origin_of(texts) if collection.evidence == "source" else None
-        with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
+        with shown.stage("index", size, OF_INDEX["index"].unit):
             with texts.unchanged():
                 keys, names = partial(keys_of_files, texts), names_of_files(texts)
                 numbers = collection.take_in(texts, keys, decide=True, names=names, origin=origin, progress=shown)
@@ -216,6 +217,8 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
     for file in texts.files:
         with suppress(InputError):  # likewise
             first = one_type([format_of(file).values(file, column, np.zeros(1, np.int64))], declared)
+            if first.null_count:  # reading all texts meets it, or the missing column
+                continue
             kind = kind_of(first)
             if known not in (None, kind):
                 raise ParameterError(
