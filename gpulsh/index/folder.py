@@ -34,6 +34,7 @@ from gpulsh.store.lock import locked
 from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
 LOCK = "lock"
+PASSAGES = "passages.json"  # instead of `index.json`, in an index of `gpulsh passages`
 READS = 16  # tries to read a manifest while `compact` removes its files
 # Of most indexes, of those with signatures of bits, of those by containment, and of those with evidence at the source:
 # only with 64-bit numbers, and with numbers of 32 bits, too. CHANGELOG.md lists the changes.
@@ -99,6 +100,11 @@ def read_manifest(folder: Path) -> Manifest:
         # Not by what is there now: another process may have removed a new index since.
         if isinstance(error, NotADirectoryError) or (os.path.islink(folder) and not os.path.isdir(folder)):
             raise InputError(f"{folder}: is not a folder; give the folder of an index") from None
+        if os.path.lexists(folder / PASSAGES):
+            raise InputError(
+                f"{folder}: is an index of passages, for `gpulsh passages --index` alone; give an index of `gpulsh"
+                " index build`"
+            ) from None
         what = "is not an index" if os.path.isdir(folder) else "no such folder"
         raise InputError(f"{folder}: {what}; make an index with `gpulsh index build`, or Index.save") from None
     except OSError as error:

@@ -172,6 +172,8 @@ def test_refusals(tmp_path: Path) -> None:
         assert message in str(told.value) and "\n" not in str(told.value)
         assert not (tmp_path / "new").exists()
     assert len(found(**given)) == 1
+    with pytest.raises(InputError, match="is an index of passages"):
+        gpulsh.Index.open(index)
 
 
 def test_damage_is_named(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from gpulsh import __version__
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.evidence.texts import file_of
-from gpulsh.index.folder import damage
+from gpulsh.index.folder import PASSAGES, damage
 from gpulsh.io.file import File, Stamp, Stamps
 from gpulsh.io.files.file_texts import Partition, Piece
 from gpulsh.io.format import Part
@@ -36,7 +36,7 @@ from gpulsh.store.durable import FileFact, sync, writing
 from gpulsh.store.lock import locked
 from gpulsh.store.manifest import Manifest, file_facts, read_checked, write_checked
 
-NAME, LOCK, FORMAT = "passages.json", "lock", 2
+NAME, LOCK, FORMAT = PASSAGES, "lock", 2
 RUN = "run"  # the step that gives a run its name
 OWN = re.compile(r"(samples|places)-[0-9a-f]{32}\.arrow(\.[0-9a-f]+\.part)?|passages\.json\.[0-9a-f]+\.part")
 
