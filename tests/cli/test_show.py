@@ -103,14 +103,15 @@ def test_a_folder_that_is_not_there(tmp_path: Path, command: Command) -> None:
             assert f"{tmp_path / name}: {message}" in command(verb, str(tmp_path / name)).error
 
 
-@pytest.mark.parametrize("lost", ["sources", "protected"])
+@pytest.mark.parametrize("lost", ["sources", "files", "outputs", "written", "protected"])
 def test_a_report_of_another_version(out: str, lost: str, command: Command) -> None:
+    """Or a damaged one: some ended in an unexpected error."""
     path = Path(out) / "report.json"
     report = json.loads(path.read_text())
     assert report.pop(lost, None) or report["funnel"].pop(lost) == 0
     path.write_text(json.dumps(report))
-    for verb in ("show", "report"):
-        assert "holds no report.json" in command(f"{verb} out").error
+    for verb in ("show out", "report out", "weights out -o weighted --weights log"):
+        assert "holds no report.json" in command(verb).error
     error = command(DEDUP, "--resume").error
     assert "holds an earlier run's results; give another folder, or --overwrite" in error
 

@@ -81,8 +81,6 @@ class Finished:
     def remake_page(self, by: Sequence[str] = ()) -> str:
         """Make report.html from report.json, with shares `by` columns, and list it there; its path or URL."""
         page = self.file(PAGE).name
-        if not isinstance(self.report.get("outputs"), list):
-            raise OutputError(f"{self.out}: its report.json cannot be shown as a page")
         if reason := missing():
             raise OutputError(reason)
         is_there = self.folder.is_there(PAGE) if self.folder else os.path.lexists(self._at(PAGE))

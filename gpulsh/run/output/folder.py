@@ -310,7 +310,8 @@ def is_whole(report: Mapping[str, Any]) -> bool:
     """Whether a report has the parts that gpulsh reads; reports of other versions may lack some."""
     parts = ("job", "parameters", "funnel", "backend", "evidence")
     whole = MARK in report and all(isinstance(report.get(name), dict) for name in parts)
-    return whole and "sources" in report and report["funnel"].keys() >= COUNTS.keys()
+    whole = whole and all(isinstance(report.get(name), list) for name in ("files", "sources", "written", "outputs"))
+    return whole and report["funnel"].keys() >= COUNTS.keys()
 
 
 def is_finished(report: Mapping[str, Any]) -> bool:
