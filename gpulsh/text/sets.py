@@ -119,7 +119,7 @@ def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
     kinds = set(map(type, flat))
     try:
         items = pa.array(flat)
-    except (pa.ArrowException, OverflowError, ValueError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, OverflowError) or all(issubclass(kind, (int, np.integer)) for kind in kinds):
             items = pa.array([_wrapped(item) for item in flat], pa.uint64())  # Arrow mixes no integer types of NumPy
         else:

@@ -119,6 +119,7 @@ def test_rows_of_every_kind() -> None:
         ([[1 << 63, True, -1]], "sets holds True among integers"),
         ([[1, np.True_]], "items of type bool"),
         ([np.array(["2026-01-01"], "M8[ns]")], "items of Arrow type timestamp"),
+        ([np.array(["2026-01-01"], "M8[D]")], "item that is not valid"),
         ([[1.5]], "items of Arrow type double"),
         ([[1, 1.5]], "items of Arrow type double"),
         ([[1], [], [1 << 64]], "^sets holds 18446744073709551616 among integers; give integers from .* - 1$"),
