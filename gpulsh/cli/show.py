@@ -21,9 +21,9 @@ from gpulsh.cli.terminal import conclude, marks, note, say, say_marked
 def show(output: str, cluster: int | None, name: str | None, near_threshold: bool, limit: int) -> None:
     """Show documents that were dropped in OUT, each with its kept duplicate, and mark the differences.
 
-    Without options, it shows a few documents of different clusters, from the least similar to the most. It reads the
-    texts again from INPUT, if that is unchanged. Differences are coloured in a terminal, and otherwise in [-brackets-]
-    or {+braces+}.
+    Without options, it shows a few documents of different clusters, from the least similar to the most, and copies only
+    if nothing else was dropped. It reads the texts again from INPUT, if that is unchanged. Differences are coloured in
+    a terminal, and otherwise in [-brackets-] or {+braces+}.
     """
     from gpulsh.params import check_integer
     from gpulsh.report.originals import Review

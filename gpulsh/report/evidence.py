@@ -149,7 +149,7 @@ def by_similarity(similarity: NDArray[np.floating]) -> Mapping[str, Any]:
 
 
 def spread(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
-    """A few dropped documents, each of another cluster, from the least to the most similar; exact ones come last."""
+    """A few dropped documents, each of another cluster, from the least to the most similar; copies if all are."""
     near = np.flatnonzero(similarity < 1)
     if not len(near):
         near = np.arange(len(similarity))
