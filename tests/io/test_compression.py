@@ -18,7 +18,7 @@ import zstandard
 from click.testing import CliRunner
 
 import gpulsh
-from gpulsh.cli.dedup import dedup
+from gpulsh.cli import group as command
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.io import compression, output_codec
 from gpulsh.io.compression import Compression, Piece, blocks, member_pieces, whole_members
@@ -281,7 +281,9 @@ def test_what_is_asked_for(texts: list[str], tmp_path: Path) -> None:
         sizes.append((chunk.total_compressed_size, (out / "data" / "b.jsonl.gz").stat().st_size))
     assert sizes[0][0] > sizes[1][0] and sizes[0][1] > sizes[1][1]
     asked = ["--compression", "none", "--backend", "cpu"]
-    assert CliRunner().invoke(dedup, [str(tmp_path / "in"), "-o", str(tmp_path / "o"), *asked]).exit_code == 0
+    assert (
+        CliRunner().invoke(command, ["dedup", str(tmp_path / "in"), "-o", str(tmp_path / "o"), *asked]).exit_code == 0
+    )
     assert pq.read_metadata(tmp_path / "o" / "data" / "a.parquet").row_group(0).column(0).compression == "UNCOMPRESSED"
 
 
