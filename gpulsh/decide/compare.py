@@ -203,9 +203,14 @@ def bounds_allow(pairs: Array, bitmaps: Array | None, sizes: Array, threshold: f
     allowed = np.empty(len(pairs), bool, like=pairs)
     for start in range(0, len(pairs), BOUNDS_AT_ONCE):
         some = pairs[start : start + BOUNDS_AT_ONCE]
-        left, right = sizes[some].T
-        bound = np.minimum(left, right) if bitmaps is None else ops.overlap_bounds(some, bitmaps, sizes)
-        allowed[start : start + BOUNDS_AT_ONCE] = share(bound, left + right - bound) >= threshold
+        first, second = some[:, 0], some[:, 1]
+        if bitmaps is None:
+            bound = np.minimum(sizes[first], sizes[second])
+        else:
+            bound = ops.overlap_bounds(some, bitmaps, sizes)
+        # NumPy adds and subtracts in place: arrays with names would need new memory for each result.
+        both = sizes[first] + sizes[second] - bound
+        allowed[start : start + BOUNDS_AT_ONCE] = share(bound, both) >= threshold
     return allowed
 
 
