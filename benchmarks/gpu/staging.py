@@ -147,6 +147,7 @@ class _Device:
         runtime = SimpleNamespace(
             getDevice=lambda: 0,
             pointerGetAttributes=lambda _: SimpleNamespace(type=0),
+            streamPerThread=2,
             memoryTypeHost=1,
             memcpyAsync=copy,
             CUDARuntimeError=RuntimeError,
