@@ -95,7 +95,7 @@ class Columns:
         if name == self.order:
             return ", which --keep names (it also takes first, longest and source:INPUT,INPUT)"
         if name == self.id:
-            return ", which --id-column names for every INPUT and --protect; add it, or leave --id-column out"
+            return ", which --id-column names for every input file; add it, or leave --id-column out"
         option = self.copy_key_option if name == self.copy_key else "--source-column or --date-column"
         return f", which {option} names"
 

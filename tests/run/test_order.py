@@ -270,7 +270,7 @@ def test_protected_files_need_the_columns_that_options_name(tmp_path: Path) -> N
             run(given, tmp_path / "out", protect=test, **options)
         assert not (tmp_path / "out").exists()
         assert "id_column" not in options or (
-            "which id_column names for every INPUT and protect; add it, or leave id_column" in str(told.value)
+            "which id_column names for every input file; add it, or leave id_column" in str(told.value)
         )
 
 
