@@ -21,6 +21,7 @@ from gpulsh.io.rows import Bytes, text_bytes
 SPACE = " \t\n\r"
 BOM = "\ufeff"
 
+FEW_ROWS = 128  # to find the rows that are alike among them would take longer than to write all
 _decoder = json.JSONDecoder(parse_int=str)  # an int may have only some thousand digits
 
 
@@ -68,6 +69,8 @@ def members(batch: pa.RecordBatch) -> list[bytes]:
     Nearly all rows are alike, so rows that are alike are written once. A column whose values mostly differ, such as the
     cluster of a document that is alone, is written apart.
     """
+    if batch.num_rows <= FEW_ROWS:
+        return _rows(batch, b"}\n")
     codes = [_codes(column) for column in batch.columns]
     is_varied = [int(code.max(initial=0)) > batch.num_rows // 2 for code in codes]
     parts: list[list[bytes]] = []
@@ -89,7 +92,17 @@ def _codes(column: pa.Array) -> Numbers:
 
 
 def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> list[bytes]:
-    """The columns of each row, of these codes, as members of an object, with the comma before them."""
+    """`_rows` of columns with these codes."""
+    whole = codes[0]
+    for code in codes[1:]:
+        whole = _codes(to_arrow(whole * (int(code.max(initial=0)) + 1) + code))
+    first = np.unique(whole, return_index=True)[1]
+    written = _rows(batch.take(to_arrow(first)), end)
+    return [written[code] for code in whole.tolist()]
+
+
+def _rows(batch: pa.RecordBatch, end: bytes) -> list[bytes]:
+    """The columns of each row as members of an object, with the comma before them, and `end`."""
     import orjson
 
     def of(name: str, column: pa.Array) -> list[bytes]:
@@ -97,11 +110,4 @@ def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> lis
         values = (column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column).to_pylist()
         return [begin + orjson.dumps(value, default=str) for value in values]
 
-    whole = codes[0]
-    for code in codes[1:]:
-        whole = _codes(to_arrow(whole * (int(code.max(initial=0)) + 1) + code))
-    first = np.unique(whole, return_index=True)[1]
-    some = batch.take(to_arrow(first))
-    rows = zip(*map(of, batch.schema.names, some), [end] * len(first), strict=True)
-    written = list(map(b"".join, rows))
-    return [written[code] for code in whole.tolist()]
+    return list(map(b"".join, zip(*map(of, batch.schema.names, batch), [end] * batch.num_rows, strict=True)))

@@ -3,11 +3,13 @@
 import json
 import random
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,7 +20,9 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats import json_record as record
 from gpulsh.io.formats import jsonl
+from gpulsh.io.formats.blocks import INSTANTS
 from gpulsh.io.formats.json_record import LargeObject, LongString
+from gpulsh.io.formats.json_text import FEW_ROWS, members
 from gpulsh.io.formats.streamed import split_elements
 from gpulsh.io.limits import CostError, Limit
 from tests.support.files import documents, rejected
@@ -256,3 +260,23 @@ def test_a_large_line_that_is_damaged_is_told_as_a_small_one(tmp_path: Path, mon
         (tmp_path / "a.jsonl").write_bytes(b'{"text": "fine"}\n' + line + b"\n")
         with pytest.raises(DamagedInputError, match=r"a\.jsonl: line 2 is "):
             documents(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("rows", [0, 1, FEW_ROWS, FEW_ROWS + 1, 700])
+def test_added_members_are_the_values_of_each_row(rows: int) -> None:
+    """Few rows are written one by one, many by those that are alike."""
+    at = range(rows)
+    batch = pa.record_batch(
+        {
+            "kept": pa.array([i % 3 > 0 for i in at], pa.bool_()),
+            "cluster": pa.array(at, pa.int64()),
+            "copies": pa.array([None if i % 3 == 0 else i % 5 for i in at], pa.int64()),
+            "similarity": pa.array([None if i % 3 else 0.5 for i in at], pa.float32()),
+            "source_names": pa.array([None, [], ["a"], ["a", 'b"é\n']] * rows, pa.list_(pa.string()))[:rows],
+            "first_seen": pa.array([None, datetime(2024, 1, 2, 3, tzinfo=UTC)] * rows, INSTANTS)[:rows],
+            "duplicate_of_id": pa.array([f"id {i % 40}" for i in at], pa.string()),
+        }
+    )
+    found = [json.loads(b"{" + member[1:]) for member in members(batch)]
+    wanted = batch.set_column(5, "first_seen", batch["first_seen"].cast(pa.string())).to_pylist()
+    assert found == wanted and all(member.endswith(b"}\n") for member in members(batch))
