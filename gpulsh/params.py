@@ -170,6 +170,11 @@ def check_type(name: str, value: object, *allowed: type) -> None:
         raise ParameterError(f"{name} is {given}; give {rule}")
 
 
+def is_url(path: str) -> bool:
+    """Whether a path is a URL, which `pathlib.Path` would take for a local path."""
+    return "://" in path
+
+
 def checked_folder(name: str, path: object) -> str:
     """The path of a folder as a str; raises ParameterError with the name of the parameter."""
     if not is_path(path) or path == "":

@@ -39,6 +39,7 @@ from gpulsh.params import (
     check_choice,
     check_integer,
     checked_folder,
+    is_url,
     known_keywords,
     shown_type,
 )
@@ -432,9 +433,9 @@ class Index:
 
 
 def _local_folder(path: object) -> Path:
-    """The folder of an index. `Path` would take a URL for a folder of this machine."""
+    """The folder of an index; ParameterError for a URL."""
     folder = checked_folder("path", path)
-    if "://" in folder:
+    if is_url(folder):
         raise ParameterError(f"path is {folder!r}, and an index is a local folder; give its path")
     return Path(folder)
 

@@ -28,7 +28,7 @@ from gpulsh.io.memory.texts import called, open_texts
 from gpulsh.io.rows import Bytes, cut, gathered, joined, normalized
 from gpulsh.lsh.signing import LEAST
 from gpulsh.method import Method
-from gpulsh.params import Shingling
+from gpulsh.params import Shingling, is_url
 from gpulsh.ragged import as_one, chosen_rows, cuts, end_to_end, offsets, run_bounds
 from gpulsh.secret import EvidenceKeys
 
@@ -151,7 +151,7 @@ def texts_at(source: Source, rows: Numbers) -> list[bytes]:
 def file_of(source: Source) -> File:
     """The file of a source, which messages call by its whole path."""
     path, filesystem = source.path, None
-    if "://" in path:
+    if is_url(path):
         try:
             import fsspec
 

@@ -219,7 +219,7 @@ def _in_local_folder(folder: str, options: ReadOptions) -> list[tuple[str, str]]
 
 
 def _walk(folder: str, relative: str, above: tuple[str, ...], options: ReadOptions, odd: set[str]) -> Iterator[str]:
-    """All files of a folder but hidden ones; those that are no regular files are added to `odd`."""
+    """All files of a folder except hidden ones; adds those that are not regular files to `odd`."""
     here = os.path.realpath(os.path.join(folder, relative))
     if here in above:
         raise InputError(f"{os.path.join(folder, relative)}: a link that leads back to a folder above it; remove it")

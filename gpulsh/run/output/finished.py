@@ -31,11 +31,12 @@ from gpulsh.io.files.places import Targets
 from gpulsh.io.files.rejected import REJECTED
 from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
+from gpulsh.params import is_url
 from gpulsh.report.evidence import Evidence
 from gpulsh.report.originals import Originals, listed, rejected_rows, shares
 from gpulsh.report.page import missing, render, write_page
 from gpulsh.run.output.folder import PAGE, is_whole, read_report, write_report
-from gpulsh.run.output.paths import is_url, refuse_overlap, refuse_url
+from gpulsh.run.output.paths import refuse_overlap, refuse_url
 from gpulsh.run.output.remote import UNFINISHED, UrlFolder
 from gpulsh.run.output.work_folder import WORK, is_work
 from gpulsh.run.policy import refuse_without_columns

@@ -16,12 +16,7 @@ from gpulsh import __version__
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.io.file import File, real_paths
 from gpulsh.io.files.no_documents import MARK
-from gpulsh.params import checked_folder
-
-
-def is_url(folder: str) -> bool:
-    """Whether it is a URL."""
-    return "://" in folder
+from gpulsh.params import checked_folder, is_url
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,7 @@ def refuse_url(folder: str) -> None:
 def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> None:
     """OutputError if an output is an INPUT or an input file, is inside one, or has one inside it.
 
-    URLs are compared as they are spelt, except those of this machine.
+    The spelling of URLs is compared, except for files of this machine.
     """
     remote = is_url(path)
     target = _place(path)

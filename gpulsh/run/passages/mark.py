@@ -176,7 +176,7 @@ def _parts(
     own: PlacedRows[TokenSpans],
     kept: PlacedRows[tables.PlaceRows],
 ) -> Iterator[_Part]:
-    """All places of some documents: a long document has several parts, of which each has its stretches in memory."""
+    """All places of some documents, in parts. A long document has several parts; memory holds the stretches of one."""
     start, stop = int(some.start[0]), int(some.stop[-1])
     count, text = stop - start - 1, some.text
 
