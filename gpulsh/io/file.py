@@ -87,9 +87,10 @@ class File:
 
     def open(self, buffering: int = -1) -> BinaryIO:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
-        if self.filesystem is None:
-            return open(self.path, "rb", buffering, opener=self._handle)
-        return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
+        with reading(self):
+            if self.filesystem is None:
+                return open(self.path, "rb", buffering, opener=self._handle)
+            return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
 
     def native(self) -> pa.NativeFile:
         """The file for pyarrow to read, which takes a path of type str to be UTF-8."""

@@ -91,6 +91,8 @@ def _data_files(description: File) -> frozenset[str] | None:
             with other.open() as file:
                 state = json.loads(file.read(STATE_BYTES))
             return frozenset(os.path.basename(entry["filename"]) for entry in state["_data_files"])
+        except InputError:  # it is not there
+            continue
         except (ValueError, KeyError, TypeError, RecursionError):  # it names no files
             return frozenset()
         except Exception:  # a storage service's own exceptions share no base

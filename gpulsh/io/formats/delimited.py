@@ -209,9 +209,7 @@ class Delimited(Streamed):
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The header and the first records."""
-        with reading(file):
-            source = file.open()
-        with source, self._writer(target, None) as out:
+        with file.open() as source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share, heading=1)
             split = split_records(file, self._blocks(file, source, STEP), ord(self.delimiter))
             for rows in beginning.of(list(records.each()) for records in split):
@@ -221,9 +219,7 @@ class Delimited(Streamed):
     @contextmanager
     def _opened(self, file: File, limit: Limit | None = None) -> Iterator[Opened | None]:
         """The file open after its header; None if it is empty."""
-        with reading(file):
-            source = file.open()
-        with source:
+        with file.open() as source:
             split = split_records(file, self._blocks(file, source, STEP), ord(self.delimiter), limit)
             first = next((records for records in split if len(records.begin)), None)
             if first is None:

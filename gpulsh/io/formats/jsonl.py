@@ -263,8 +263,7 @@ class JsonLines(Streamed):
 
     def _opened(self, file: File) -> tuple[File, BinaryIO]:
         """The file with its `unit`, and open at its first byte."""
-        with reading(file):
-            source = file.open(buffering=0)  # all steps are large; a small file is faster without
+        source = file.open(buffering=0)  # all steps are large; a small file is faster without
         if not self.may_be_array:
             return file, source
         with ExitStack() as stack:

@@ -102,9 +102,7 @@ class PlainText(Streamed):
                 for block in self.read(file, Columns("text"), rules=Rules(limit=how.get("limit"))):
                     packed.write(self._encoded(cuts.text(0, block.texts.pieces(np.zeros(1, np.int64))[0])))
         elif keep[0]:
-            with reading(file):
-                source = file.open(buffering=0)
-            with source, open(target, "wb") as out:
+            with file.open(buffering=0) as source, open(target, "wb") as out:
                 shutil.copyfileobj(source, out, COPIED)
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
@@ -146,9 +144,8 @@ class TextLines(PlainText):
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are."""
         cuts = how.get("cuts")
-        with reading(file):
-            source = file.open()
-        with source, self._writer(target, how.get("codec")) as out, counting(file, keep) as read:
+        codec = how.get("codec")
+        with file.open() as source, self._writer(target, codec) as out, counting(file, keep) as read:
             for piece in self._pieces(file, source):
                 ends = _ends(piece)
                 stays = keep[read.rows : read.rows + len(ends)]
@@ -174,9 +171,7 @@ class TextLines(PlainText):
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines."""
-        with reading(file):
-            source = file.open()
-        with source, self._writer(target, None) as out:
+        with file.open() as source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share)
             for lines in beginning.of(list[Line](BytesIO(piece).readlines()) for piece in self._pieces(file, source)):
                 out.write(b"".join(lines))

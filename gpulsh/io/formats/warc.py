@@ -132,9 +132,7 @@ class Warc(Format):
                 dropped.update(record.headers.get(ID.lower(), ()))
                 named.update(record.headers.get("warc-concurrent-to", ()))
         row = 0
-        with reading(file):
-            packed = file.open()
-        with packed, open(target, "wb") as out:
+        with file.open() as packed, open(target, "wb") as out:
             for record, page in self._records(file):
                 if page is not None:
                     row += 1
@@ -180,9 +178,7 @@ class Warc(Format):
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first records."""
         size, documents, end = max(file.size() or 0, 1), 0, None
-        with reading(file):
-            packed = file.open()
-        with packed, open(target, "wb") as out:
+        with file.open() as packed, open(target, "wb") as out:
             for record, page in self._records(file):
                 if documents and record.offset >= share * size:
                     end = record.offset

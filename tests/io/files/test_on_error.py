@@ -164,10 +164,10 @@ def test_arrow_batches_up_to_the_damage(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read_is_no_bad_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.jsonl").write_bytes(line(text(0)))
 
-    def denied(self: object, buffering: int = -1) -> None:
+    def denied(self: object, path: str, flags: int) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("gpulsh.io.file.File.open", denied)
+    monkeypatch.setattr("gpulsh.io.file.File._handle", denied)
     with pytest.raises(InputError, match=r"a\.jsonl: cannot be read: Permission denied") as caught:
         skip(tmp_path / "a.jsonl", tmp_path / "out")
     assert not isinstance(caught.value, DamagedInputError)
