@@ -110,7 +110,7 @@ def cut(
             parts.append(batch.moved(on_host))
         else:
             parts.append(without(ops, batch, row[here] - first, start[here], stop[here]))
-            changed = distinct(row[here])
+            changed = distinct(row[here][start[here] < stop[here]])
             read = normalized(chosen_rows(parts[-1], changed - first), documents.folding.form)
             tokens[changed] = ops.asnumpy(ops.tokens(read, documents.shingling).lengths)
         first += len(batch)
