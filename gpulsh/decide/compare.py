@@ -141,27 +141,28 @@ class _Tile:
 
     def whole(self, numbers: range) -> Array:
         """The similarity of the pairs `numbers`; DeviceMemoryError if memory does not hold all fingerprints."""
-        places, rows, ranges = self._documents(numbers)
-        if ranges > 1:
-            raise DeviceMemoryError("the texts of a tile are more than the budget allows")
-        ops, similarity, done = self.ops, np.full_like(rows[:, 0], -1.0, np.float64), 0
+        ops, done = self.ops, 0
         try:
-            fingerprints = self.texts.fingerprints(places)
-            sizes, bitmaps = fingerprints.lengths, None
-            if self.threshold > 0 and len(rows) > BITMAPS_PAY * len(places):
-                bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), self.threshold))
-            at_once = PAIRS_AT_ONCE if self.threshold > 0 else max(len(rows), 1)  # each call may make signatures
-            for start in range(0, len(rows), at_once):
-                some = rows[start : start + at_once]
-                is_drawn = self.is_drawn[numbers.start + start : numbers.start + start + len(some)]
-                chosen = np.flatnonzero(bounds_allow(some, bitmaps, sizes, self.threshold, ops) | is_drawn)
-                similarity[start + chosen] = self.measure(chosen_pairs(some, chosen), [fingerprints], ops)
-                self.report(len(some))
-                done += len(some)
+            with ops.here():
+                places, rows, ranges = self._documents(numbers)
+                if ranges > 1:
+                    raise DeviceMemoryError("the texts of a tile are more than the budget allows")
+                similarity, fingerprints = np.full_like(rows[:, 0], -1.0, np.float64), self.texts.fingerprints(places)
+                sizes, bitmaps = fingerprints.lengths, None
+                if self.threshold > 0 and len(rows) > BITMAPS_PAY * len(places):
+                    bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), self.threshold))
+                at_once = PAIRS_AT_ONCE if self.threshold > 0 else max(len(rows), 1)  # each call may make signatures
+                for start in range(0, len(rows), at_once):
+                    some = rows[start : start + at_once]
+                    is_drawn = self.is_drawn[numbers.start + start : numbers.start + start + len(some)]
+                    chosen = np.flatnonzero(bounds_allow(some, bitmaps, sizes, self.threshold, ops) | is_drawn)
+                    similarity[start + chosen] = self.measure(chosen_pairs(some, chosen), [fingerprints], ops)
+                    self.report(len(some))
+                    done += len(some)
+                return similarity
         except DeviceMemoryError:
             self.report(-done)
             raise
-        return similarity
 
     def by_range(self, numbers: range) -> Array:
         """The similarity of one pair that memory does not hold, from ranges of fingerprints."""

@@ -145,7 +145,7 @@ def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> 
     every: Iterable[list[tuple[Buckets, Array]]] = ()  # buckets, and the band of each, int64
     at_once = digests.bands
     if ops.sizes().device and digests.documents * digests.bands <= SORTED_TOGETHER:
-        with suppress(DeviceMemoryError):
+        with suppress(DeviceMemoryError), ops.here():
             every = [[_together(digests, ops)]]
     if not every:
         every, at_once = _each_band(digests.bands, digests.documents, ops, of_band), 1
@@ -192,13 +192,14 @@ def _each_band(bands: int, documents: int, ops: Backend, work: Callable[[Backend
 def _buckets(digests: Digests, band: int, ops: Backend, parts: int) -> list[Buckets]:
     """The buckets of a band, from one range of digests after another."""
     found = []
-    for part in range(parts):
-        values, ids = digests.band(band, part, parts)
-        if digests.ascending:
-            found.append(ops.collisions(values, ids))
-        else:  # places ascend, which saves `collisions` the sort by ids
-            buckets = ops.collisions(values, ops.asarray(np.arange(len(ids))))
-            found.append(Buckets(ids[buckets.ids], buckets.offset))
+    with ops.here():
+        for part in range(parts):
+            values, ids = digests.band(band, part, parts)
+            if digests.ascending:
+                found.append(ops.collisions(values, ids))
+            else:  # places ascend, which saves `collisions` the sort by ids
+                buckets = ops.collisions(values, ops.asarray(np.arange(len(ids))))
+                found.append(Buckets(ids[buckets.ids], buckets.offset))
     return found
 
 

@@ -342,7 +342,8 @@ class DigestsByBand:
         self._pieces, self._ops = pieces, ops
         self.documents, self.bands = documents, bands
         if len(pieces) > 1 and not any(isinstance(piece, np.ndarray) for piece in pieces):
-            with suppress(DeviceMemoryError):  # column by column, since each costs calls to the device
+            # Column by column, since each costs calls to the device.
+            with suppress(DeviceMemoryError), ops.here():
                 pieces[:] = [np.concatenate([piece.T for piece in pieces], axis=1).T]
         starts = offsets([len(piece) for piece in pieces])
         cuts = ops.asnumpy(np.searchsorted(left_out, ops.asarray(starts))).tolist()

@@ -21,14 +21,17 @@ from gpulsh.backends.cuda.memory import HELD, MOST_PINNED, RESIDENT, SMALLEST, t
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.select import select_backend
+from gpulsh.decide.compare import compare, exact
+from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.errors import BackendError, DeviceMemoryError
 from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.io.memory.texts import open_texts
+from gpulsh.lsh.collisions import bucketed
 from gpulsh.method import Method
 from gpulsh.params import Shingling
-from gpulsh.run.memory import decide, sign
+from gpulsh.run.memory import DigestsByBand, decide, sign
 from gpulsh.secret import TOKEN_FAR, WORDS, evidence_keys
-from gpulsh.stats.stages import Progress
+from gpulsh.stats.stages import Progress, no_progress
 from tests.kernels.cuts import assert_decisions, sized, texts
 from tests.kernels.device_arrays import (
     DeviceArray,
@@ -154,6 +157,32 @@ def test_text_of_another_device_is_signed_in_pieces_too(caplog: pytest.LogCaptur
     assert "it is halved" in caplog.text and "signed in pieces" in caplog.text
     for part, found in enumerate(sets):
         assert found.moved(ops.asnumpy) == ReferenceBackend().shingle_part(host, method.reading, part, 2)
+
+
+@pytest.mark.parametrize(("documents", "bands"), [(100, 40), (2000, 1)])
+def test_digests_that_do_not_fit_together_are_grouped_in_parts(documents: int, bands: int) -> None:
+    """Memory ends in the arrays between operations, too."""
+    ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
+    digests = np.random.default_rng(1).integers(0, 2**63, (documents, bands)).astype(np.uint64)
+    digests[-1] = digests[0]
+    pieces, none = [ops.asarray(digests[:50]), ops.asarray(digests[50:])], ops.asarray(np.empty(0, np.int64))
+    gc.collect()
+    with scarce_memory(12_000):
+        small, _ = bucketed(DigestsByBand(pieces, none, bands, documents, ops), ops, no_progress)
+    assert len(pieces) == 2 and small.ids.get().tolist() == bands * [0, documents - 1]
+
+
+def test_pairs_that_do_not_fit_together_are_halved(ops: CudaBackend) -> None:
+    every, done = np.arange(80), list[int]()
+    source = open_texts([f"one two three four five {number % 7}" for number in every])
+    read = ShingledTexts(every, ops, source.choose(every), Method.chosen(), KEYS)
+    pairs = ops.asarray(np.stack(np.triu_indices(80, 1), axis=1))
+    wanted = compare(pairs, read, exact, 0.8, ops).get()
+    gc.collect()
+    with scarce_memory(200_000):  # of which the pairs need more than the texts
+        found = compare(pairs, read, exact, 0.8, ops, done.append)
+    np.testing.assert_array_equal(found.get(), wanted)
+    assert sum(done) == len(pairs)
 
 
 def test_whatever_needs_the_memory_it_is_one_error() -> None:
