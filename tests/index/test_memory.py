@@ -6,27 +6,20 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gpulsh import Fingerprints, Index
+from gpulsh import Index
 from gpulsh.backends import reference
 from gpulsh.cli import main
 from gpulsh.decide import large_buckets, meeting
 from gpulsh.decide.edges import Edges
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index import collection, merging
-from gpulsh.index.evidence import blocks
-from gpulsh.index.evidence.blocks import BlockRows, write_blocks
 from gpulsh.index.keys import KeyStream
 from gpulsh.run.index import jobs
 from gpulsh.store.columns import Column
@@ -38,19 +31,6 @@ SMALL = reference.SIZES._replace(batch=2000)
 
 def text(number: int) -> str:
     return " ".join(f"{number}x{i}" for i in range(15))
-
-
-@given(st.lists(st.integers(0, 5), min_size=1), st.data())
-def test_keys_are_taken_in_any_lengths(lengths: list[int], data: st.DataObject) -> None:
-    whole = [f"键{number}" for number in range(sum(lengths))]
-    cuts = [0, *accumulate(lengths)]
-    pieces = [pa.array(whole[start:stop], pa.string()) for start, stop in pairwise(cuts)]
-    inner = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=4)))
-    stream = KeyStream(iter(pieces), None)
-    for start, stop in pairwise([0, *inner, len(whole)]):
-        taken = stream.take(stop - start)
-        assert taken.type == pa.large_string() and taken.to_pylist() == whole[start:stop]
-    assert stream.kind == ("string" if whole else None)
 
 
 def test_keys_of_two_kinds_are_refused() -> None:
@@ -161,23 +141,6 @@ def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: 
     index = Index.open(tmp_path / "i", backend="reference")
     assert len(index) == count and all(key in index for key in (0, 1, count - 1))
     assert index.query([text(7)]).keys.tolist() == [7]
-
-
-def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
-    files = []
-    with (
-        mock.patch.object(blocks, "BLOCK_VALUES", 4),
-        mock.patch.object(blocks, "decoded", lru_cache(5)(blocks.decoded.__wrapped__)),
-    ):
-        for number in range(6):
-            rows = Fingerprints(np.arange(40, dtype=np.uint64) + np.uint64(100 * number), np.arange(0, 41, 2))
-            write_blocks(tmp_path / str(number), [rows])
-            files.append(BlockRows(tmp_path / str(number), np.full(20, 2)))
-        for _ in range(2):
-            for number, file in enumerate(files):
-                read = file.read(np.array([19, 0, 7]))
-                assert read.values.tolist() == [100 * number + value for value in (38, 39, 0, 1, 14, 15)]
-                assert blocks.decoded.cache_info().currsize <= 5
 
 
 def test_near_duplicates_of_held_near_duplicates_are_paired_some_at_a_time() -> None:

@@ -121,6 +121,9 @@ class NaiveIndex:
                 document.removed = True
         self.documents = [d for d in self.documents if d.live]
 
+    def compact(self) -> None:
+        """Nothing that can be asked changes."""
+
     def keys(self) -> list[Any]:
         return [document.key for document in self.documents if document.live]
 
