@@ -23,7 +23,7 @@ the message names the extra of pyproject.toml to install.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Literal
 
@@ -127,6 +127,18 @@ class GpulshError(Exception):
 
 class ParameterError(GpulshError, ValueError):
     """A value that a parameter does not allow."""
+
+
+def refuse_given(given: Mapping[str, object], message: str) -> None:
+    """ParameterError with the option, instead of {} in `message`, of the first keyword that is `given` a true value.
+
+    >>> refuse_given({"min_cluster": 3}, "{} is given without --protect")
+    Traceback (most recent call last):
+    gpulsh.errors.ParameterError: min_cluster is given without protect
+    """
+    for name, is_given in given.items():
+        if is_given:
+            raise ParameterError(message.replace("{}", option(name)))
 
 
 class UnknownParameterError(ParameterError, TypeError):

@@ -11,7 +11,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import ParameterError, option
+from gpulsh.errors import ParameterError, refuse_given
 from gpulsh.params import (
     Folding,
     NormalForm,
@@ -165,15 +165,10 @@ def copies_chosen(
     check_choice("unit", unit, (*get_args(Unit), *get_args(Part)))
     if unit in get_args(Part):
         given = {"tokens": tokens != 50, "keep": keep != "first", "bridge": bridge != 0, "whole_lines": whole_lines}
-        for name, is_given in given.items():
-            if is_given:
-                raise ParameterError(f"{option(name)} and --unit {unit!r} cannot be combined; leave {option(name)} out")
+        refuse_given(given, f"{{}} and --unit {unit!r} cannot be combined; leave {{}} out")
         return check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MOST_COPIES)
-    for name, is_given in (("max_copies", max_copies is not None), ("within", within is not None)):
-        if is_given:
-            raise ParameterError(
-                f"{option(name)} is given for words; give --unit 'line' or 'paragraph', or leave it out"
-            )
+    given = {"max_copies": max_copies is not None, "within": within is not None}
+    refuse_given(given, "{} is given for words; give --unit 'line' or 'paragraph', or leave it out")
     return None
 
 

@@ -72,6 +72,10 @@ class Stages:
         tasks = [Task(step_of(step or name, number), work, given) for number, given in enumerate(arguments)]
         return self.tasks(name, tasks, total, parallel=parallel)
 
+    def ranges(self, name: str, work: Callable[..., Made], count: int, *arguments: object) -> list[Mapping[str, Any]]:
+        """The facts of the task of each of `count` ranges, which gets `arguments`, the range's number and the count."""
+        return self.run(name, work, ((*arguments, part, count) for part in range(count)), count)
+
     def tasks(
         self, name: str, tasks: Sequence[Task], total: int | None, *, parallel: bool = False
     ) -> list[Mapping[str, Any]]:
@@ -117,16 +121,16 @@ def partitions_of(
     return texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS), first)
 
 
-def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partition], total: int | None) -> Decided:
-    """All stages before `write`."""
+def _sign(job: Job, stages: Stages, partitions: Sequence[Partition], total: int | None) -> Layout:
+    """Find the documents that quote protected ones, sign all others, and count them in the funnel."""
     funnel, parallel = stages.funnel, job.cut.parallel is not None
     if job.policy.overlap is not None:
         pieces = (piece for partition in partitions for piece in partition.pieces)
         items = tuple(piece for piece in pieces if job.policy.protects(job.files[piece.file]))
         stages.tasks("protect", [Task(PROTECT, protect, (items,))], None)
-        screened = stages.run("screen", screen, ((partition,) for partition in partitions), total, parallel=parallel)
+        screened = stages.run("screen", screen, zip(partitions), total, parallel=parallel)
         funnel.contaminated = tallied(screened, "dropped")
-    signed = stages.run("sign", sign, ((partition,) for partition in partitions), total, parallel=parallel)
+    signed = stages.run("sign", sign, zip(partitions), total, parallel=parallel)
     if job.policy.order_column is not None:
         check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.order_column)
     for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
@@ -134,20 +138,25 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
     funnel.wordless = funnel.empty - funnel.nulls
     layout = job.layout(signed)
     funnel.protected = layout.protected
-    numbers = range(len(partitions))
     if job.counting.read():
+        numbers = range(len(partitions))
         stages.run("sight", sight, ((layout, number) for number in numbers), len(numbers), parallel=True)
+    return layout
 
+
+def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partition], total: int | None) -> Decided:
+    """All stages before `write`."""
+    layout = _sign(job, stages, partitions, total)
+    funnel, numbers = stages.funnel, range(len(partitions))
     ranges, parts = Ranges(), job.ranges(EXACT_COST * len(layout))
     if job.key is not None:
-        keyed = stages.run("keys", keys, ((layout, part, parts) for part in range(parts)), parts)
-        funnel.key_copies = tallied(keyed, "copies")
+        funnel.key_copies = tallied(stages.ranges("keys", keys, parts, layout), "copies")
         ranges = Ranges(keys=parts)
         if job.key.only:
             funnel.dropped = funnel.key_copies
             funnel.kept = funnel.documents - funnel.protected - funnel.contaminated - funnel.dropped
             return Decided(layout, _collect(stages, layout, numbers, parts), ranges=ranges)
-    stages.run("copies", copies, ((layout, ranges, part, parts) for part in range(parts)), parts)
+    stages.ranges("copies", copies, parts, layout, ranges)
     ranges = replace(ranges, copies=parts)
     if job.method.measure == "containment":
         met, in_large = _join(job, stages, layout, ranges), 0  # no large buckets
@@ -189,7 +198,7 @@ def _join(job: Job, stages: Stages, layout: Layout, ranges: Ranges) -> int:
     partitions = len(layout.partitions) - 1
     facts = stages.run("prefix", prefix, ((layout, ranges, number) for number in range(partitions)), partitions)
     parts = job.ranges(POSTING_COST * tallied(facts, "chosen"))
-    stages.run("join", join, ((layout, ranges, part, parts) for part in range(parts)), parts)
+    stages.ranges("join", join, parts, layout, ranges)
     return parts
 
 

@@ -14,7 +14,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from gpulsh.budget import cut
-from gpulsh.errors import GpulshError, InputTypeError, ParameterError, option
+from gpulsh.errors import GpulshError, InputTypeError, ParameterError, refuse_given
 from gpulsh.io.conversion import FormatName, refuse_stream_codec, renamed
 from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files, refuse_codec, refuse_unused
@@ -181,9 +181,8 @@ def overlap_chosen(
     """The rule by which documents that hold protected ones are dropped; ParameterError if it lacks a part."""
     if passages is None:
         is_usual = isinstance(coverage, float) and coverage == 0.8
-        for name, is_there in {"ignore_common": ignore_common is not None, "coverage": not is_usual}.items():
-            if is_there:
-                raise ParameterError(f"{option(name)} is given without --passages; give --passages, such as 13")
+        given = {"ignore_common": ignore_common is not None, "coverage": not is_usual}
+        refuse_given(given, "{} is given without --passages; give --passages, such as 13")
         return None
     if not guarded:
         raise ParameterError("--passages is given without --protect; give --protect, the files of the test set")

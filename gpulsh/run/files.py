@@ -16,7 +16,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.budget import parse_memory
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.counts.weights import WeightBy, chosen_recipe
-from gpulsh.errors import InputError, ParameterError, option
+from gpulsh.errors import InputError, ParameterError, refuse_given
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import Stamps
@@ -322,25 +322,15 @@ def deduplicate_files(
                 f"--min-sources is {min_sources} and --write is 'duplicates', which does not list what is left out;"
                 " leave one of them out"
             )
-        for name, value in {"format": format, "compression": compression, "add_counts": add_counts or None}.items():
-            if value is not None:
-                raise ParameterError(
-                    f"{option(name)} is given and --write is 'duplicates', which writes no rows; leave one of them out"
-                )
+        of_rows = {"format": format is not None, "compression": compression is not None, "add_counts": add_counts}
+        refuse_given(of_rows, "{} is given and --write is 'duplicates', which writes no rows; leave one of them out")
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     codec = None if compression is None else OutputCodec.parse(compression)
     run_secret = chosen_secret(secret)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     if dry_run:
-        if folders.is_remote:
-            raise ParameterError(f"--dry-run checks only local folders, and output is {folders.output!r}; give one")
-        if engine != "local":
-            raise ParameterError(f"--dry-run checks only this machine, and engine is {engine!r}; leave out one of them")
-        if folders.index is not None:
-            raise ParameterError("--dry-run cannot know the effect of an index; leave out one of them")
-        if (pipe := next(filter(is_stream, [*given, *guarded]), None)) is not None:
-            raise InputError(f"{pipe}: can be read only once, and --dry-run would read it; give a file")
+        _refuse_dry_run(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)
     sketch, also = sketches_named(sketch, also, num_perm, seed, distance)
     parameters = given_parameters(
@@ -365,8 +355,7 @@ def deduplicate_files(
         check_type("drop_contained_only", drop_contained_only, bool)
         refused = {"protect": guarded, "within": within, "across": across, "also": also, "key": key}
         refused |= {**retention.to_json(), **counting.to_json()}
-        refused = {option(name): value for name, value in refused.items()}
-        refused |= {"--write 'marked'": write == "marked", "--drop-containing": not drop_contained_only}
+        refused |= {"write 'marked'": write == "marked", "drop_contained_only=False": not drop_contained_only}
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, refused)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
@@ -447,3 +436,15 @@ def deduplicate_files(
             report = run_job(job, remote.local, results, **how)
             remote.put(report)
         return FilesResult(remote.url, dict(report))
+
+
+def _refuse_dry_run(folders: Folders, engine: EngineName, inputs: Sequence[str]) -> None:
+    """The error of a run that --dry-run cannot check."""
+    if folders.is_remote:
+        raise ParameterError(f"--dry-run checks only local folders, and output is {folders.output!r}; give one")
+    if engine != "local":
+        raise ParameterError(f"--dry-run checks only this machine, and engine is {engine!r}; leave out one of them")
+    if folders.index is not None:
+        raise ParameterError("--dry-run cannot know the effect of an index; leave out one of them")
+    if (pipe := next(filter(is_stream, inputs), None)) is not None:
+        raise InputError(f"{pipe}: can be read only once, and --dry-run would read it; give a file")

@@ -19,7 +19,7 @@ from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import with_key_copies
 from gpulsh.decide.decision import Decision
-from gpulsh.errors import ParameterError, option
+from gpulsh.errors import ParameterError, option, refuse_given
 from gpulsh.params import check_type, shown
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
@@ -63,9 +63,8 @@ def check_flags(key: object, normalize_url: bool, key_only: bool) -> None:
 
 def refuse_with_key(others: Mapping[str, object]) -> None:
     """ParameterError for options that a key cannot combine with, if they are given."""
-    for name, value in others.items():  # across: a copy may be of the INPUT that its first document is dropped for
-        if value:
-            raise ParameterError(f"--key and {option(name)} cannot be combined; leave one of them out")
+    # across: a copy may be of the INPUT that its first document is dropped for
+    refuse_given(others, "--key and {} cannot be combined; leave one of them out")
 
 
 def decide_by_key(documents: int, later: Array, first: Array, ops: Backend) -> Decision:

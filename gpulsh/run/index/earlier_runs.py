@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.select import select_backend
-from gpulsh.errors import OutputError, ParameterError
+from gpulsh.errors import OutputError, ParameterError, refuse_given
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import Origin, place_keys
 from gpulsh.index.folder import has_index
@@ -209,9 +209,7 @@ def refuse_with_index(
     for name, only in {"verify": "exact", "resolve": "kept"}.items():
         if (value := chosen[name]) != only:
             raise ParameterError(f"--{name} is {value!r}, and --index allows only {only!r}; leave it out")
-    for name, given in others.items():
-        if given:
-            raise ParameterError(f"{name} and --index cannot be combined; leave one of the two out")
+    refuse_given(others, "{} and --index cannot be combined; leave one of the two out")
     if on_error == "skip" and key is not None:
         raise ParameterError(
             "--on-error is 'skip', but --index with --id-column needs an id for each record, also for bad ones;"
@@ -233,8 +231,7 @@ class OrderedInput:
     def arrange(self, manifest: Manifest, total: int | None, stages: Stages, *, texts: bool) -> None:
         """Read the facts and the values of `--keep`, and order the documents by them; copy `texts` into that order."""
         place, partitions, job = self._place, self._partitions, self._place.job
-        given = ((partition,) for partition in partitions)
-        surveyed = stages.run("survey", survey, given, total, parallel=job.cut.parallel is not None)
+        surveyed = stages.run("survey", survey, zip(partitions), total, parallel=job.cut.parallel is not None)
         if job.policy.order_column is not None:
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.order_column)
         for facts in surveyed:

@@ -37,17 +37,17 @@ class Marked:
 def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """All stages from the files to `passages.parquet`; `ops` only decides how the work is divided."""
     partitions, total, parallel = _partitioned(job, ops)
-    sampled = stages.run("sample", sample, ((each,) for each in partitions), total, parallel=parallel)
+    sampled = stages.run("sample", sample, zip(partitions), total, parallel=parallel)
     facts = [*(() if job.held is None else job.held.facts), *sampled]
     layout = job.layout(facts)
     places = replace(layout, partitions=offsets([found["places"] for found in facts]))
     ranges = job.ranges(tallied(facts, "samples") * (SAMPLE_COST if job.held is None else HELD_COST))
-    met = stages.run("meet", meet, ((places, part, ranges) for part in range(ranges)), ranges)
+    met = stages.ranges("meet", meet, ranges, places)
     read = _with_earlier(job, met, partitions)
     hashing = ((layout, places, each, ranges) for each in read)
     windows = stages.run("window", window, hashing, len(read), parallel=parallel)
     number, hashed = job.ranges(WINDOW_COST * tallied(windows, "windows")), tuple(each.number for each in read)
-    stages.run("repeat", repeat, ((places, hashed, part, number) for part in range(number)), number)
+    stages.ranges("repeat", repeat, number, places, hashed)
     marking = ((places, each.number, number) for each in partitions)
     marked = stages.run("mark", mark, marking, len(partitions), parallel=True)
     read = _with_earlier(job, marked, partitions)
@@ -64,11 +64,11 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """All stages for lines or paragraphs, as `mark_partitions` has them for windows."""
     partitions, total, parallel = _partitioned(job, ops)
     count = len(partitions)
-    hashed = stages.run("part", parts.part, ((each,) for each in partitions), total, parallel=parallel)
+    hashed = stages.run("part", parts.part, zip(partitions), total, parallel=parallel)
     layout = job.layout(hashed)
     places = replace(layout, partitions=offsets([facts["parts"] for facts in hashed]))
     number = job.ranges(PART_COST * tallied(hashed, "parts"))
-    stages.run("count", parts.count, ((places, part, number) for part in range(number)), number)
+    stages.ranges("count", parts.count, number, places)
     given = ((layout, places, each, number) for each in partitions)
     picked = stages.run("pick", parts.pick, given, count, parallel=True)
     bad = _list(job, stages, layout, places)
@@ -83,7 +83,7 @@ def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     protected = [job.screening.protects(file) for file in job.files]
     pieces = tuple(piece for each in partitions for piece in each.pieces if protected[piece.file])
     (indexed,) = stages.tasks(PROTECT, [Task(PROTECT, protect, (pieces,))], None)
-    screened = stages.run("screen", screen, ((each,) for each in partitions), total, parallel=parallel)
+    screened = stages.run("screen", screen, zip(partitions), total, parallel=parallel)
     layout = job.layout(screened)
     held = stages.run("hold", hold, ((layout, each) for each in partitions), count, parallel=parallel)
     ids = tuple(int(facts["ids"]) for facts in held)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import ChangedInputError, ParameterError, option
+from gpulsh.errors import ChangedInputError, ParameterError, refuse_given
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File, Stamps
@@ -189,21 +189,21 @@ def passages_files(
     check_choice("on_error", on_error, get_args(OnError))
     asked = _cutting(min_left, min_occurrences, format)
     cutting = asked if cut else None
-    unused = {"min_left": min_left != 20, "min_occurrences": min_occurrences != 2, "format": format is not None}
-    for name in (name for name, is_there in unused.items() if is_there and not cut):
-        raise ParameterError(f"{option(name)} is given without --cut; give --cut, too, or leave {option(name)} out")
+    if not cut:
+        unused = {"min_left": min_left != 20, "min_occurrences": min_occurrences != 2, "format": format is not None}
+        refuse_given(unused, "{} is given without --cut; give --cut, too, or leave {} out")
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
     guarded = paths("protect", protect) if is_given(protect) else []
     overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
     if guarded and overlap is None:
         raise ParameterError("--protect is given without --passages; give --passages, such as 13")
-    marking = {"tokens": tokens != 50, "bytes": bytes is not None, "keep": keep != "first", "bridge": bridge > 0}
-    marking |= {"whole_lines": whole_lines, "unit": bool(most), "on_error": on_error == "skip"}
-    for name in (name for name, is_there in marking.items() if is_there and guarded):
-        raise ParameterError(f"{option(name)} and --protect cannot be combined; leave one of them out")
-    if index is not None and (most or guarded):
-        other = f"--unit {unit!r}" if most else "--protect"
-        raise ParameterError(f"--index and {other} cannot be combined; leave one of them out")
+    if guarded:
+        marking = {"tokens": tokens != 50, "bytes": bytes is not None, "keep": keep != "first", "bridge": bridge}
+        marking |= {"whole_lines": whole_lines, "unit": bool(most), "on_error": on_error == "skip"}
+        refuse_given(marking, "{} and --protect cannot be combined; leave one of them out")
+    if index is not None:
+        others = {f"unit {unit!r}": most, "protect": guarded}
+        refuse_given(others, "--index and {} cannot be combined; leave one of them out")
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
     folding = normalizing(folding, normalize)
     read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
