@@ -77,6 +77,15 @@ def found_in(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
     return rows, at[rows]
 
 
+def between(ascending: Values, start: int, stop: int) -> slice:
+    """Where the values of an ascending array are from `start` to before `stop`.
+
+    >>> between(np.array([3, 5, 8]), 4, 8)
+    slice(1, 2, None)
+    """
+    return slice(*np.searchsorted(ascending, [start, stop]).tolist())
+
+
 def runs_of(known: Values, wanted: Values) -> tuple[Numbers, Numbers, Numbers]:
     """`found_in`, the places the first of equal values, and how often each value occurs.
 

@@ -21,12 +21,12 @@ class Limit:
     """
 
     memory: int  # bytes, of the whole run
-    abreast: int = 1  # concurrent readers
+    readers: int = 1  # concurrent ones
 
     @property
     def document(self) -> int:
         """The most bytes that a document may have."""
-        return self.memory // (COPIES * self.abreast)
+        return self.memory // (COPIES * self.readers)
 
 
 def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentError:

@@ -14,7 +14,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing, shown_type
-from gpulsh.ragged import chosen_rows, distinct, end_to_end, offsets
+from gpulsh.ragged import between, chosen_rows, distinct, end_to_end, offsets
 from gpulsh.text.documents import BATCH_BYTES, Documents
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def cut(
     row, start, stop = _columns(spans, count, min_occurrences)
     parts, tokens, first = [_NO_TEXT], np.full(count, -1, np.int64), 0
     for batch in documents.source.batches(BATCH_BYTES):
-        here = slice(*np.searchsorted(row, [first, first + len(batch)]))
+        here = between(row, first, first + len(batch))
         if here.start == here.stop:
             parts.append(batch.moved(on_host))
         else:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch, Values, on_host
-from gpulsh.ragged import distinct, first_of_runs, ranges, within_runs
+from gpulsh.ragged import between, distinct, first_of_runs, ranges, within_runs
 from gpulsh.repeats.places import byte_bounds_of, character_spans, chosen_batches
 from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
@@ -86,8 +86,8 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
     for part, text in chosen_batches(documents, rows):
         chosen = rows[part]
         here = [base[chosen[0]], base[chosen[-1] + 1]]
-        some = spans.chosen(slice(*np.searchsorted(spans.start, here)))
-        windows = kept[slice(*np.searchsorted(kept, here))]
+        some = spans.chosen(between(spans.start, *here))
+        windows = kept[between(kept, *here)]
         parts.append(lines_of_batch(documents, base[chosen], base[chosen + 1], text, some, windows, tokens))
     return WholeLines.joined(parts)
 
@@ -114,10 +114,10 @@ def lines_of_batch(
     lines = Lines(place[first], place[last] + 1, begins - origin, stops - origin)
 
     def spans_between(start: int, stop: int) -> TokenSpans:
-        return spans.chosen(slice(*np.searchsorted(spans.start, [start, stop])))
+        return spans.chosen(between(spans.start, start, stop))
 
     def kept_between(start: int, stop: int) -> Numbers:
-        return kept[slice(*np.searchsorted(kept, [start, stop]))]
+        return kept[between(kept, start, stop)]
 
     return WholeLines.joined(widened([lines], spans_between, kept_between, tokens))
 

@@ -23,7 +23,7 @@ from gpulsh.params import (
     known_keywords,
     normalizing,
 )
-from gpulsh.ragged import distinct, offsets, sorted_distinct
+from gpulsh.ragged import between, distinct, offsets, sorted_distinct
 from gpulsh.repeats.copies import Part, copies_of, group_numbers, parts_of
 from gpulsh.repeats.lines import WholeLines
 from gpulsh.repeats.lines import whole_lines as widened
@@ -208,7 +208,7 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
 
     def hashed(ops: Backend, chosen: tuple[slice, TextBatch]) -> None:
         part, text = chosen
-        here = slice(*np.searchsorted(runs.begin, base[[rows[part][0], rows[part][-1] + 1]]))
+        here = between(runs.begin, base[rows[part][0]], base[rows[part][-1] + 1])
         some = WindowRuns(runs.begin[here], runs.windows[here])
         hashes = hash_windows(
             ops, read_text(text, documents.folding, documents.of_bytes), base[rows[part]], some, reading, tokens, keys

@@ -25,7 +25,7 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.io.normal_form import PIECE_BYTES, normal_form, normal_pieces, normalizes_alone
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import Folding, NormalForm, Shingling
-from gpulsh.ragged import chosen_rows, distinct, first_of_runs, offsets
+from gpulsh.ragged import between, chosen_rows, distinct, first_of_runs, offsets
 from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
 
@@ -57,7 +57,7 @@ def byte_bounds(documents: Documents, base: Numbers, places: Numbers) -> Numbers
     row = np.searchsorted(base, places, side="right") - 1
     rows = distinct(row)
     for part, text in chosen_batches(documents, rows):
-        here = slice(*np.searchsorted(row, [rows[part][0], rows[part][-1] + 1]))
+        here = between(row, rows[part][0], rows[part][-1] + 1)
         number = np.searchsorted(rows[part], row[here])
         bounds[here] = byte_bounds_of(documents, text, number, places[here] - base[row[here]])
     return bounds
@@ -72,7 +72,7 @@ def byte_bounds_of(reading: TextReading, text: TextBatch, row: Numbers, token: N
         for number in distinct(row).tolist():
             one, other = (batch.values[slice(*batch.offset[number : number + 2])] for batch in (text, read))
             if not np.array_equal(one, other):
-                here = slice(*np.searchsorted(row, [number, number + 1]))
+                here = between(row, number, number + 1)
                 bounds[here] = NormalPieces.of(one, other, form).original(bounds[here])
     return bounds
 
@@ -123,7 +123,7 @@ class NormalPieces(NamedTuple):
         ends = np.searchsorted(self.after, bounds[:, 1])
         for piece in distinct(np.sort(np.concatenate([begins, ends]))).tolist():
             (start, stop), (first, last) = self.before[piece - 1 : piece + 1], self.after[piece - 1 : piece + 1]
-            here, there = (slice(*np.searchsorted(of, [piece, piece + 1])) for of in (begins, ends))
+            here, there = (between(of, piece, piece + 1) for of in (begins, ends))
             begin, end = bounds[here, 0] - first, bounds[there, 1] - first
             document = bytes(self.text[start:stop])
             if document != bytes(self.read[first:last]):

@@ -333,14 +333,16 @@ def compare(
                 found = candidates[on_host(finder.estimate(sketches, candidates)) >= threshold]
             seconds = searched + perf_counter() - began
             hits = int(np.isin(packed(*found.T), sought, assume_unique=True).sum())
-            precision = hits / len(found) if len(found) else None
-            recall = hits / len(sought) if len(sought) else None
-            # The harmonic mean, also if no found pair is true.
-            f1 = None if precision is None or recall is None else 2 * hits / (len(found) + len(sought))
             counts = len(candidates), len(found), hits
-            rows.append(MethodOnText(name, one, *counts, precision, recall, f1, seconds, size))
+            rows.append(MethodOnText(name, one, *counts, *_scores(len(found), hits, len(sought)), seconds, size))
         del sketches, candidates, found  # before the next method has its own
     return Comparison(drawn.documents, len(texts), threshold, len(sought), tuple(rows))
+
+
+def _scores(found: int, hits: int, sought: int) -> tuple[float | None, float | None, float | None]:
+    """Precision, recall and F1: the harmonic mean of both, also if no found pair is true."""
+    precision, recall = hits / found if found else None, hits / sought if sought else None
+    return precision, recall, 2 * hits / (found + sought) if found and sought else None
 
 
 def read_pairs(path: str, threshold: float) -> Numbers:

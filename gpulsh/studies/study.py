@@ -29,7 +29,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import TextSource, gathered
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
 from gpulsh.permutations import words_at
-from gpulsh.ragged import as_one, cuts, offsets, ranges
+from gpulsh.ragged import as_one, between, cuts, offsets, ranges
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.text.documents import BATCH_BYTES, shingle
 from gpulsh.theory import SCurve
@@ -111,7 +111,7 @@ def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Number
     work = offsets(np.bincount(owner, later, count).astype(np.int64))
 
     for start, stop in cuts(work, CELLS, max(CELLS // max(count, 1), 1)):
-        some = slice(*np.searchsorted(owner, [start, stop]))
+        some = between(owner, start, stop)
         others = documents[ranges(begin[some], later[some])]
         steps = np.repeat((owner[some] - start) * count, later[some]) + others
         shared = np.bincount(steps, minlength=(stop - start) * count).reshape(-1, count)

@@ -28,6 +28,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.buffers import numbers, strings
 from gpulsh.io.format import Rejection
 from gpulsh.io.formats.parquet import GROUP_ROWS
+from gpulsh.ragged import between
 
 REJECTED = "rejected.parquet"
 FIELDS = {"row": pa.int64(), "rows": pa.int64(), "unit": pa.string(), "offset": pa.int64(), "reason": pa.string()}
@@ -52,7 +53,7 @@ class Rejected:
         self.rows = int(self._rows.sum())
 
     def _of(self, file: int) -> slice:
-        return slice(*np.searchsorted(self._file, [file, file + 1]).tolist())
+        return between(self._file, file, file + 1)
 
     def touches(self, file: int) -> bool:
         """Whether anything was rejected in the file of that number."""

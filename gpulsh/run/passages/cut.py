@@ -35,7 +35,7 @@ from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import chosen_rows, distinct
+from gpulsh.ragged import between, chosen_rows, distinct
 from gpulsh.repeats.cut import without
 from gpulsh.run.driver import Stages
 from gpulsh.run.job import Made, Place, Task, step_of
@@ -157,7 +157,7 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
         rejected: list[pa.RecordBatch] = []
         found, facts, count = list[ShortRows](), PartitionFacts(rejected=rejected), 0
         for batch in place.texts().read(pieces, place.ops.sizes().batch, facts):
-            here = slice(*np.searchsorted(cuts.row, [count, count + len(batch)]).tolist())
+            here = between(cuts.row, count, count + len(batch))
             if here.start < here.stop:
                 found.append(_short(place, file, batch, cuts, here, count))
             count += len(batch)

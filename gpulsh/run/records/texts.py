@@ -16,7 +16,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import FileTexts, Partition, Piece
 from gpulsh.io.rows import Bytes
-from gpulsh.ragged import offsets
+from gpulsh.ragged import between, offsets
 from gpulsh.run.job import Layout, step_of
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, Row, Table
 from gpulsh.store.columns import MappedColumns
@@ -137,7 +137,7 @@ def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tupl
     for number in range(count):
         file = MappedColumns(GROUPS.path(folder, table.routed(number)), table.row)
         for of, columns in zip(file.runs_of(GROUPS.row), file.runs(), strict=True):
-            rows = slice(*np.searchsorted(of.group, [group, group + 1]).tolist())
+            rows = between(of.group, group, group + 1)
             if first is not None:
                 low, high = np.searchsorted(columns[0][rows], first).tolist()
                 rows = slice(rows.start + low, rows.start + high)

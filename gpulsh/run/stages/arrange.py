@@ -19,7 +19,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.io.file import wrong_length
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import batch_cuts
-from gpulsh.ragged import offsets
+from gpulsh.ragged import between, offsets
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, write_facts
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
@@ -50,7 +50,7 @@ def gather(place: Workplace, layout: Layout, partition: Partition, step: str) ->
     """Copy the texts of the partition's documents that meet others; `step` has put them into groups."""
     start, stop = layout.partitions[partition.number : partition.number + 2]
     known = MEMBERS.read(place.folder, step)
-    rows = slice(*np.searchsorted(known.document, [start, stop]).tolist())
+    rows = between(known.document, start, stop)
     meets = known.meets[rows]
     document, group = known.document[rows][meets], known.group[rows][meets]
     size = sizes_of(document, place.folder, layout)

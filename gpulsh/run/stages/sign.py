@@ -28,6 +28,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.formats.endings import format_of
 from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
+from gpulsh.ragged import between
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.records.documents import RejectionsFile, contaminated_in, rejected, write_facts
@@ -111,7 +112,7 @@ def _write_runs(
             for part in signed:
                 digests, exact, counts = map(ops.asnumpy, (part.digests, part.exact, part.shingles))
                 takes_part = counts > 0
-                here = slice(*np.searchsorted(left_out, [documents, documents + len(counts)]))
+                here = between(left_out, documents, documents + len(counts))
                 takes_part[left_out[here] - documents] = False
                 numbers = np.flatnonzero(takes_part)
                 if len(numbers) < len(counts):

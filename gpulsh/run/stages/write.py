@@ -33,7 +33,7 @@ from gpulsh.io.files.places import Targets
 from gpulsh.io.format import BLOCK_BYTES, KnownTexts, Part, Writing
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.rows import batch_cuts
-from gpulsh.ragged import cuts, found_in, offsets, sorted_distinct
+from gpulsh.ragged import between, cuts, found_in, offsets, sorted_distinct
 from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import EarlierKeys, contaminated_in, rejected, write_rejected
@@ -45,18 +45,18 @@ from gpulsh.store.durable import DurableFiles, FileFact, naming
 
 def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Made:
     """Bring together the decisions about a partition."""
-    between = layout.partitions[partition : partition + 2]
-    made = write_decisions(place, layout, partition, _of_groups(tables.DECIDED, place.folder, groups, between))
-    seen = tables.SEEN.write(place.folder, partition, _of_groups(tables.SEEN_IN_GROUP, place.folder, groups, between))
+    bounds = layout.partitions[partition : partition + 2]
+    made = write_decisions(place, layout, partition, _of_groups(tables.DECIDED, place.folder, groups, bounds))
+    seen = tables.SEEN.write(place.folder, partition, _of_groups(tables.SEEN_IN_GROUP, place.folder, groups, bounds))
     return replace(made, files={**made.files, **seen})
 
 
-def _of_groups(table: Table[Row], folder: Path, groups: int, between: Numbers) -> Row:
+def _of_groups(table: Table[Row], folder: Path, groups: int, bounds: Numbers) -> Row:
     """The rows that all groups have of the documents from one position to before another, ascending."""
     found = []
     for group in range(groups):
         columns = table.read(folder, group)
-        found.append(table.rows(columns, slice(*np.searchsorted(columns[0], between).tolist())))
+        found.append(table.rows(columns, between(columns[0], *bounds)))
     whole = table.joined(found)
     return table.rows(whole, np.argsort(whole[0]))
 
@@ -75,7 +75,7 @@ def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: 
         return {}
     for number in sorted_distinct(layout.file_of(documents)).tolist():
         file, (start, stop) = job.files[number], layout.files[number : number + 2]
-        here = documents[slice(*np.searchsorted(documents, [start, stop]))]
+        here = documents[between(documents, start, stop)]
         with job.stamps.unchanged([number]):
             values = format_of(file).values(file, column, here - start, job.limit(place.parallel))
         parts.append((here, decoded(values)))
@@ -125,18 +125,9 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
     files may be many.
     """
     bounds = layout.files[numbers.start : numbers.stop + 1].tolist()
-    start, stop, job, limit = bounds[0], bounds[-1], place.job, place.job.limit(place.parallel)
+    start, job, limit = bounds[0], place.job, place.job.limit(place.parallel)
     several_sources = job.policy.retention.min_sources > 1
-    keep, size = np.full(stop - start, not several_sources), 0
-    first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
-    for partition in range(first, int(np.searchsorted(layout.partitions, stop, side="left"))):
-        documents, stays = decided_in(place.folder, partition, start, stop)
-        keep[documents - start] = stays
-        begin, end = layout.partitions[partition : partition + 2].tolist()
-        contaminated = contaminated_in(place, partition) + begin
-        keep[contaminated[slice(*np.searchsorted(contaminated, [start, stop]))] - start] = False
-        here = slice(max(start, begin) - begin, min(stop, end) - begin)
-        size += int(tables.SIZES.read(place.folder, partition).size[here].sum())
+    keep, size = _kept_between(place, layout, start, bounds[-1])
     bad = rejected(place.folder, layout, numbers)
     marked = MarkedRows(job, place.folder, layout, *ids) if ids is not None else None
     targets, names, kept_rows = Targets(place.folder / DATA), dict[str, str](), dict[str, int]()
@@ -171,10 +162,25 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
     return Made({names[path]: fact for path, fact in facts.items()}, of_all, brief=size < BRIEF_BYTES)
 
 
+def _kept_between(place: Workplace, layout: Layout, start: int, stop: int) -> tuple[NDArray[np.bool_], int]:
+    """bool [stop - start]: which documents from `start` to before `stop` are kept; and the bytes of all their texts."""
+    keep, size = np.full(stop - start, place.job.policy.retention.min_sources == 1), 0
+    first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
+    for partition in range(first, int(np.searchsorted(layout.partitions, stop, side="left"))):
+        documents, stays = decided_in(place.folder, partition, start, stop)
+        keep[documents - start] = stays
+        begin, end = layout.partitions[partition : partition + 2].tolist()
+        contaminated = contaminated_in(place, partition) + begin
+        keep[contaminated[between(contaminated, start, stop)] - start] = False
+        here = slice(max(start, begin) - begin, min(stop, end) - begin)
+        size += int(tables.SIZES.read(place.folder, partition).size[here].sum())
+    return keep, size
+
+
 def decided_in(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
     """The documents of a partition in [start, stop) with a decision, ascending, and whether each is kept."""
     decided = tables.DECISIONS.read(folder, partition)
-    some = slice(*np.searchsorted(decided.document, [start, stop]))
+    some = between(decided.document, start, stop)
     return decided.document[some], decided.kept[some]
 
 
