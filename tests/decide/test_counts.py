@@ -317,17 +317,18 @@ def test_weights_by_component() -> None:
         ("cap:" + "9" * 5000, "weights is of type str; give cap:N with N of 1 or more"),
         ("missing.json", "missing.json: cannot be read"),
         ("bad.json", "bad.json: is not JSON"),
+        ("deep.json", "deep.json: is not JSON: maximum recursion depth"),
         ("list.json", "list.json: is not an object"),
-        ("all.json", "all.json: has weights of 1 languages, as ita_Latn; give all.json:LANGUAGE"),
-        ("all.json:fra", "all.json: has weights of 1 languages"),
-        ("twice.json", "twice.json: has the key '2' twice; give each key once"),
-        ("langs.json:ita", "langs.json: has the key 'ita' twice"),
+        ("all.json", "all.json: has weights by language, as ita_Latn; give all.json:LANGUAGE"),
+        ("all.json:fra", "all.json: has weights by language"),
+        ("twice.json", "^twice.json: is not JSON: it has the key '2' twice; give an object"),
+        ("langs.json:ita", "^langs.json: is not JSON: it has the key 'ita' twice"),
         ("own.json:fra", "own.json: has no languages; leave 'fra' out"),
     ],
 )
 def test_weights_that_are_refused(recipe: Any, told: str, folder: Path) -> None:
     twice, langs = '{"1": 1, "2": 3, "3": 4, "2": 5}', '{"ita": {"1": 1}, "ita": {"1": 2}}'
-    files = {"bad": "{", "list": "[1]", "all": '{"ita_Latn": {"1": 1}}', "own": '{"1": 1}'}
+    files = {"bad": "{", "deep": "[" * 10**5, "list": "[1]", "all": '{"ita_Latn": {"1": 1}}', "own": '{"1": 1}'}
     for name, content in {**files, "twice": twice, "langs": langs}.items():
         Path(f"{name}.json").write_text(content)
     with pytest.raises((ParameterError, InputError), match=told):

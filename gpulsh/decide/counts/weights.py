@@ -102,19 +102,19 @@ def _from_file(path: Path, language: str) -> Recipe:
         found = dict(pairs)
         if len(found) < len(pairs):
             twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-            raise InputError(f"{path}: has the key {twice!r} twice; give each key once")
+            raise ValueError(f"it has the key {twice!r} twice")
         return found
 
     try:
         found = json.loads(path.read_bytes(), object_pairs_hook=once)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; {RULE}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not JSON: {error}; give an object of least sizes and weights") from error
     if isinstance(found, dict) and found and all(isinstance(value, dict) for value in found.values()):
         if language not in found:
             some = ", ".join(list(found)[:5])
-            raise InputError(f"{path}: has weights of {len(found)} languages, as {some}; give {path}:LANGUAGE")
+            raise InputError(f"{path}: has weights by language, as {some}; give {path}:LANGUAGE")
         found = found[language]
     elif language:
         raise InputError(f"{path}: has no languages; leave {language!r} out")
