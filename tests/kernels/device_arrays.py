@@ -1,6 +1,7 @@
 """An array module with CuPy's manners on NumPy's memory: host code that leans on NumPy alone fails without a GPU, too.
 
-As in CuPy, nothing mixes with a NumPy array or becomes one unasked, and reductions and single elements stay arrays.
+As in CuPy, nothing mixes with a NumPy array or becomes one unasked, reductions and single elements stay arrays, and
+functions take no arguments of NumPy's own.
 Arrays belong to the device that was current when they were made, and are used there alone. Only what the backend uses
 is here. New memory is poisoned, and can be made scarce.
 """
@@ -8,6 +9,7 @@ is here. New memory is poisoned, and can be made scarce.
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +21,20 @@ import numpy as np
 from gpulsh.arrays import DEVICE_MEMORY
 
 CUDA = (2, 0)  # DLPack's name of the first device
+
+# CuPy's functions and methods that the library uses, with all that they take.
+LIKE = "dtype order subok shape"
+FUNCTIONS = f"""
+    arange(start stop step dtype) argmax(a axis dtype out keepdims) argsort(a axis kind)
+    concatenate(tup axis out dtype casting) copyto(dst src casting where) count_nonzero(a axis) cumsum(a axis dtype out)
+    diff(a n axis prepend append) empty(shape dtype order) empty_like(a {LIKE}) flatnonzero(a)
+    full(shape fill_value dtype order) full_like(a fill_value {LIKE}) isin(element test_elements assume_unique invert)
+    maximum(x1 x2 out dtype) minimum(x1 x2 out dtype) ones(shape dtype order) ones_like(a {LIKE})
+    searchsorted(a v side sorter) sort(a axis kind) stack(tup axis out dtype casting) unpackbits(a axis bitorder)
+    where(condition x y) zeros(shape dtype order) zeros_like(a {LIKE})"""
+METHODS = """
+    all(axis out keepdims) any(axis out keepdims) compress(condition axis out) max(axis out keepdims)
+    mean(axis dtype out keepdims) min(axis out keepdims) sum(axis dtype out keepdims) take(indices axis out)"""
 
 
 class OutOfMemoryError(MemoryError):
@@ -161,8 +177,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, given: Any, options: Any) -> Any:
         # NumPy's own functions hand over to CuPy, where every array is CuPy's.
         options.pop("like", None)
-        if "device" in options:  # as NumPy's Python functions pass on what was not given
-            raise TypeError(f"CuPy's {function.__name__} takes no device")
+        _check(FUNCTIONS, function.__name__, given, **options)
         return _wrap(function(*map(_unwrap, given), **{key: _unwrap(value) for key, value in options.items()}))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -230,9 +245,13 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return _wrap(self.host.view(dtype))
 
     def __getattr__(self, name: str) -> Any:
-        if name not in {"all", "any", "max", "min", "sum", "mean", "take", "compress"}:
-            raise AttributeError(f"{name} is not among the methods known to be CuPy's")
-        return lambda *given, **options: _wrap(getattr(self.host, name)(*map(_unwrap, given), **options))
+        _check(METHODS, name)
+
+        def call(*given: Any, **options: Any) -> DeviceArray:
+            _check(METHODS, name, given, **options)
+            return _wrap(getattr(self.host, name)(*map(_unwrap, given), **options))
+
+        return call
 
 
 class DeviceModule:
@@ -304,14 +323,11 @@ class DeviceModule:
         return sorted_
 
     def __getattr__(self, name: str) -> Any:
-        if name not in {
-            *("zeros", "ones", "full", "arange", "concatenate", "cumsum", "searchsorted", "diff", "maximum"),
-            *("minimum", "where", "flatnonzero", "stack", "copyto"),
-        }:
-            raise AttributeError(f"{name} is not among the functions known to be CuPy's")
+        _check(FUNCTIONS, name)
         function = getattr(np, name)
 
         def call(*given: Any, **options: Any) -> Any:
+            _check(FUNCTIONS, name, given, **options)
             return _wrap(function(*map(_unwrap, given), **{key: _unwrap(value) for key, value in options.items()}))
 
         return call
@@ -383,6 +399,16 @@ class _Capsule:
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._array.__dlpack__(stream=1)  # what CuPy asks: to be ordered before its current stream
+
+
+def _check(known: str, name: str, given: Any = (), **options: Any) -> None:
+    """AttributeError for a name that is not known to be CuPy's, TypeError for arguments that it does not take."""
+    found = re.search(rf"\b{name}\((.*?)\)", known)
+    if found is None:
+        raise AttributeError(f"{name} is not among those known to be CuPy's")
+    taken = found[1].split()
+    if len(given) > len(taken) or not options.keys() <= {*taken} or options.get("kind", "stable") != "stable":
+        raise TypeError(f"CuPy's {name} takes {found[1]}, not {len(given)} arguments and {options}")
 
 
 def _poison(host: np.ndarray) -> None:

@@ -1,6 +1,7 @@
 """The host launcher finds what it is there to find, and the launch code gives it what the kernels expect."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,21 @@ def test_arguments_of_the_wrong_kind_are_refused(broken: HostLauncher) -> None:
     for given in ((array, 40), (array, np.int32(40)), (array,), (array.get(), count), (array[::2], count)):
         with pytest.raises(AssertionError):
             broken("broken", "behind", (1, 1), 40, *given)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        np.unique,
+        lambda array: np.full(3, 1, like=array),  # NumPy passes on a device
+        lambda array: np.argsort(array, kind="quicksort"),
+        lambda array: array.max(initial=0),
+        lambda array: array.argmax(),
+    ],
+)
+def test_arrays_refuse_arguments_that_cupy_does_not_take(call: Callable[[DeviceArray], object]) -> None:
+    with pytest.raises((AttributeError, TypeError), match="CuPy's"):
+        call(values())
 
 
 def test_constants_are_those_of_the_library() -> None:
