@@ -271,9 +271,8 @@ def decide(
         funnel.crowded = len(met.in_large)
     with ops.here():
         involved = involved_in(met, funnel.documents, ops)
-    with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
-        chosen = signed.texts.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
-        with ops.here():
+        with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
+            chosen = signed.texts.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
             progress.count(size=int(chosen.sizes.sum()))
     found = funnel.documents, met, copies, first, rank
     case = Undecided(*found, ALL, chosen, method, keys, ops, retention=retention, sightings=sightings)
