@@ -137,7 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shown = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
         return _failed(error.format_message().rstrip(".") + shown, WRONG_USAGE, verbose)
     except click.ClickException as error:
-        return _failed(error.format_message(), WRONG_USAGE, verbose)
+        unreadable = isinstance(error.__context__, OSError)  # a file that an option or argument names
+        return _failed(error.format_message(), FAILED if unreadable else WRONG_USAGE, verbose)
     except ParameterError as error:
         return _failed(error.message, WRONG_USAGE, verbose)
     except Exception as error:

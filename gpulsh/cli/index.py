@@ -68,7 +68,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 
 @index.command(short_help="Find documents of files that duplicate documents of an index.")
 @_files
-@opt.number("--top", "K", "List at most K duplicates of each document, the most similar first.", default=1)
+@opt.number("--top", "K", "List at most K duplicates of each document, the most similar first.  [default: 1]")
 @opt.flag("--every", "List all duplicates of each document, not only K.")
 @opt.number("--threshold", "J", "Minimum similarity, not below the index's.  [default: the index's]", kind=float)
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:

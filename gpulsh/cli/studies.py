@@ -230,6 +230,8 @@ def curve(
         from gpulsh.studies.curve import check_plot, plot_curves
 
         check_plot(plot, overwrite=overwrite)
+    elif overwrite:
+        raise click.UsageError("--overwrite needs --plot FILE")
     if study:
         from gpulsh.studies.curve import study as studied
 

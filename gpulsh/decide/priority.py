@@ -62,7 +62,7 @@ def _numbers(priority: object) -> Values:
     """`priority` as an array; of a list's integers that no float holds, which NumPy would round, the ranks."""
     try:
         values = on_host(priority) if hasattr(priority, "dtype") else np.asarray(priority)
-    except ValueError as error:  # rows of unequal length
+    except (ValueError, NotImplementedError) as error:  # rows of unequal length, an Arrow type that NumPy lacks
         raise ParameterError(f"priority is not an array of numbers: {error}; give one for each document") from None
     if values.dtype.kind == "O" and not isinstance(priority, list) and values.ndim:
         return _numbers(values.tolist())

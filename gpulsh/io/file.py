@@ -10,6 +10,7 @@ Rejected: digests of the content. They also detect a changed file whose size and
 from __future__ import annotations
 
 import os
+import re
 import stat
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,6 +51,15 @@ def missing_package(url: str) -> str | None:
     return None
 
 
+def without_query(path: str) -> str:
+    """The path of a file in a store, without a query or fragment if it is a web address.
+
+    >>> without_query("https://site.org/a.jsonl?token=b/c"), without_query("bucket/a?.jsonl")
+    ('https://site.org/a.jsonl', 'bucket/a?.jsonl')
+    """
+    return re.split("[?#]", path, maxsplit=1)[0] if path.startswith(("http://", "https://")) else path
+
+
 def cannot_open(url: str, error: Exception) -> InputError:
     """The error of a URL; a storage service's own exceptions share no base."""
     return InputError(missing_package(url) or f"{url}: cannot be opened: {first_line(error)}")
@@ -84,6 +94,11 @@ class File:
     unit: str = "line"  # the word for a record in messages
     copied: bool = False  # from a stream, again for each run
     intact_only: bool = False  # skip damaged members of compressed data
+
+    @property
+    def named(self) -> str:
+        """The path without the query of a web address: its end names the format."""
+        return self.path if self.filesystem is None else without_query(self.path)
 
     def open(self, buffering: int = -1) -> BinaryIO:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""

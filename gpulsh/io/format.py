@@ -203,6 +203,10 @@ class Format(ABC):
         A LargeDocumentError if all have more bytes than `limit` allows a document.
         """
 
+    def place(self, file: File, row: int) -> str:
+        """How a message names a row of the file."""
+        return f"row {row}"
+
     def takes(self, codec: OutputCodec) -> bool:
         """Whether `write_kept` can compress a file so."""
         return False

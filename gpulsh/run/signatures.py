@@ -17,7 +17,7 @@ from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.buffers import strings, to_arrow
-from gpulsh.io.arrow.ids import one_type
+from gpulsh.io.arrow.ids import one_type, values_in_parquet
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.files.read_options import ReadOptions
@@ -132,7 +132,9 @@ def _table(
     }
     if texts.columns.id is not None:
         ids = texts.values(texts.columns.id, positions)
-        columns["id"] = one_type(ids, [*before, *texts.kinds(texts.columns.id)])
+        columns["id"] = ids = one_type(ids, [*before, *texts.kinds(texts.columns.id)])
+        if not values_in_parquet(ids):
+            raise InputError(f"column {texts.columns.id!r} has a date that Parquet cannot hold; leave out --id-column")
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}
     columns |= {f"band{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(bands.T)}
     return pa.table(columns)

@@ -109,6 +109,7 @@ def test_a_backend_that_cannot_be_loaded(command: Command, monkeypatch: pytest.M
     error = command("dedup a.parquet -o out --backend cpu").error
     assert error.startswith("backend 'cpu' cannot be loaded: Could not find/load shared object file")
     assert "give --backend reference" in error and not Path("out").exists()
+    assert "NUMBA_DISABLE_JIT is set" in python("import gpulsh.backends.cpu", NUMBA_DISABLE_JIT="1").stderr
 
 
 def test_dedup_has_its_options_under_headings_and_examples_that_parse(command: Command) -> None:

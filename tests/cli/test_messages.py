@@ -105,15 +105,15 @@ def test_rows_that_are_not_there_yet() -> None:
 def test_messages_name_documents_columns_and_the_nearest_option(here: Path, command: Command) -> None:
     for ids, index in (("", "known"), ("--id-column id", "ids")):
         assert command(f"index build {index} a.jsonl {ids}", *ON).status == 0
-    before = "a.jsonl: row 0: its key is 'a.jsonl:0', which is in the index; leave out what was added"
+    before = "a.jsonl: line 1: its key is 'a.jsonl:0', which is in the index; leave out what was added"
     assert command("index add known b.jsonl a.jsonl", *ON).error.startswith(before)
     b, out = Path("b.jsonl").read_text(), "-o out"
     Path("b.jsonl").write_text(b.replace('"b2"', '"a3"'))
     message = command("index add ids b.jsonl --id-column id", *ON).error
-    assert message == "b.jsonl: row 1: its key is 'a3', which is in the index; leave it out"
+    assert message == "b.jsonl: line 2: its key is 'a3', which is in the index; leave it out"
     Path("b.jsonl").write_text(b.replace('"b3"', '"b1"'))
     message = command(f"dedup b.jsonl {out} --index new --id-column id", *ON).error
-    assert message.startswith("b.jsonl: row 2: its key is 'b1', the same as b.jsonl: row 0")
+    assert message.startswith("b.jsonl: line 3: its key is 'b1', the same as b.jsonl: line 1")
     assert message.endswith("; give distinct ids, or leave out --id-column: keys are then FILE:ROW")
     message = command(f"dedup a.jsonl {out} --keep best", *ON).error
     others = "(it also takes first, longest and source:INPUT,INPUT);"
@@ -168,5 +168,5 @@ def test_a_run_of_other_inputs_lists_the_differences(here: Path) -> None:
         gpulsh.deduplicate_files(["b.jsonl", "c.jsonl"], "out", backend="reference", within=True, resume=True)
     assert str(caught.value) == (
         "out: belongs to another run: a.jsonl is no longer an input; b.jsonl has changed since; c.jsonl is a new input;"
-        " give the same, or another folder"
+        " give the same, another folder, or overwrite=True in place of resume=True"
     )

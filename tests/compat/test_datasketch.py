@@ -189,6 +189,11 @@ def test_what_is_inserted_is_found_until_it_is_removed(prepickle: bool | None) -
     assert index.query(SETS["a"]) == [] and all(len(table) == 1 for table in index.hashtables)
     index.merge(copy)
     assert set(index.query(SETS["a"])) == {"a", "b"} and set(copy.query(SETS["b"])) == {"a", "b"}
+    for sketch in (SETS["c"], SETS["a"]):  # one more, and an equal one
+        index.insert("a", sketch, check_duplication=False)
+    assert [sum(counts.values()) for counts in index.get_subset_counts("a")] == [2] * index.b
+    index.remove("a")
+    assert set(index.query(SETS["a"])) == {"b"} and index.query(SETS["c"]) == ["c"] and "a" not in index
 
 
 def test_tables_are_those_of_datasketch() -> None:

@@ -71,6 +71,7 @@ def test_priority(priority: Any, kept: int) -> None:
         (np.zeros(5, "timedelta64[s]"), "priority"),
         (np.zeros(4, "datetime64[s]"), r"shape \(4,\)"),
         ([[1], [2, 3], [4], [5], [6]], "priority"),
+        (pa.UnionArray.from_sparse(pa.array([0] * 5, pa.int8()), [pa.array(range(5))]), "priority is not an array"),
     ],
 )
 def test_bad_priorities(priority: Any, told: str) -> None:

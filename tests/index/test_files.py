@@ -146,8 +146,8 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
 
     refused(
         {
-            "build i a.jsonl --id-column n": (2, "row 1: its key is 'x', the same as a.jsonl: row 0"),
-            "build i a.jsonl --id-column m": (1, "row 1: column 'm' is null"),
+            "build i a.jsonl --id-column n": (2, "line 2: its key is 'x', the same as a.jsonl: line 1"),
+            "build i a.jsonl --id-column m": (1, "line 2: column 'm' is null"),
             "build i a.jsonl -o x.csv": (2, "give a file that ends with"),
             "build in/i in": (1, "is inside the input"),
             "build i nothing.jsonl": (1, "no such file"),
@@ -173,6 +173,7 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
             "build i in": (1, "is already an index"),
             "add i a.jsonl": (2, "'a.jsonl:0', which is in the index"),
             "add i n.parquet --id-column x": (1, "n.parquet: has no column 'x', which --id-column names"),
+            "find i nothing.txt": (1, "'nothing.txt': No such file"),
             "add whole a.jsonl --id-column x": (1, "a.jsonl: has no column 'x', which --id-column names"),
             "add i in --threshold 0.5": (2, "threshold 0.8 and 0.5 was given"),
         }
@@ -331,6 +332,8 @@ def test_a_query_may_ask_for_more_or_for_the_most_similar(folder: Path, command:
         assert [(row["row"], row["duplicate_of"]) for row in rows] == [(1, key) for key in keys]
     for option, said in (
         ("--top 0", "top is 0; give an integer from 1"),
+        ("--top 1 --every", "every is given, and top is 1; give one of them"),
+        ("--overwrite", "--overwrite is given without output"),
         *((f"--threshold {wrong}", "and the index has 0.5; give 0.5 to 1") for wrong in ("0.4", "1.5", "nan")),
     ):
         refused = command(f"index query known b.jsonl {option}", *REFERENCE[:2])

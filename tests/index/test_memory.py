@@ -182,5 +182,5 @@ def test_an_id_that_comes_again_pieces_later_is_refused(folder: Path, command: C
     write_rows("a.jsonl", [{"text": text(n), "id": n % 38} for n in range(40)])
     with small(4000):
         refused = command("index build i a.jsonl --id-column id --backend reference")
-    assert refused.status == 2 and "a.jsonl: row 38: its key is 0, the same as a.jsonl: row 0;" in refused.error
+    assert refused.status == 2 and "a.jsonl: line 39: its key is 0, the same as a.jsonl: line 1;" in refused.error
     assert not os.path.exists("i")

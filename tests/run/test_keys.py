@@ -283,6 +283,7 @@ def test_a_missing_column(tmp_path: Path) -> None:
         ([1.5, 2], "key is a column of double; give text, bytes or integers"),
         (["a", 1.5], r"key\[1\] is 1.5; give text, bytes or integers"),
         ([True, "a"], r"key\[0\] is True"),
+        ([1, 10**5000], r"key\[1\] is an integer of 16610 bits; give integers of at most 4,300 digits"),
     ],
 )
 def test_what_is_no_key_in_memory(key: Any, told: str) -> None:

@@ -51,6 +51,14 @@ def test_ids_of_several_types_in_files_without_a_schema(tmp_path: Path, monkeypa
     assert pq.read_table(out)["id"].to_pylist() == [1, 2, None, None, 3]
 
 
+def test_ids_that_parquet_cannot_hold(tmp_path: Path) -> None:
+    table = pa.table({"text": ["a"], "id": pa.array([1 << 62], pa.timestamp("s"))})
+    with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as file:
+        file.write_table(table)
+    with pytest.raises(InputError, match="column 'id' has a date that Parquet cannot hold; leave out id_column"):
+        sign_files([str(tmp_path / "a.arrow")], tmp_path / "out.parquet", id_column="id", backend="reference")
+
+
 def test_the_two_classical_queries(texts: list[str | None], tmp_path: Path) -> None:
     out = tmp_path / "signatures.parquet"
     inputs = [str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")]

@@ -8,7 +8,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import fsspec
@@ -240,6 +243,17 @@ def test_a_mark_of_a_wrong_shape_is_no_defect_of_ours(mark: str, name: str, lake
                 raise OutputError("it ends here")
             for path in lake.find("/lake/out"):
                 lake.rm_file(path)
+
+
+def test_a_web_address_may_have_a_query(inputs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=inputs)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/{{}}.jsonl?token=a/b.c"
+        run(address.format("a/x"), tmp_path / "out")
+        with pytest.raises(InputError, match="no such file"):
+            run(address.format("none"), tmp_path / "none")
+    assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
 
 
 # --- a real S3 API server on loopback, read through fsspec by file, glob and folder; OUT there ---

@@ -10,7 +10,7 @@ from typing import Any
 
 import llvmlite
 from llvmlite.binding import parse_assembly
-from numba import njit
+from numba import config, njit
 from numba.core import event
 from numba.core.base import BaseContext
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, InTreeCacheLocator
@@ -21,6 +21,10 @@ from numba.core.runtime import nrtdynmod, rtsys
 
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.kernel_cache import kernel_cache, sources_digest
+from gpulsh.errors import BackendError
+
+if config.DISABLE_JIT:
+    raise BackendError("NUMBA_DISABLE_JIT is set, and gpulsh's kernels need Numba's compiler; unset it")
 
 _log = logging.getLogger("gpulsh")
 _kernels: set[int] = set()  # by identity; they live as long as the process

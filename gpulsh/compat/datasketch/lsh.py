@@ -6,6 +6,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
+from itertools import cycle
 from typing import Any, Self
 
 import numpy as np
@@ -131,8 +132,8 @@ class MinHashLSH:
         self._take(key, found)
 
     def _take(self, key: Hashable, bands: list[bytes]) -> None:
-        self.keys[key] = bands
-        for band, table in zip(bands, self.hashtables, strict=True):
+        self.keys[key] = [*self.keys.get(key, ()), *bands]  # of each insertion without `check_duplication`
+        for band, table in zip(bands, cycle(self.hashtables), strict=False):
             table.setdefault(band, set()).add(key)
 
     def _band_keys(self, minhash: AnyMinHash, bands: int | None = None) -> list[bytes]:
@@ -203,10 +204,11 @@ class MinHashLSH:
         key = pickle.dumps(key) if self.prepickle else key
         if key not in self.keys:
             raise ParameterError("the key is not in the index; give one that was inserted")
-        for band, table in zip(self.keys.pop(key), self.hashtables, strict=False):
-            table[band].remove(key)
-            if not table[band]:
-                del table[band]
+        for band, table in zip(self.keys.pop(key), cycle(self.hashtables), strict=False):
+            keys = table.get(band, set())
+            keys.discard(key)
+            if not keys:
+                table.pop(band, None)
 
     def is_empty(self) -> bool:
         """Whether it has no key."""
@@ -220,7 +222,7 @@ class MinHashLSH:
         """`get_counts` for some keys only."""
         chosen = {pickle.dumps(key) if self.prepickle else key for key in keys}
         found = [self.keys[key] for key in chosen if key in self.keys]
-        return [dict(Counter(bands[table] for bands in found)) for table in range(self.b)]
+        return [dict(Counter(band for bands in found for band in {*bands[at :: self.b]})) for at in range(self.b)]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({"_queried": [], **state})

@@ -90,7 +90,10 @@ def _each(key: Any) -> pa.Array:
         elif isinstance(value, bool) or not isinstance(value, (str, int, bytes)):
             raise ParameterError(f"key[{place}] is {shown(value)}; give {TAKES}")
         else:
-            found.append(value)
+            try:
+                found.append(str(value) if isinstance(value, int) else value)
+            except ValueError:  # more digits than Python writes
+                raise ParameterError(f"key[{place}] is {shown(value)}; give integers of at most 4,300 digits") from None
     return of_python(found)
 
 

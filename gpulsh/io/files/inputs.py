@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.file import File, cannot_open, real_paths
+from gpulsh.io.file import File, cannot_open, real_paths, without_query
 from gpulsh.io.files.no_documents import nothing_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import climbs, distinct_names, refuse_outside, with_places
@@ -140,6 +140,7 @@ def _found(given: str, options: ReadOptions) -> list[File]:
 def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> list[File]:
     """The files of an INPUT at `path`, on this machine where `filesystem` is None."""
     at = os.path if filesystem is None else filesystem
+    plain = path if filesystem is None else without_query(path)
 
     def in_folder(folder: str) -> list[tuple[str, str]]:
         return (
@@ -153,12 +154,12 @@ def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> lis
             File(posixpath.join(given, relative), relative, key, filesystem, given) for relative, key in in_folder(path)
         ]
     if at.exists(path):
-        return [File(given, posixpath.basename(path), path, filesystem, given)]
+        return [File(given, posixpath.basename(plain), path, filesystem, given)]
     if filesystem is None:
         if os.path.islink(path):
             raise _dangling(path)
         _refuse_closed(path)
-    if not glob.has_magic(path):
+    if not glob.has_magic(plain):
         raise InputError(f"{given}: no such file or folder")
     base = path  # the folder before the first wildcard, to which paths are relative
     while glob.has_magic(base):

@@ -169,6 +169,13 @@ class JsonLines(Streamed):
                 return python_array(found)
         return json_texts(found)
 
+    def place(self, file: File, row: int) -> str:
+        """The number of the row's line or element, from 1; lines that are blank count."""
+        file, source = self._opened(file)
+        with source:
+            (number,) = next(self._kept_lines(file, source, np.arange(row + 1) == row, more=True)).numbers
+        return f"{file.unit} {number}"
+
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
         file, source = self._opened(file)

@@ -236,25 +236,27 @@ def query_index(
     text_column: str | Sequence[str] = "text",
     id_column: str | None = None,
     every: bool = False,
-    top: int = 1,
+    top: int | None = None,
     threshold: float | None = None,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     progress: bool = False,
     **parameters: Any,
 ) -> Listing:
-    """Find the held documents that each document of files duplicates: the `top` most similar, or all with `every`.
+    """Find the held documents that each document of files duplicates: the `top` most similar, by default 1, or `every`.
 
     There is one row for each pair. `threshold` may not be below the index's, which is the default. The result is
     written to `output` if given.
     """
+    if every and top is not None:
+        raise ParameterError(f"every is given, and top is {top}; give one of them")
     texts = _open(inputs, text_column, id_column, parameters)
     collection = Index.open(path, **parameters).collection
     refuse_output(output, os.fspath(path), COLUMNS, overwrite, inputs, texts.files)
     shown = open_progress(progress)
     snapshot = collection.contents
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.unchanged():
-        most = None if every else top
+        most = None if every else 1 if top is None else top
         positions, numbers, similarity = collection.find_similar(texts, snapshot, threshold, most, shown)
     found = Listing(len(positions), partial(duplicate_rows, snapshot, texts, positions, numbers, similarity))
     if output is not None:
@@ -272,6 +274,8 @@ def refuse_output(
 ) -> None:
     """ParameterError for an ending of no format; OutputError if the file exists, is an input or is inside the index."""
     if output is None:
+        if overwrite:
+            raise ParameterError("--overwrite is given without output, the file to replace; give output")
         return
     name = os.fspath(output)
     if Path(name).suffix not in ENDINGS:
@@ -325,12 +329,16 @@ def names_of_files(texts: FileTexts) -> KeyNames:
 
     def of(position: int) -> str:
         (number,), (row,) = texts.locate(np.array([position]))
-        return f"{texts.files[number].name}: row {row}"
+        return _place(texts.files[number], row)
 
     if texts.columns.id is None:
         return KeyNames(of, ": its key", "leave out what was added before, or give --id-column")
     repeated = "give distinct ids, or leave out --id-column: keys are then FILE:ROW"
     return KeyNames(of, ": its key", "leave it out", repeated)
+
+
+def _place(file: File, row: int) -> str:
+    return f"{file.name}: {format_of(file).place(file, row)}"
 
 
 def _ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) -> pa.Array:
@@ -342,7 +350,7 @@ def _ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) 
     if len(ids) and (pa.types.is_null(ids.type) or (missing is not None and missing.any())):
         place = int(positions[0 if missing is None else int(np.argmax(missing))])
         (number,), (row,) = texts.locate(np.array([place]))
-        raise InputError(f"{texts.files[number].name}: row {row}: column {column!r} is null; give each document an id")
+        raise InputError(f"{_place(texts.files[number], row)}: column {column!r} is null; give each document an id")
     if has_views(ids.type):
         ids = ids.cast(large_type(ids.type))
     known = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_null  # null: of no documents

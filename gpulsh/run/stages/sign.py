@@ -191,8 +191,8 @@ def sight(place: Workplace, layout: Layout, partition: int) -> Made:
         def values(column: str, file: File = file, rows: Numbers = rows + here.start) -> pa.Array:
             return format_of(file).values(file, column, rows, limit) if len(rows) else pa.nulls(0)
 
-        def where(row: int, name: str = file.name, rows: Numbers = rows + here.start) -> str:
-            return f"{name}: row {rows[row]}"
+        def where(row: int, file: File = file, rows: Numbers = rows + here.start) -> str:
+            return f"{file.name}: {format_of(file).place(file, int(rows[row]))}"
 
         with job.stamps.unchanged([number]):
             if job.counting.source is not None:
