@@ -203,6 +203,11 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         assert not (tmp_path / "x").exists()
 
     refused(InputError, r"a\.jsonl, which is not an INPUT", other)
+    table = pq.read_table(passages)
+    for name, kind, value in (("start", pa.int64(), None), ("stop", pa.uint64(), 9)):  # nulls were cut somewhere
+        column, changed = pa.array([value] * len(table), kind), tmp_path / "changed.parquet"
+        pq.write_table(table.set_column(table.column_names.index(name), name, column), changed)
+        refused(InputError, f"column {name} is not int64 without nulls", passages=changed)
     path.write_text('{"text": "short"}\n' * 5)
     refused(ChangedInputError, r"a\.jsonl: was written to after its passages were found")
     (tmp_path / "marks" / "report.json").unlink()  # without it the texts tell

@@ -139,8 +139,10 @@ def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting:
             low, high = max(rows[0] - start, 0), min(rows[1] - start, count)
             if low < high:
                 table = source.read_row_group(group, columns=list(NEEDED[1:]), use_threads=False).combine_chunks()
-                for found, name in zip(columns, NEEDED[1:], strict=True):
-                    found.append(numbers(table.column(name).chunk(0))[low:high])
+                for found, column, name in zip(columns, table.columns, NEEDED[1:], strict=True):
+                    if column.type != pa.int64() or column.null_count:
+                        raise InputError(f"{path}: column {name} is not int64 without nulls; give the {FILE} of a run")
+                    found.append(numbers(column.chunk(0))[low:high])
             start += count
     row, begin, end, occurrences = map(np.concatenate, columns)
     often = occurrences >= cutting.min_occurrences
