@@ -148,6 +148,13 @@ def documents(
     ]
 
 
+def flipped(content: bytes, place: int) -> bytes:
+    """With all bits of one byte the other way."""
+    changed = bytearray(content)
+    changed[place] ^= 0xFF
+    return bytes(changed)
+
+
 def rejected(out: str | Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(f"{out}/rejected.parquet").to_pylist()
     return rows
