@@ -45,15 +45,8 @@ def rows(count: int, seed: int) -> list[dict[str, Any]]:
             page[random.randrange(30)] = random.choice("xyz")
         text = random.choice([" ".join(page), ", ".join(page).upper(), " ".join(random.choices("klmnopq", k=9)), None])
         day = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=random.randrange(2000))
-        found.append(
-            {
-                "text": text,
-                "id": f"d{seed}-{number}",
-                "where": random.choice([*NAMES, None]),
-                "when": random.choice([day.isoformat(), None]),
-                "more": {"n": [number, "漢", None]},
-            }
-        )
+        row = {"text": text, "id": f"d{seed}-{number}", "where": random.choice([*NAMES, None])}
+        found.append({**row, "when": random.choice([day.isoformat(), None]), "more": {"n": [number, "漢", None]}})
     return found
 
 
@@ -80,9 +73,7 @@ def inputs(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[str], l
 
 
 def instant(value: Any) -> datetime | None:
-    if value is None or isinstance(value, datetime):
-        return value
-    return datetime.fromisoformat(value)
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple[gpulsh.Decision, list[dict[str, Any]]]:
@@ -124,16 +115,11 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
         weight[decision.keep] = decision.weights(weights, weight_by=by)
 
     table = pq.read_table(tmp_path / "out/clusters.parquet")
-    assert table.column_names == [row.name for row in CLUSTERS] + ["weight"] * (weights is not None)
+    added = ["weight"] * (weights is not None)
+    assert table.column_names == [row.name for row in CLUSTERS] + added
     listed = [at for at, row in enumerate(wanted) if row["kept"] and row["component"] > 1]
-    assert table.to_pylist() == [
-        {
-            **{name: every[at][name] for name in ("file", "row", "id")},
-            **{name: wanted[at][name] for name in ("cluster", *COUNTS)},
-            **({"weight": weight[at]} if weights is not None else {}),
-        }
-        for at in listed
-    ]
+    values = [{**wanted[at], **every[at], "weight": weight[at]} for at in listed]
+    assert table.to_pylist() == [{name: row[name] for name in table.column_names} for row in values]
 
     found = [row for path in paths for row in read_rows(tmp_path / "out/data" / os.path.basename(path))]
     assert len(found) == len(every)
@@ -142,7 +128,7 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
         assert [entry["kept"] for entry in result.report["files"]] == [of_files[path] for path in paths]
     for at, (row, original, marks) in enumerate(zip(found, every, wanted, strict=True)):
         witness = marks["duplicate_of_row"]
-        assert list(row) == [*list(original)[:5], *ADDED, *["weight"] * (weights is not None)]
+        assert list(row) == [*list(original)[:5], *ADDED, *added]
         for name in ("text", "id", "where", "when"):
             assert row[name] == original[name]
         for name in ("kept", "cluster", "component", "copies", "near", "sources", "source_names"):
@@ -254,7 +240,7 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
     marked = read_rows(tmp_path / "marked/data/a.jsonl")
     assert [(row["kept"], row["source_names"]) for row in marked] == [(True, ["x", "y"]), (False, None), (True, [])]
     funnel = run(tmp_path / "a.jsonl", tmp_path / "few", min_sources=2, **how).funnel
-    assert (funnel["documents"], funnel["kept"], funnel["dropped"], funnel["few_sources"]) == (3, 1, 1, 1)
+    assert [funnel[name] for name in ("documents", "kept", "dropped", "few_sources")] == [3, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -267,10 +253,7 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
         ({"max_copies": 2, "index": "known"}, "max_copies and index cannot be combined"),
         ({"write": "marked", "index": "known"}, "write='marked' and index cannot be combined"),
         ({"min_sources": 2}, "min_sources is 2, and the documents are of 1 INPUT; give more INPUTs, or source_column"),
-        (
-            {"min_sources": 2, "write": "duplicates", "source_column": "text"},
-            "min_sources is 2 and write is 'duplicates'",
-        ),
+        ({"min_sources": 2, "write": "duplicates", "source_column": "text"}, "min_sources is 2 and write is 'dup"),
         ({"source_column": 5}, "source_column is 5; give the name of a column"),
         ({"source_column": "lang"}, "has no column 'lang'"),
         ({"date_column": "near"}, "row 0: column 'near' is 'soon'; date_column takes dates"),
@@ -297,15 +280,13 @@ def test_what_is_refused(options: dict[str, Any], told: str, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_clash_in_a_later_line_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "b", "copies": 3}\n')
+def test_columns_of_all_rows_count(tmp_path: Path) -> None:
+    """A clash in a later line is named, and types are those of all rows."""
+    path = write_rows(tmp_path / "a.jsonl", [{"text": "a"}, {"text": "b", "copies": 3}])
     with pytest.raises(InputError, match=r"a.jsonl: line 2 has a column 'copies', which would be added; rename it"):
-        run(tmp_path / "a.jsonl", tmp_path / "out", add_counts=True)
-
-
-def test_types_are_those_of_all_rows(tmp_path: Path) -> None:
-    records = [{"id": 1, "text": "a b c d e f"}, {"id": "x", "text": "A b c d e f"}, {"id": 2.5, "text": "others"}]
-    path = write(tmp_path / "a.jsonl", records)
+        run(path, tmp_path / "out", add_counts=True)
+    rows = [{"id": 1, "text": "a b c d e f"}, {"id": "x", "text": "A b c d e f"}, {"id": 2.5, "text": "others"}]
+    write_rows(path, rows)
     run(path, tmp_path / "d", format="parquet")
     run(path, tmp_path / "m", format="parquet", write="marked")
     dropped, marked = (pq.read_table(tmp_path / out / "data/a.parquet") for out in "dm")
@@ -327,13 +308,8 @@ def test_the_command_has_the_same_options(folder: Path) -> None:
     line = "dedup a.jsonl -o out --backend reference --threshold 0.6 --shingle word:2 --write marked --weights w.json"
     line += " --weight-by component --source-column where --date-column when --max-copies 2 --min-cluster 3"
     assert main(line.split()) == 0
-    options: dict[str, Any] = {
-        "write": "marked",
-        "weights": "w.json",
-        "weight_by": "component",
-        "source_column": "where",
-    }
-    options |= {"date_column": "when", "max_copies": 2, "min_cluster": 3}
+    options: dict[str, Any] = {"write": "marked", "weights": "w.json", "weight_by": "component"}
+    options |= {"source_column": "where", "date_column": "when", "max_copies": 2, "min_cluster": 3}
     run("a.jsonl", "python", **HOW, **options)
     assert results(Path("out")) == results(Path("python"))
     assert main([*line.split(), "--resume"]) == 0
@@ -408,19 +384,18 @@ def test_the_command_weighs_a_finished_run(folder: Path, capsys: pytest.CaptureF
     run("a.jsonl", "none", write="duplicates")
     run("new/a.jsonl", "again")
     run("a.jsonl", "weighed", weights="log")
-    refused = {
-        ("out", "new", "log"): "new: is not empty",
-        ("nowhere", "new2", "log"): "nowhere: no such folder",
-        ("none", "new2", "log"): "none: holds no rows with counts; give OUT of a run that wrote rows",
-        ("csv", "new2", "log"): "csv/data/b.csv: its rows take no more columns in this format; run with --format",
-        ("again", "new2", "log"): "again/data/a.jsonl: line 1 has a column 'weight', which would be added",
-        ("weighed", "new2", "log"): "its rows have a column 'weight' already",
-        ("out", "out/data/new2", "log"): "out/data/new2: is inside the input out/data; give a path outside of it",
-        ("out", "out/data", "log"): "out/data: is the input itself; give another path",
-        ("out", "new2", "cap:0"): "weights is 'cap:0'; give cap:N",
-    }
-    for (run_folder, output, recipe), told in refused.items():
-        assert main(["weights", run_folder, "-o", output, "--weights", recipe]) in (1, 2)
+    for line, told in {
+        "out -o new --weights log": "new: is not empty",
+        "nowhere -o new2 --weights log": "nowhere: no such folder",
+        "none -o new2 --weights log": "none: holds no rows with counts; give OUT of a run that wrote rows",
+        "csv -o new2 --weights log": "csv/data/b.csv: its rows take no more columns in this format; run with --format",
+        "again -o new2 --weights log": "again/data/a.jsonl: line 1 has a column 'weight', which would be added",
+        "weighed -o new2 --weights log": "its rows have a column 'weight' already",
+        "out -o out/data/new2 --weights log": "out/data/new2: is inside the input out/data; give a path outside of it",
+        "out -o out/data --weights log": "out/data: is the input itself; give another path",
+        "out -o new2 --weights cap:0": "weights is 'cap:0'; give cap:N",
+    }.items():
+        assert main(["weights", *line.split()]) in (1, 2)
         assert told in capsys.readouterr().err
     assert not Path("new2").exists() and not Path("out/data/new2").exists()
 
