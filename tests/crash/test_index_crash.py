@@ -21,7 +21,8 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.index import folder as manifest
 from gpulsh.index.folder import FORMAT, KNOWN_FILES, LOCK, read_manifest
 from tests.crash.test_resume import ends_at, results
-from tests.support.files import read_rows, write_rows
+from tests.support.command import Command
+from tests.support.files import flipped, read_rows, write_rows
 from tests.support.index_steps import BACKEND, generation, new_index, state, take
 from tests.support.mortal import Death, Mortals, spread
 from tests.support.runs import SOAK, interrupted
@@ -287,45 +288,38 @@ def test_damage_is_named(tmp_path: Path) -> None:
     needed = set(read_manifest(tmp_path / "begun").needed()) | {"index.json"}
     assert needed <= set(names) and all(name == "index.json" or KNOWN_FILES.fullmatch(name) for name in names)
     for name in sorted(needed):
-        whole = (tmp_path / "begun" / name).read_bytes()
-        flipped = bytearray(whole)
-        flipped[len(whole) // 2] ^= 4
-        for content in (bytes(flipped), whole[: len(whole) // 2], b"", None):
-            path = tmp_path / "damaged"
-            shutil.copytree(tmp_path / "begun", path)
-            if content is None:
-                (path / name).unlink()
-            else:
-                (path / name).write_bytes(content)
+        path = tmp_path / "begun" / name
+        whole = path.read_bytes()
+        for content in (flipped(whole, len(whole) // 2), whole[: len(whole) // 2], b"", None):
+            path.unlink()
+            if content is not None:
+                path.write_bytes(content)
             with pytest.raises(InputError) as told:
-                open_index(path)
+                open_index(tmp_path / "begun")
             assert (name in str(told.value)) or (content is None and name == "index.json")
-            shutil.rmtree(path)
+            path.write_bytes(whole)
     with pytest.raises(InputError, match="nothing: no such folder"):
         open_index(tmp_path / "nothing")
 
 
-def test_another_format_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_format_is_named(folder: Path, command: Command) -> None:
     """A later one, and format 2, which has public hashes and no secret."""
     with mock.patch.object(manifest, "FORMAT", 99):
-        lived(tmp_path / "i", 1)
+        lived(folder / "later", 1)
     with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
-        open_index(tmp_path / "i")
-    shutil.rmtree(tmp_path / "i")
-    lived(tmp_path / "i", 1)
-    path = tmp_path / "i" / "index.json"
-    told = json.loads(path.read_bytes().partition(b"\n")[2])
+        open_index(folder / "later")
+    lived(folder / "i", 1)
+    told = json.loads(Path("i/index.json").read_bytes().partition(b"\n")[2])
     del told["secret"]
     content = json.dumps({**told, "format": 2, "version": "0.9"}).encode()
-    path.write_bytes(b"crc32 %08x\n%s" % (zlib.crc32(content), content))
-    (tmp_path / "a.txt").write_text("some words")
-    before = {file: file.read_bytes() for file in (tmp_path / "i").iterdir()}
-    for command in (["index", "query", str(tmp_path / "i")], ["index", "add", str(tmp_path / "i")]):
-        assert main([*command, str(tmp_path / "a.txt"), "--backend", "cpu"]) == 1
-        (line,) = capsys.readouterr().err.splitlines()
-        assert "is an index of format 2, written by gpulsh 0.9, and this version reads format 3" in line
-        assert "build the index again" in line
-    assert {file: file.read_bytes() for file in before} == before
+    Path("i/index.json").write_bytes(b"crc32 %08x\n%s" % (zlib.crc32(content), content))
+    Path("a.txt").write_text("some words")
+    before = results(Path("i"))
+    for verb in ("query", "add"):
+        told = command(f"index {verb} i a.txt --backend cpu")
+        assert "is an index of format 2, written by gpulsh 0.9, and this version reads format 3" in told.error
+        assert "build the index again" in told.error and told.err.count("\n") == 1
+    assert results(Path("i")) == before
 
 
 # --- a run with an index that was interrupted behind the commit of the index, or before it ---
@@ -337,8 +331,7 @@ def begun(crawls: Path, path: Path) -> Path:
 
 
 def interrupted_at(place: str, arguments: list[str]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(place, interrupted)
+    with mock.patch(place, interrupted):
         assert main(arguments) == 130
 
 
@@ -364,15 +357,12 @@ def test_damaged_decisions_are_read_from_the_index(
     assert results(path / "out") == results(whole / "out") and told(newest(path / "known")) == after
 
 
-def test_an_index_that_lost_what_it_took_in_is_told(
-    crawls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_index_that_lost_what_it_took_in_is_told(crawls: Path, tmp_path: Path, command: Command) -> None:
     path = begun(crawls, tmp_path / "cut")
     interrupted_at(EVIDENCE, dedup(path, crawls / "new"))
     shutil.rmtree(path / "known")
     begun(crawls, path)
-    assert main(dedup(path, crawls / "new")) == 1
-    assert "has lost the documents of this run" in capsys.readouterr().err
+    assert "has lost the documents of this run" in command("", *dedup(path, crawls / "new")).error
 
 
 @pytest.mark.parametrize("cut", [COMMIT, EVIDENCE])

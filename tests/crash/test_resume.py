@@ -20,13 +20,12 @@ import pyarrow as pa
 import pytest
 
 import gpulsh
-from gpulsh import budget
 from gpulsh.budget import Cut
 from gpulsh.errors import OutputError
 from gpulsh.run.stages.verify import compare as compare_share
 from tests.support.files import read_rows, write_rows
-from tests.support.mortal import Mortals, spread
-from tests.support.runs import SOAK, interrupting
+from tests.support.mortal import Death, Mortals, spread
+from tests.support.runs import SOAK, interrupting, small_partitions
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
 
@@ -34,8 +33,7 @@ OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
 @pytest.fixture
 def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files of three formats with duplicates in and between them, signed in many steps."""
-    monkeypatch.setattr(budget, "PARTITION_BYTES", 2000)
-    monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
+    small_partitions(monkeypatch, 2000)
     return write_inputs(tmp_path / "in")
 
 
@@ -250,11 +248,10 @@ def test_finished_and_other_jobs_open_no_engine(inputs: Path, tmp_path: Path, mo
     with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7 now"):
         gpulsh.deduplicate_files(inputs, out, resume=True, threshold=0.7, **OPTIONS)
     (inputs / "b.jsonl").write_text('{"text": "another", "score": 1}\n')
-    with pytest.raises(OutputError, match=r"b\.jsonl has changed since"):
-        gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
-    (inputs / "b.jsonl").unlink()
-    with pytest.raises(OutputError, match=r"b\.jsonl is no longer an input"):
-        gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    for told in (r"b\.jsonl has changed since", r"b\.jsonl is no longer an input"):
+        with pytest.raises(OutputError, match=told):
+            gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+        (inputs / "b.jsonl").unlink(missing_ok=True)
     assert results(out) == before
 
 
@@ -302,7 +299,6 @@ def test_an_unfinished_run_is_left_alone_without_resume_or_by_another_version(in
 
 RUN = """
 import sys
-from gpulsh import budget
 budget.PARTITION_BYTES, budget.PARTITION_BATCHES = 2000, 0
 import gpulsh
 gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", threads=1, keep="score")
@@ -311,12 +307,11 @@ gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", t
 
 def test_a_process_that_is_killed(inputs: Path, tmp_path: Path) -> None:
     """Between the first and the last change of the disk; GPULSH_SEED says which instants."""
-    wanted = whole(inputs, tmp_path)
+    wanted, killed = whole(inputs, tmp_path), 0
     instants = random.Random(int(os.environ.get("GPULSH_SEED", "3")))
-    command, killed = [sys.executable, "-c", RUN, str(inputs)], 0
 
     def begun(out: Path) -> tuple[subprocess.Popen[bytes], float]:
-        process = subprocess.Popen([*command, str(out)])
+        process = subprocess.Popen([sys.executable, "-c", RUN, str(inputs), str(out)])
         while not out.exists() and process.poll() is None:
             time.sleep(0.0005)
         return process, time.perf_counter()
@@ -342,38 +337,29 @@ def test_a_process_that_is_killed(inputs: Path, tmp_path: Path) -> None:
 FILES = 24
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pages")
+def test_a_power_cut_amid_small_files(mortals: Mortals, tmp_path: Path) -> None:
+    """At every so many switches, and around those that publish results."""
     for number in range(FILES):
         text = " ".join(f"w{(number - (number % 7 == 6)) * 5 + i}" for i in range(30))
-        (folder / f"{number % 2}").mkdir(exist_ok=True)
-        (folder / f"{number % 2}" / f"{number:03d}.txt").write_text(text)
-    return folder
+        (tmp_path / f"in/{number % 2}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"in/{number % 2}/{number:03d}.txt").write_text(text)
 
+    def run(name: str, at: int | None = None) -> Death:
+        (tmp_path / name).mkdir(exist_ok=True)
+        given = ["dedup", str(tmp_path / "in"), "-o", str(tmp_path / name / "out"), "--backend", "reference"]
+        # On one thread: nothing else goes on while a kill takes back what was not durable.
+        death = mortals.run(tmp_path / name, [*given, "--threads", "1", "--resume"], at=at)
+        assert death.killed if at else death.status == 0, death.told
+        return death
 
-def of_pages(pages: Path, path: Path) -> list[str]:
-    # On one thread: nothing else goes on while a kill takes back what was not durable.
-    return ["dedup", str(pages), "-o", str(path / "out"), "--backend", "reference", "--threads", "1", "--resume"]
-
-
-def test_a_power_cut_amid_small_files(pages: Path, mortals: Mortals, tmp_path: Path) -> None:
-    """At every so many switches, and around those that publish results."""
-    (tmp_path / "whole").mkdir()
-    whole = mortals.run(tmp_path / "whole", of_pages(pages, tmp_path / "whole"))
-    assert whole.status == 0, whole.told
-    wanted = results(tmp_path / "whole" / "out")
+    whole = run("whole")
+    wanted = results(tmp_path / "whole/out")
     assert FILES * 0.8 < sum(name.endswith(".txt") for name in wanted) < FILES
     counted = Counter(call.partition(" ")[0] for call in whole.calls)
     assert counted["syncfs"] == 1 and counted["fsync"] < 70
-    cut, again = 0, 0
-    for at in spread(whole.calls, 3 if SOAK else 80, r"^rename|^rmdir|^fsync data"):
-        path = tmp_path / str(at)
-        path.mkdir()
-        assert mortals.run(path, of_pages(pages, path), at=at).killed
-        done = mortals.run(path, of_pages(pages, path))
-        assert done.status == 0, done.told
-        assert results(path / "out") == wanted and not (path / "out/_work").exists()
-        cut += 1
-        again += "is missing or damaged" in done.told
-    assert cut > 10 and again  # some had a line, and no name in the folder
+    cuts, again = spread(whole.calls, 3 if SOAK else 80, r"^rename|^rmdir|^fsync data"), 0
+    for at in cuts:
+        run(str(at), at)
+        again += "is missing or damaged" in run(str(at)).told
+        assert results(tmp_path / f"{at}/out") == wanted and not (tmp_path / f"{at}/out/_work").exists()
+    assert len(cuts) > 10 and again  # some had a line, and no name in the folder

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh import budget
 from gpulsh.__main__ import main
 from gpulsh.budget import Cut
 from gpulsh.errors import ParameterError
@@ -27,7 +26,7 @@ from tests.support import naive
 from tests.support.files import read_rows, write_rows
 from tests.support.naive_contamination import common, contamination, windows
 from tests.support.pages import ROOT
-from tests.support.runs import evidence, run
+from tests.support.runs import below, evidence, run, small_partitions
 from tests.support.texts import licences
 
 SIZE, SHARE = 4, Fraction(3, 4)
@@ -70,12 +69,13 @@ def rows_of(out: Path) -> list[dict[str, Any]]:
 
 
 def expected(items: list[list[str | None]], pages: list[list[str | None]]) -> list[tuple[Any, ...]]:
-    places = [
-        [(number, row) for number, file in enumerate(some) for row in range(len(file))] for some in (items, pages)
-    ]
-    tokens = [[naive.tokens(text or "", "word") for file in some for text in file] for some in (items, pages)]
-    found = contamination(tokens[0], tokens[1], SIZE, SHARE)
-    return [(*places[0][one.item], *places[1][one.row], float(one.coverage), one.stop - one.first) for one in found]
+    """The file and row of the item and of the page, the coverage, and the number of tokens."""
+    known, here = (
+        [(at, row, naive.tokens(text or "", "word")) for at, file in enumerate(some) for row, text in enumerate(file)]
+        for some in (items, pages)
+    )
+    found = contamination([tokens for *_, tokens in known], [tokens for *_, tokens in here], SIZE, SHARE)
+    return [(*known[one.item][:2], *here[one.row][:2], float(one.coverage), one.stop - one.first) for one in found]
 
 
 def lines_of(folder: Path) -> dict[str, list[str]]:
@@ -149,20 +149,10 @@ def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert told in shown.out
     assert "gpulsh: protect: " in shown.err and "gpulsh: screen: " in shown.err
     assert Path("out/data/train.txt").read_text() == "another page\n"
-    assert rows_of(folder / "out")[0] == {
-        "benchmark": "test.txt",
-        "item": 0,
-        "split": "test",
-        "coverage": 1.0,
-        "file": "train.txt",
-        "row": 0,
-        "start": 25,
-        "stop": 25 + len(question),
-    }
-    schema = pq.read_schema("out/contamination.parquet")
-    assert [(row.name, {"float64": "double"}.get(row.type, row.type)) for row in CONTAMINATION] == [
-        (field.name, str(field.type)) for field in schema
-    ]
+    place = {"file": "train.txt", "row": 0, "start": 25, "stop": 25 + len(question)}
+    assert rows_of(folder / "out")[0] == {"benchmark": "test.txt", "item": 0, "split": "test", "coverage": 1.0, **place}
+    columns = [(field.name, str(field.type)) for field in pq.read_schema("out/contamination.parquet")]
+    assert columns == [(row.name, {"float64": "double"}.get(row.type, row.type)) for row in CONTAMINATION]
     table = [f"| {row.name} | {row.type} | {row.meaning} |" for row in CONTAMINATION]
     assert "\n".join(table) in (ROOT / "docs/decontamination.md").read_text(encoding="utf-8")
     report = json.loads(Path("out/report.json").read_text())
@@ -178,6 +168,9 @@ def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run("train.txt", "none", lines=True).contamination is None
     assert main([*command_line[:3], "planned", *command_line[4:], "--dry-run"]) == 0
     assert "planned/contamination.parquet" in capsys.readouterr().out
+    names = {"test": "test", "a/b/validation.csv.gz": "validation", "test-00003-of-00010.parquet": "test"}
+    names |= {"dev_0001.jsonl": "dev", "2024.txt": "2024", ".hidden": ".hidden", "mmlu_5.csv": "mmlu"}
+    assert {name: split_of(name) for name in names} == names
 
 
 def test_bad_records_are_no_documents(folder: Path) -> None:
@@ -196,17 +189,6 @@ def test_a_benchmark_too_large_for_the_memory(folder: Path, monkeypatch: pytest.
     monkeypatch.setattr("gpulsh.repeats.benchmark.WINDOW_BYTES", 1 << 20)
     with pytest.raises(ParameterError, match="have 600 windows of 3 tokens, which need 629,145,600 bytes of memory"):
         run("a.jsonl", protect="b.jsonl", passages=3, memory="1GiB")
-
-
-@pytest.mark.parametrize(
-    ("name", "split"),
-    [
-        ("test", "test"), ("a/b/validation.csv.gz", "validation"), ("test-00003-of-00010.parquet", "test"),
-        ("dev_0001.jsonl", "dev"), ("2024.txt", "2024"), (".hidden", ".hidden"), ("mmlu_5.csv", "mmlu"),
-    ],
-)  # fmt: skip
-def test_the_split_is_the_name_of_the_file(name: str, split: str) -> None:
-    assert split_of(name) == split
 
 
 # --- passages of a test set in files: what `gpulsh.contamination` finds in the same documents, as stretches to cut ---
@@ -247,16 +229,17 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return train, bench
 
 
-def words_of(text: str) -> list[tuple[str, int, int]]:
-    found = re.finditer(r"[^\W_]+", text)
-    return [(one[0].lower(), *(len(text[:at].encode()) for at in one.span())) for one in found]
+def words_of(text: str | None) -> list[tuple[str, int, int]]:
+    """The words of a text, and where each starts and stops in its bytes."""
+    found = re.finditer(r"[^\W_]+", text or "")
+    return [(one[0].lower(), *(len(one.string[:at].encode()) for at in one.span())) for one in found]
 
 
 def expected_stretches(
     texts: Sequence[str | None], bench: Sequence[str], tokens: int, coverage: float, ignore_common: int | None = None
 ) -> list[tuple[int, int, int, int, int]]:
     """Row, start, stop, tokens and item of each stretch, from sets of windows."""
-    known = [words_of(text or "") for text in texts]
+    known = [words_of(text) for text in texts]
     items, rows = ([[word for word, *_ in one] for one in some] for some in (map(words_of, bench), known))
     left_out = common(items, tokens, ignore_common)
     spans: dict[int, list[tuple[int, int, int]]] = {}
@@ -296,8 +279,7 @@ def test_stretches_are_those_of_contamination(
     partition: int | None,
 ) -> None:
     if partition is not None:
-        for name, value in (("PARTITION_BYTES", partition), ("PARTITION_BATCHES", 0), ("PARALLEL_BYTES", partition)):
-            monkeypatch.setattr(budget, name, value)
+        small_partitions(monkeypatch, partition)
     given: dict[str, Any] = {"coverage": 0.6, "passages": 5, **options}
     tokens = given.pop("passages")
     wanted = gpulsh.contamination(quizzes(), BENCH, tokens=tokens, backend="cpu", threads=1, **given).to_pylist()
@@ -314,17 +296,14 @@ def test_stretches_are_those_of_contamination(
     holding = Counter(one["item"] for one in wanted)
     assert [one["occurrences"] for one in table] == [1 + holding[one["first_row"]] for one in table]
     assert {(one["first_start"], Path(one["first_file"]).name) for one in table} == {(0, "test.jsonl")}
-    listed = read_rows(tmp_path / "out" / "contamination.parquet")
+    listed = rows_of(tmp_path / "out")
     columns = [(one["item"], one["coverage"], position(one["file"], one["row"]), one["start"]) for one in listed]
     assert columns == [(one["item"], one["coverage"], one["row"], one["start"]) for one in wanted]
-    given = {"backend": "cpu", "threads": 1, "passages": tokens, "protect": files[1], **given}
-    gpulsh.deduplicate_files(files[0], tmp_path / "clean", **given)
-    assert read_rows(tmp_path / "clean" / "contamination.parquet") == listed
-    counts = result.report["passages"]
-    texts = [text or "" for text in quizzes()]
-    assert counts["documents"] == len(texts) and counts["items"] == len(BENCH)
-    assert counts["bytes"] == sum(len(text.encode()) for text in texts)
-    assert counts["documents_marked"] == len({span[0] for span in spans})
+    gpulsh.deduplicate_files(files[0], tmp_path / "clean", passages=tokens, protect=files[1], backend="cpu", **given)
+    assert rows_of(tmp_path / "clean") == listed
+    counts, texts = result.report["passages"], [text or "" for text in quizzes()]
+    numbers = [len(texts), len(BENCH), sum(len(text.encode()) for text in texts), len({span[0] for span in spans})]
+    assert [counts[name] for name in ("documents", "items", "bytes", "documents_marked")] == numbers
 
 
 @pytest.mark.parametrize("cut_later", [False, True])
@@ -333,9 +312,8 @@ def test_items_are_cut(files: tuple[Path, Path], tmp_path: Path, cut_later: bool
     if cut_later:
         where: dict[str, Any] = {"passages": result.passages, "min_left": 3, "backend": "cpu", "threads": 1}
         result = gpulsh.cut_files(files[0], tmp_path / "cut", **where)
-    written = sorted(path.relative_to(result.data).as_posix() for path in result.data.rglob("*.jsonl"))
-    assert written == ["a.jsonl", "b.jsonl"], "the test set is not written"
-    left = [row["text"] for name in written for row in read_rows(result.data / name)]
+    assert below(result.data) == {"a.jsonl", "b.jsonl"}, "the test set is not written"
+    left = [row["text"] for name in "ab" for row in read_rows(result.data / f"{name}.jsonl")]
     again = gpulsh.contamination(left, BENCH[:4], tokens=5, coverage=0.6, backend="cpu", threads=1)
     assert again.num_rows == 0
     assert "A quiz.\n?\nAnswers: page 9. . End." in left and BENCH[0] not in left

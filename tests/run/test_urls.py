@@ -1,6 +1,7 @@
 """URLs: files are read behind them, and OUT there has the bytes of a local run, never seen as finished too early."""
 
 import gzip
+import io
 import json
 import signal
 import subprocess
@@ -26,8 +27,8 @@ from gpulsh.errors import DamagedInputError, InputError, OutputError, ParameterE
 from gpulsh.run.files import FilesResult, deduplicate_files
 from gpulsh.run.output.remote import RemoteFolder
 from tests.crash.test_resume import results
-from tests.support.files import record
-from tests.support.runs import evidence
+from tests.support.files import UNPACK, record
+from tests.support.runs import below, evidence
 
 URL = "memory://lake/out"
 
@@ -77,10 +78,8 @@ def test_results_are_shown_and_the_page_made_again(lake: Any, inputs: Path, caps
     run(inputs)
     assert main(["show", f"{URL}/"]) == 0
     told = capsys.readouterr().out
-    assert (
-        told.startswith("Showing 1 of 2 dropped documents.")
-        and f"kept     {inputs}/a/x.jsonl, row 0\n  the same" in told
-    )
+    assert told.startswith("Showing 1 of 2 dropped documents.")
+    assert f"kept     {inputs}/a/x.jsonl, row 0\n  the same" in told
     page = lake.cat_file("/lake/out/report.html")
     lake.rm_file("/lake/out/report.html")
     assert main(["report", URL]) == 0 and lake.cat_file("/lake/out/report.html") == page
@@ -167,26 +166,21 @@ def test_results_are_replaced_when_new_ones_are_made(
         run(inputs, work=tmp_path / "work", overwrite=True)
     run(inputs, work=tmp_path / "work", resume=True)
     assert {name for name in there(lake) if name.startswith("data/c")} == {"data/c/y.jsonl"}
-    assert (
-        "_unfinished.json" not in there(lake)
-        and first.report["outputs"] != run(inputs, overwrite=True).report["outputs"]
-    )
+    assert "_unfinished.json" not in there(lake)
+    assert first.report["outputs"] != run(inputs, overwrite=True).report["outputs"]
 
 
-def test_what_gpulsh_did_not_write_stays(lake: Any, inputs: Path, tmp_path: Path) -> None:
+def test_an_error_leaves_what_was_there(lake: Any, inputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"text": 1}\n')
+    with pytest.raises(InputError, match="give a string or null"):
+        run(tmp_path / "bad.jsonl")
+    assert not there(lake)
     lake.pipe_file("/lake/out/mine.txt", b"precious")
     with pytest.raises(OutputError, match=r"it holds files that gpulsh did not write; give another folder$"):
         run(inputs)
     with pytest.raises(OutputError, match=r"holds mine\.txt, which gpulsh did not write; move it away first"):
         run(inputs, overwrite=True)
     assert there(lake) == {"mine.txt": b"precious"} and list((tmp_path / "tmp").iterdir()) == []
-
-
-def test_an_error_leaves_nothing(lake: Any, inputs: Path, tmp_path: Path) -> None:
-    (inputs / "c/x.jsonl").write_text('{"text": 1}\n')
-    with pytest.raises(InputError, match="give a string or null"):
-        run(inputs)
-    assert not there(lake) and list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_no_room_for_temporary_files(lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,13 +227,12 @@ SHAPES: list[Any] = [None, 1, "x", [], {}, [1], [{}], [["a"]], {"a": 1}, True]
 @pytest.mark.parametrize("mark", ["_unfinished.json", "report.json"])
 @pytest.mark.parametrize("name", ["outputs", "replaced", "made", "work", "job", "funnel"])
 def test_a_mark_of_a_wrong_shape_is_no_defect_of_ours(mark: str, name: str, lake: Any, inputs: Path) -> None:
-    whole = {"gpulsh": "x", "made": True, "outputs": ["report.json"], "replaced": [], "work": str(inputs.parent / "w")}
+    folder = str(inputs.parent / "w")
+    whole = {"gpulsh": "x", "made": True, "outputs": ["report.json"], "replaced": [], "work": folder}
     for shape in SHAPES:
-        every: list[dict[str, str]] = [{}, {"overwrite": ""}, {"work": str(inputs.parent / "w")}]
-        for options in every:
+        for work, overwrite, resume in ((None, False, False), (None, True, False), (folder, False, True)):
             lake.pipe_file(f"/lake/out/{mark}", json.dumps({**whole, name: shape}).encode())
-            flags = {"overwrite": "overwrite" in options, "resume": "work" in options}
-            with suppress(OutputError), RemoteFolder(URL, options.get("work"), **flags):
+            with suppress(OutputError), RemoteFolder(URL, work, overwrite=overwrite, resume=resume):
                 raise OutputError("it ends here")
             for path in lake.find("/lake/out"):
                 lake.rm_file(path)
@@ -278,13 +271,9 @@ def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The bucket `crawl` with three files; s3fs finds the server as it would find any other, by AWS's own variables."""
     import s3fs
 
-    for name, value in {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "NO_PROXY": "127.0.0.1",
-    }.items():
+    settings = {"AWS_ENDPOINT_URL": endpoint, "AWS_DEFAULT_REGION": "us-east-1", "NO_PROXY": "127.0.0.1"}
+    settings |= dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "test")
+    for name, value in settings.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
     files = s3fs.S3FileSystem()
@@ -301,9 +290,9 @@ def twenty_words(number: int) -> str:
 
 
 def parquet(texts: list[str]) -> bytes:
-    sink = pa.BufferOutputStream()
+    sink = io.BytesIO()
     pq.write_table(pa.table({"text": texts, "n": range(len(texts))}), sink, row_group_size=3)
-    return sink.getvalue().to_pybytes()
+    return sink.getvalue()
 
 
 LINES = [json.dumps({"text": twenty_words(number)}).encode() for number in (1, 20, 21)]
@@ -321,16 +310,15 @@ def test_all_formats_by_glob_and_file(bucket: Any, tmp_path: Path) -> None:
     inputs = [f"s3://crawl/part/{name}" for name in ("*.parquet", "b.jsonl.zst", "deep/c.warc.wet.gz")]
     result = deduplicate_files(inputs, tmp_path / "out", backend="cpu")
     assert result.funnel["documents"] == 16
-    found = {path.relative_to(tmp_path / "out/data").as_posix(): path for path in (tmp_path / "out/data").rglob("*.*")}
-    assert sorted(found) == ["a.parquet", "b.jsonl.zst", "c.warc.wet.gz"]
-    assert pq.read_table(found["a.parquet"]).column("n").to_pylist() == list(range(10))
-    lines = zstandard.ZstdDecompressor().stream_reader(found["b.jsonl.zst"].read_bytes()).read().splitlines()
-    assert lines == LINES[1:]
-    assert found["c.warc.wet.gz"].read_bytes() == RECORDS[1]
-    wet, lines_file, table = (f"s3://crawl/part/{name}" for name in ("deep/c.warc.wet.gz", "b.jsonl.zst", "a.parquet"))
+    data, (_, lines, wet) = tmp_path / "out/data", inputs
+    assert below(data) == {"a.parquet", "b.jsonl.zst", "c.warc.wet.gz"}
+    assert pq.read_table(data / "a.parquet").column("n").to_pylist() == list(range(10))
+    assert UNPACK["zst"]((data / "b.jsonl.zst").read_bytes()).splitlines() == LINES[1:]
+    assert (data / "c.warc.wet.gz").read_bytes() == RECORDS[1]
+    table = "s3://crawl/part/a.parquet"
     places = ("file", "row", "duplicate_of_file", "duplicate_of_row")
     dropped = [tuple(row[name] for name in places) for row in evidence(tmp_path / "out")]
-    assert dropped == [(lines_file, 0, table, 1), (wet, 0, lines_file, 1), (wet, 2, table, 2)]
+    assert dropped == [(lines, 0, table, 1), (wet, 0, lines, 1), (wet, 2, table, 2)]
 
 
 def test_a_run_goes_on_only_with_the_same_objects(bucket: Any, tmp_path: Path) -> None:
@@ -354,11 +342,14 @@ def test_what_is_not_there_or_damaged(bucket: Any, tmp_path: Path) -> None:
     assert (result.funnel["documents"], result.funnel["rejected"]) == (16, 1)
 
 
+def clean(bucket: Any) -> dict[str, bytes]:
+    return {path.removeprefix("crawl/clean/"): bucket.cat_file(path) for path in bucket.find("crawl/clean")}
+
+
 def test_results_go_to_a_bucket(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", format="jsonl")
     deduplicate_files("s3://crawl/part", "s3://crawl/clean/", backend="reference", format="jsonl")
-    found = {path.removeprefix("crawl/clean/"): bucket.cat_file(path) for path in bucket.find("crawl/clean")}
-    wanted = results(tmp_path / "out")
+    found, wanted = clean(bucket), results(tmp_path / "out")
     assert {name: found[name] for name in wanted} == wanted and "data/deep/c.warc.jsonl.gz" in wanted
     assert set(json.loads(found["report.json"])["outputs"]) == set(found)
     with pytest.raises(OutputError, match=r"s3://nowhere/out/_unfinished\.json: cannot be reached or written: The"):
@@ -401,9 +392,8 @@ def test_a_run_killed_amid_the_upload_is_gone_on_from(bucket: Any, tmp_path: Pat
     deduplicate_files(tmp_path / "part", out, backend="reference", work=work, resume=True)
     deduplicate_files(tmp_path / "part", tmp_path / "out", backend="reference")
     bucket.invalidate_cache()
-    found = {path.removeprefix("crawl/clean/"): bucket.cat_file(path) for path in bucket.find("crawl/clean")}
-    assert {name: found[name] for name in found if not name.startswith("report")} == results(tmp_path / "out")
-    assert not work.exists()
+    found, wanted = clean(bucket), results(tmp_path / "out")
+    assert {name: found[name] for name in found if not name.startswith("report")} == wanted and not work.exists()
 
 
 def test_a_key_that_climbs_writes_nothing_outside(bucket: Any, tmp_path: Path) -> None:

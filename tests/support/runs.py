@@ -26,6 +26,17 @@ def evidence(out: str | Path) -> list[dict[str, Any]]:
     return pq.read_table(f"{out}/duplicates.parquet").to_pylist()
 
 
+def below(folder: str | Path) -> set[str]:
+    """The files in a folder and those below it, by their paths in it."""
+    return {path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def small_partitions(patch: pytest.MonkeyPatch, size: int) -> None:
+    """A partition, and what is read in parallel, has at most so many bytes."""
+    for name, value in (("PARTITION_BYTES", size), ("PARTITION_BATCHES", 0), ("PARALLEL_BYTES", size)):
+        patch.setattr(f"gpulsh.budget.{name}", value)
+
+
 def environment() -> dict[str, str]:
     """Of a process that runs these sources, wherever it is started."""
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
