@@ -8,7 +8,7 @@ import json
 import random
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -25,26 +25,15 @@ from gpulsh.io.compression import Compression, Piece, blocks, member_pieces, who
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import split_lines
 from gpulsh.io.output_codec import LEVELS, OutputCodec, compressed_writer
-from tests.support.files import PACK, UNPACK, record, rejected, write_kept, write_rows
+from tests.support.files import PACK, UNPACK, flipped, record, rejected, write_kept, write_rows
 from tests.support.runs import run
 from tests.support.texts import licences
 
 DRAW = random.Random(9)
-LINES = [
-    json.dumps({"text": " ".join(f"{DRAW.getrandbits(40):x}" for _ in range(30)), "n": row}).encode() + b"\n"
-    for row in range(60)
-]
-LINES[45] = json.dumps({"text": json.loads(LINES[3])["text"], "n": 45}).encode() + b"\n"  # where 3 is lost, it is kept
-LINES[50] = json.dumps({"text": json.loads(LINES[41])["text"], "n": 50}).encode() + b"\n"
-
-
+PAGES = [" ".join(f"{DRAW.getrandbits(40):x}" for _ in range(30)) for _ in range(60)]
+PAGES[45], PAGES[50] = PAGES[3], PAGES[41]  # where 3 is lost, 45 is kept
+LINES = [json.dumps({"text": page, "n": row}).encode() + b"\n" for row, page in enumerate(PAGES)]
 MEMBERS = [b"".join(LINES[start : start + 20]) for start in (0, 20, 40)]
-
-
-def flipped(content: bytes, place: int) -> bytes:
-    changed = bytearray(content)
-    changed[place] ^= 4
-    return bytes(changed)
 
 
 def kept_numbers(out: Path, kind: str) -> list[int]:
@@ -86,9 +75,7 @@ def test_intact_rows_are_read(name: str, held: str, tmp_path: Path, monkeypatch:
     before = sum(20 for member in left if member < damaged)
     assert (stretch["row"], stretch["rows"], stretch["unit"]) == (before, 0, "row")
     assert stretch["reason"].startswith(f"byte {begin}: its compressed data ") and told in stretch["reason"]
-    dropped = {50} if 2 in left else set()
-    if 0 in left and 2 in left:
-        dropped.add(45)
+    dropped = {row for row, of in ((45, 0), (50, 2)) if {of, 2} <= {*left}}
     assert kept_numbers(tmp_path / "out", kind) == [row for row in rows if row not in dropped]
     assert (result.funnel["documents"], result.funnel["rejected"]) == (len(rows), 1)
     found = pq.read_table(tmp_path / "out/duplicates.parquet").column("id").to_pylist()
@@ -126,9 +113,8 @@ def test_several_stretches_and_nothing_intact(kind: str, tmp_path: Path) -> None
 
 
 def test_a_frame_of_zeros_behind_is_no_damage(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl.gz").write_bytes(
-        gzip.compress(MEMBERS[0]) + bytes(1000) + gzip.compress(MEMBERS[1]) + bytes(9)
-    )
+    first, second, _ = map(gzip.compress, MEMBERS)
+    (tmp_path / "a.jsonl.gz").write_bytes(first + bytes(1000) + second + bytes(9))
     run(tmp_path / "a.jsonl.gz", tmp_path / "out", on_error="skip")
     assert kept_numbers(tmp_path / "out", "gz") == list(range(40))
     assert rejected(tmp_path / "out") == []
@@ -137,10 +123,8 @@ def test_a_frame_of_zeros_behind_is_no_damage(tmp_path: Path) -> None:
 def test_records_of_a_large_member_that_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its damage shows at its end only, behind records that could be read."""
     monkeypatch.setattr(compression, "MOST_HELD", 0)
-    texts = [json.loads(line)["text"] * 4 for line in LINES]
-    packed = [
-        gzip.compress(b"".join(record(row, texts[row].encode()) for row in range(at, at + 20))) for at in (0, 20, 40)
-    ]
+    records = [record(row, page.encode() * 4) for row, page in enumerate(PAGES)]
+    packed = [gzip.compress(b"".join(records[at : at + 20])) for at in (0, 20, 40)]
     (tmp_path / "a.wet.gz").write_bytes(packed[0] + flipped(packed[1], -6) + packed[2])
     result = run(tmp_path / "a.wet.gz", tmp_path / "out", on_error="skip")
     (stretch,) = rejected(tmp_path / "out")
@@ -217,11 +201,9 @@ def test_lines_are_split_alike_wherever_the_blocks_end() -> None:
     for size in range(1, len(content) + 1):
         blocks_of = (content[start : start + size] for start in range(0, len(content), size))
         groups = list(split_lines(File("a", "a", "a"), blocks_of))
-        found = {number + place: bytes(line) for number, lines in groups for place, line in enumerate(lines)}
-        every = dict(enumerate(io.BytesIO(content).readlines(), 1))
-        assert {number: line for number, line in found.items() if line.strip()} == {
-            number: line for number, line in every.items() if line.strip()
-        }
+        found = [(number + place, bytes(line)) for number, lines in groups for place, line in enumerate(lines)]
+        wanted = [(number, line) for number, line in enumerate(io.BytesIO(content).readlines(), 1) if line.strip()]
+        assert [(number, line) for number, line in found if line.strip()] == wanted
 
 
 def test_content_that_compresses_well_comes_in_pieces_after_some_that_does_not() -> None:
@@ -280,34 +262,24 @@ def test_what_is_asked_for(texts: list[str], tmp_path: Path) -> None:
         assert chunk.compression == "GZIP"
         sizes.append((chunk.total_compressed_size, (out / "data" / "b.jsonl.gz").stat().st_size))
     assert sizes[0][0] > sizes[1][0] and sizes[0][1] > sizes[1][1]
-    asked = ["--compression", "none", "--backend", "cpu"]
-    assert (
-        CliRunner().invoke(command, ["dedup", str(tmp_path / "in"), "-o", str(tmp_path / "o"), *asked]).exit_code == 0
-    )
+    line = f"dedup {tmp_path}/in -o {tmp_path}/o --compression none --backend cpu"
+    assert CliRunner().invoke(command, line.split()).exit_code == 0
     assert pq.read_metadata(tmp_path / "o" / "data" / "a.parquet").row_group(0).column(0).compression == "UNCOMPRESSED"
 
 
 @pytest.mark.parametrize(
-    ("name", "compression", "taken"),
-    [
-        ("a.jsonl", "zstd:3", False),
-        ("a.txt", "none", False),
-        ("a.jsonl.gz", "zstd:3", False),
-        ("a.jsonl.gz", "gzip", False),  # as it is, at the level that it has
-        ("a.jsonl.gz", "gzip:3", True),
-    ],
+    ("name", "compression"),
+    [("a.jsonl", "zstd:3"), ("a.txt", "none"), ("a.jsonl.gz", "zstd:3"), ("a.jsonl.gz", "gzip")],
 )
-def test_a_compression_that_no_input_can_have(name: str, compression: str, taken: bool, tmp_path: Path) -> None:
-    line = b'{"text": "some words"}\n'
-    (tmp_path / name).write_bytes(gzip.compress(line) if name.endswith("gz") else line)
-    pq.write_table(pa.table({"text": ["other words"]}), tmp_path / "test.parquet")  # is only read
-    asked: dict[str, Any] = {"compression": compression, "backend": "reference", "protect": tmp_path / "test.parquet"}
-    if taken:
-        gpulsh.deduplicate_files(tmp_path / name, tmp_path / "out", **asked)
-        return
+def test_a_compression_that_no_input_can_have(name: str, compression: str, tmp_path: Path) -> None:
+    """A codec alone leaves a file at the level that it has; with a level it is taken."""
+    write_rows(tmp_path / name, ["some words"])
+    test = write_rows(tmp_path / "test.parquet", ["other words"])  # is only read
     with pytest.raises(ParameterError, match=f"'{compression}', but no input can be written with it"):
-        gpulsh.deduplicate_files(tmp_path / name, tmp_path / "out", **asked)
+        run(tmp_path / name, tmp_path / "out", compression=compression, protect=test)
     assert not (tmp_path / "out").exists()
+    if compression == "gzip":
+        run(tmp_path / name, tmp_path / "out", compression="gzip:3", protect=test)
 
 
 def test_levels_are_all_known() -> None:
