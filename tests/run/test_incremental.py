@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh import Index, budget
+from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.run.index.earlier_runs import EarlierRuns
@@ -24,7 +24,8 @@ from gpulsh.run.index.jobs import add_to_index
 from tests.crash.test_resume import results
 from tests.support.files import write_rows
 from tests.support.naive_index import NaiveIndex
-from tests.support.runs import evidence
+from tests.support.runs import evidence, small_partitions
+from tests.support.runs import run as run_files
 
 SHAPE: dict[str, Any] = {"threshold": 0.4, "num_perm": 16, "bands": 8, "rows": 2}
 OPTIONS: dict[str, Any] = {**SHAPE, "shingling": gpulsh.Shingling(size=2), "backend": "reference"}
@@ -34,15 +35,10 @@ WORDS = ["a", "b", "c", "d", "Ä", "漢", "🙂", "x\0y"]
 
 def write(path: str, texts: Sequence[bytes | str | None], first: int = 0) -> str:
     """Documents with ids from `first` on, as JSON lines, or as Parquet of binary where a text is."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    ids = [f"doc {first + row}" for row in range(len(texts))]
+    rows: Any = [{"text": text, "id": f"doc {first + row}"} for row, text in enumerate(texts)]
     if path.endswith(".parquet"):
-        table = pa.table({"text": pa.array(texts, pa.binary()), "id": pa.array(ids, pa.string())})
-        pq.write_table(table, path, row_group_size=3)
-    else:
-        lines = [json.dumps({"text": text, "id": name}) + "\n" for text, name in zip(texts, ids, strict=True)]
-        Path(path).write_text("".join(lines))
-    return path
+        rows = pa.Table.from_pylist(rows, pa.schema({"text": pa.binary(), "id": pa.string()}))
+    return write_rows(path, rows, 3)
 
 
 @st.composite
@@ -61,8 +57,7 @@ def crawls(draw: st.DrawFn) -> list[list[str | None]]:
 def test_runs_through_an_index_keep_what_one_run_keeps(parts: list[list[str | None]], ids: bool, binary: bool) -> None:
     with TemporaryDirectory(dir=IN_MEMORY) as place, pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        patch.setattr(budget, "PARTITION_BYTES", 120)
-        patch.setattr(budget, "PARTITION_BATCHES", 0)
+        small_partitions(patch, 120)
         files, first = [], 0
         for number, texts in enumerate(parts):
             if binary:
@@ -134,21 +129,18 @@ def test_the_documents_of_a_run_are_kept_by_any_policy(keep: str, measure: str, 
     paths = crawl("feb", pages[8:])
     gpulsh.deduplicate_files(paths, "found", index="known", keep=keep, **options)
     gpulsh.deduplicate_files(paths, "wanted", protect="before/data", keep=keep, **options)
-    for path in Path("wanted/data").iterdir():
-        assert Path("found/data", path.name).read_bytes() == path.read_bytes()
+    assert results(Path("found/data")) == results(Path("wanted/data"))
     found, wanted = evidence("found"), evidence("wanted")
     assert [row["similarity"] for row in found] == [row["similarity"] for row in wanted]
     own = [(row, like) for row, like in zip(found, wanted, strict=True) if like["duplicate_of_file"] in paths]
     assert len(own) > 5 and len(found) - len(own) > 5
     assert all({**row, "cluster": 0} == {**like, "cluster": 0} for row, like in own)
     starts = dict(zip(paths, range(0, 21 * len(paths), 21), strict=True))
-    firsts: dict[Any, int] = {}
-    for row, _ in own:
-        ends = (starts[row["file"]] + row["row"], starts[row["duplicate_of_file"]] + row["duplicate_of_row"])
-        firsts[ends[1]] = min(*ends, firsts.get(ends[1], ends[1]))
-    assert [row["cluster"] for row, _ in own] == [
-        firsts[starts[row["duplicate_of_file"]] + row["duplicate_of_row"]] for row, _ in own
+    places = [
+        (starts[row["file"]] + row["row"], starts[row["duplicate_of_file"]] + row["duplicate_of_row"]) for row, _ in own
     ]
+    firsts = {kept: min(kept, *(place for place, of in places if of == kept)) for _, kept in places}
+    assert [row["cluster"] for row, _ in own] == [firsts[kept] for _, kept in places]
     kept = {row["row"] for row in found if row["file"] == paths[0]}
     first = next(row for row in range(21) if row not in kept)
     assert (f"{paths[0]}{first}" if ids else f"{paths[0]}:{first}") in Index.open("known", backend="reference")
@@ -187,8 +179,7 @@ def test_keys_of_any_form_are_told(folder: Path) -> None:
     with Index(**OPTIONS) as index:
         index.insert(["http://x:80", "a:b\nc:7", "plain", "x:y"], texts)
         index.save("known")
-    write("new.jsonl", [texts[3], texts[2], texts[1], texts[0]])
-    gpulsh.deduplicate_files("new.jsonl", "out", index="known", backend="reference")
+    run_files(write("new.jsonl", texts[::-1]), index="known")
     told = [(row["duplicate_of_file"], row["duplicate_of_row"]) for row in evidence("out")]
     assert told == [("x:y", None), ("plain", None), ("a:b\nc", 7), ("http://x", 80)]
 
@@ -196,8 +187,8 @@ def test_keys_of_any_form_are_told(folder: Path) -> None:
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int16(), pa.uint64()])
 def test_integer_ids(kind: Any, folder: Path) -> None:
     for name, start in (("a", 1), ("b", 300)):
-        pq.write_table(pa.table({"text": [PAGE, OTHER], "n": pa.array([start, start + 1], kind)}), f"{name}.parquet")
-        gpulsh.deduplicate_files(f"{name}.parquet", name, index="known", id_column="n", backend="reference")
+        table = pa.table({"text": [PAGE, OTHER], "n": pa.array([start, start + 1], kind)})
+        run_files(write_rows(f"{name}.parquet", table), name, index="known", id_column="n")
     ids = [(row["id"], row["duplicate_of_id"]) for row in evidence("b")]
     assert ids == ([("300", "1"), ("301", "2")] if kind == pa.uint64() else [(300, 1), (301, 2)])
 
@@ -215,27 +206,27 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         assert results(Path("known")) == before and not Path("out").exists()
         return err.splitlines()[-1]
 
+    write_rows("null.jsonl", [{"text": "one", "id": "x"}, {"text": "two", "id": None}])
     told = "{} and {} cannot be combined; leave one of the two out"
-    for status, reason, *options in (
-        (2, "it contains jan.jsonl already", "jan.jsonl"),
-        (2, "threshold 0.7 and 0.8 was given", "--threshold", "0.8"),
-        (2, "verify is 'none'", "--verify", "none"),
-        (2, "resolve is 'components'", "--resolve", "components"),
-        (2, "--protect and --index cannot be combined", "--protect", "jan.jsonl"),
-        (2, "--within and --index cannot be combined", "--within"),
-        (2, "--across and --index cannot be combined", "--across"),
-        (2, told.format("--and", "--index"), "--and", "simhash:3"),
-        (2, "leave --id-column out", "--on-error", "skip", "--id-column", "id"),
+    for status, line, reason in (
+        (2, "feb.jsonl jan.jsonl -o out", "it contains jan.jsonl already"),
+        (2, "feb.jsonl -o out --threshold 0.8", "threshold 0.7 and 0.8 was given"),
+        (2, "feb.jsonl -o out --verify none", "verify is 'none'"),
+        (2, "feb.jsonl -o out --resolve components", "resolve is 'components'"),
+        (2, "feb.jsonl -o out --protect jan.jsonl", "--protect and --index cannot be combined"),
+        (2, "feb.jsonl -o out --within", "--within and --index cannot be combined"),
+        (2, "feb.jsonl -o out --across", "--across and --index cannot be combined"),
+        (2, "feb.jsonl -o out --and simhash:3", told.format("--and", "--index")),
+        (2, "feb.jsonl -o out --on-error skip --id-column id", "leave --id-column out"),
+        (1, "null.jsonl -o out --id-column id", "row 1: column 'id' is null"),
+        (1, "feb.jsonl -o known", "known: is the index itself; give another path"),
+        (1, "feb.jsonl -o known/out", "known/out: is inside the index known"),
     ):
-        assert reason in refused(status, "feb.jsonl", "-o", "out", *options)
+        assert reason in refused(status, *line.split())
     with pytest.raises(ParameterError, match=f"^{told.format('also', 'index')}$"):
-        gpulsh.deduplicate_files("feb.jsonl", "out", index="known", also=gpulsh.SimHash(), distance=3)
-    Path("null.jsonl").write_text('{"text": "one", "id": "x"}\n{"text": "two", "id": null}\n')
-    assert "row 1: column 'id' is null" in refused(1, "null.jsonl", "-o", "out", "--id-column", "id")
-    assert "known: is the index itself; give another path" in refused(1, "feb.jsonl", "-o", "known")
-    assert "known/out: is inside the index known" in refused(1, "feb.jsonl", "-o", "known/out")
-    assert main(["dedup", "feb.jsonl", "-o", "out", "--index", "out/new", "--backend", "reference"]) == 1
-    assert "out/new: is inside the output out; give a path outside of it" in capsys.readouterr().err
+        run_files("feb.jsonl", index="known", also=gpulsh.SimHash(), distance=3)
+    with pytest.raises(OutputError, match="out/new: is inside the output out; give a path outside of it"):
+        run_files("feb.jsonl", index="out/new")
     assert run("feb.jsonl", "-o", "feb", "--id-column", "id") == 0  # parameters left open are the index's own
     assert json.loads(Path("feb/report.json").read_text())["parameters"]["threshold"] == 0.7
     before = results(Path("known"))
@@ -245,21 +236,21 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         numbered.save("numbered")
     needs = "numbered: its keys are integers, and without id_column keys are FILE:ROW; give id_column"
     with pytest.raises(ParameterError, match=needs):
-        gpulsh.deduplicate_files("feb.jsonl", "out", index="numbered", backend="reference")
+        run_files("feb.jsonl", index="numbered")
     with pytest.raises(ParameterError, match=needs):
         add_to_index("numbered", ["feb.jsonl"], backend="reference")
     Path("mine").mkdir()
     Path("mine/file").write_text("mine")
     with pytest.raises(OutputError, match="it holds file"):
-        gpulsh.deduplicate_files("feb.jsonl", "out", index="mine", backend="reference")
+        run_files("feb.jsonl", index="mine")
     assert not Path("out").exists() and [path.name for path in Path("mine").iterdir()] == ["file"]
 
 
 def test_a_run_that_fails_leaves_no_new_index(folder: Path) -> None:
-    Path("bad.jsonl").write_text('{"text": "fine"}\n{"text": 7}\n')
+    write_rows("bad.jsonl", ["fine", 7])
     with pytest.raises(gpulsh.errors.InputError):
-        gpulsh.deduplicate_files("bad.jsonl", "out", index="known", backend="reference")
-    assert sorted(path.name for path in folder.iterdir()) == ["bad.jsonl"]
+        run_files("bad.jsonl", index="known")
+    assert [path.name for path in folder.iterdir()] == ["bad.jsonl"]
 
 
 def test_two_runs_that_make_the_same_index_both_add_to_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,27 +258,23 @@ def test_two_runs_that_make_the_same_index_both_add_to_it(folder: Path, monkeypa
     write("feb.jsonl", [PAGE, "a third page"])
     make = EarlierRuns.opened
 
-    def run(name: str, **options: Any) -> Any:
-        return gpulsh.deduplicate_files(f"{name}.jsonl", name, index="known", backend="reference", **options)
-
-    def late(self: EarlierRuns) -> Index:
+    def run_beside(threshold: float) -> Any:
         """Another run finishes between the start of this run and its first document."""
-        monkeypatch.setattr(EarlierRuns, "opened", make)
-        run("jan", threshold=threshold)
-        return make(self)
 
-    threshold = 0.7
-    monkeypatch.setattr(EarlierRuns, "opened", late)
-    with pytest.raises(
-        ParameterError, match="known: another run made it meanwhile, with other parameters; start again"
-    ):
-        run("feb")
+        def late(self: EarlierRuns) -> Index:
+            monkeypatch.setattr(EarlierRuns, "opened", make)
+            run_files("jan.jsonl", "jan", index="known", threshold=threshold)
+            return make(self)
+
+        monkeypatch.setattr(EarlierRuns, "opened", late)
+        return run_files("feb.jsonl", "feb", index="known")
+
+    with pytest.raises(ParameterError, match="known: another run made it meanwhile, with other parameters; start a"):
+        run_beside(0.7)
     assert not Path("feb").exists()
     for path in ("known", "jan"):
         shutil.rmtree(path)
-    threshold = 0.8
-    monkeypatch.setattr(EarlierRuns, "opened", late)
-    assert run("feb").funnel["dropped"] == 1
+    assert run_beside(0.8).funnel["dropped"] == 1
     index = Index.open("known", backend="reference")
     assert all(key in index for key in ("jan.jsonl:0", "jan.jsonl:1", "feb.jsonl:0", "feb.jsonl:1"))
 
@@ -295,7 +282,7 @@ def test_two_runs_that_make_the_same_index_both_add_to_it(folder: Path, monkeypa
 def test_bad_records_are_no_documents_of_the_index(folder: Path) -> None:
     lines = [json.dumps({"text": text}) for text in (PAGE, OTHER, PAGE)]
     Path("bad.jsonl").write_text("\n".join([lines[0], '{"text": 7}', "{", *lines[1:]]) + "\n")
-    result = gpulsh.deduplicate_files("bad.jsonl", "out", index="known", on_error="skip", backend="reference")
+    result = run_files("bad.jsonl", index="known", on_error="skip")
     assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["kept"]) == (3, 2, 2)
     assert [(row["row"], row["duplicate_of_row"]) for row in evidence("out")] == [(4, 0)]
     index = Index.open("known", backend="reference")
@@ -305,25 +292,21 @@ def test_bad_records_are_no_documents_of_the_index(folder: Path) -> None:
 
 def test_an_index_that_holds_nothing_has_parameters_all_the_same(folder: Path) -> None:
     """A run without any goes by them, and says so in its report."""
-    index = Index.create(folder / "known", **OPTIONS)
-    index.save()
-    index.close()
-    texts = ["a b c d e", "a b c d f"]  # 3 of 5 shingles
-    result = gpulsh.deduplicate_files(write("new.jsonl", texts), "out", index="known", backend="reference")
+    with Index.create(folder / "known", **OPTIONS) as index:
+        index.save()
+    result = run_files(write("new.jsonl", ["a b c d e", "a b c d f"]), index="known")  # 3 of 5 shingles
     assert result.report["parameters"]["threshold"] == SHAPE["threshold"]
     assert result.report["parameters"]["shingling"]["size"] == 2 and result.funnel["dropped"] == 1
 
 
 def test_a_finished_run_is_left_as_it_is(folder: Path) -> None:
-    write("jan.jsonl", [PAGE, OTHER, PAGE])
-    options: dict[str, Any] = {"index": "known", "backend": "reference"}
-    first = gpulsh.deduplicate_files("jan.jsonl", "out", **options)
+    first = run_files(write("jan.jsonl", [PAGE, OTHER, PAGE]), index="known")
     before = results(Path("known"))
-    assert gpulsh.deduplicate_files("jan.jsonl", "out", resume=True, **options).report == first.report
+    assert run_files("jan.jsonl", index="known", resume=True).report == first.report
     with pytest.raises(ParameterError, match="already"):
-        gpulsh.deduplicate_files("jan.jsonl", "out", overwrite=True, **options)
+        run_files("jan.jsonl", index="known", overwrite=True)
     with pytest.raises(OutputError, match=r"index was .* and is absent now"):
-        gpulsh.deduplicate_files("jan.jsonl", "out", resume=True, backend="reference")
+        run_files("jan.jsonl", resume=True)
     assert results(Path("known")) == before and len(evidence("out")) == 1
 
 

@@ -18,25 +18,27 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh import budget
 from gpulsh.backends import cpu
-from gpulsh.cli import main
 from gpulsh.errors import InputError
 from gpulsh.io import normal_form
 from gpulsh.repeats import copies, places, windows
 from gpulsh.run.passages import documents, find, mark, parts
-from tests.support.files import read_rows, record, rejected, write_rows
+from tests.support.command import Command
+from tests.support.files import damage_column, read_rows, record, rejected, write_rows
+from tests.support.runs import small_partitions
 from tests.support.texts import licences, pieces
 
 SPANS = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurrences"]
 
 
+GIVEN: dict[str, Any] = {"backend": "cpu", "threads": 1, "tokens": 5}
+
+
 def found(inputs: Any, out: Path, **options: Any) -> pa.Table:
-    given: dict[str, Any] = {"backend": "cpu", "threads": 1, "tokens": 5, **options}
-    return pq.read_table(gpulsh.passages_files(inputs, out, **given).passages)
+    return pq.read_table(gpulsh.passages_files(inputs, out, **{**GIVEN, **options}).passages)
 
 
 def expected(texts: Sequence[str | None], **options: Any) -> pa.Table:
-    given: dict[str, Any] = {"backend": "cpu", "threads": 1, "tokens": 5, **options}
-    return gpulsh.passages(texts, **given).select(SPANS)
+    return gpulsh.passages(texts, **{**GIVEN, **options}).select(SPANS)
 
 
 def by_position(table: pa.Table, files: dict[str, int]) -> list[dict[str, Any]]:
@@ -52,18 +54,14 @@ def each_alone(folder: Path, **columns: Sequence[str | None]) -> dict[str, int]:
     """Rows in a file each, for `by_position`: small row groups of one file would be read as one batch."""
     files = {}
     for number in range(len(columns["text"])):
-        path = folder / f"{number}.parquet"
         row = {name: pa.array(values[number : number + 1], pa.string()) for name, values in columns.items()}
-        pq.write_table(pa.table(row), path)
-        files[str(path)] = number
+        files[write_rows(folder / f"{number}.parquet", pa.table(row))] = number
     return files
 
 
 def cut_small(monkeypatch: pytest.MonkeyPatch, partition: int, digests: int) -> None:
     """Partitions of so many bytes, and ranges of so many digests."""
-    monkeypatch.setattr(budget, "PARTITION_BYTES", partition)
-    monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
-    monkeypatch.setattr(budget, "PARALLEL_BYTES", partition)
+    small_partitions(monkeypatch, partition)
     monkeypatch.setattr(budget, "MOST_DIGESTS", digests)
 
 
@@ -113,12 +111,11 @@ def test_any_long_documents_piece_by_piece(
     whole = gpulsh.passages_files(list(files), folder / "whole", **options)
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch, 1, 1000)
-        patch.setattr(find, "GIANT_BYTES", 0)
-        patch.setattr(windows, "PIECE", 4)
-        patch.setattr(documents, "PLACES_AT_ONCE", 7)
-        patch.setattr(mark, "LOOKAHEAD", 40)
-        for module in (normal_form, places):
-            patch.setattr(module, "PIECE_BYTES", 5)
+        for module, name, value in (
+            *((find, "GIANT_BYTES", 0), (windows, "PIECE", 4), (documents, "PLACES_AT_ONCE", 7)),
+            *((mark, "LOOKAHEAD", 40), (normal_form, "PIECE_BYTES", 5), (places, "PIECE_BYTES", 5)),
+        ):
+            patch.setattr(module, name, value)
         result = gpulsh.passages_files(list(files), folder / "out", **options)
     wanted = gpulsh.passages(texts, **options).select(SPANS)
     assert by_position(pq.read_table(result.passages), files) == wanted.to_pylist()
@@ -293,8 +290,7 @@ def test_bad_records_are_listed_and_left_out(
     bad_records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     path = bad_records
-    for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
-        monkeypatch.setattr(budget, name, 40)
+    small_partitions(monkeypatch, 40)
     with pytest.raises(InputError, match=r"a\.jsonl"):
         gpulsh.passages_files(path, tmp_path / "failed", **CUT, **options)
     result = gpulsh.passages_files(path, tmp_path / "out", **CUT, **options, on_error="skip")
@@ -314,20 +310,14 @@ def test_bad_records_are_listed_and_left_out(
 
 
 def test_a_damaged_row_group(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    texts = [f"{number} {SAME}" for number in range(6)]
-    pq.write_table(pa.table({"text": texts}), path, row_group_size=2, compression="none", use_dictionary=False)
-    group = pq.ParquetFile(path).metadata.row_group(1).column(0)
-    content = bytearray(path.read_bytes())
-    content[group.data_page_offset : group.data_page_offset + 12] = b"\xff" * 12
-    path.write_bytes(content)
+    path = Path(write_rows(tmp_path / "a.parquet", [f"{number} {SAME}" for number in range(6)], 2))
+    damage_column(path, 1, "text")
     result = gpulsh.passages_files(path, tmp_path / "out", **CUT, tokens=5, on_error="skip")
     assert [row["row"] for row in read_rows(result.passages)] == [1, 4, 5]
     assert [(row["row"], row["rows"]) for row in rejected(tmp_path / "out")] == [(2, 2)]
     assert pq.read_table(result.data / "a.parquet").num_rows == 4
 
 
-def test_the_command_lists_bad_records(bad_records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = str(tmp_path / "out")
-    assert main(["passages", str(bad_records), "-o", out, "--tokens", "5", "--on-error", "skip"]) == 0
-    assert "Bad records are in rejected.parquet: 2." in capsys.readouterr().out
+def test_the_command_lists_bad_records(bad_records: Path, tmp_path: Path, command: Command) -> None:
+    printed = command(f"passages {bad_records} -o {tmp_path}/out --tokens 5 --on-error skip")
+    assert printed.status == 0 and "Bad records are in rejected.parquet: 2." in printed.out

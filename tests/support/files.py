@@ -155,6 +155,16 @@ def flipped(content: bytes, place: int) -> bytes:
     return bytes(changed)
 
 
+def damage_column(path: Path, group: int, column: str) -> None:
+    """Make the pages of a column in one row group of Parquet unreadable."""
+    file = pq.ParquetFile(path)
+    chunk = file.metadata.row_group(group).column(file.schema_arrow.get_field_index(column))
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    first, end = start + chunk.total_compressed_size // 4, start + chunk.total_compressed_size
+    content = path.read_bytes()
+    path.write_bytes(content[:first] + b"\xff" * (end - first) + content[end:])
+
+
 def rejected(out: str | Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(f"{out}/rejected.parquet").to_pylist()
     return rows
