@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 import gpulsh
-from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.segment import INDEX
+from gpulsh.run.index.jobs import build_index
 from gpulsh.run.output.folder import OutputFolder
 from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
 from gpulsh.store.manifest import NAME, Manifest
+from tests.support.command import Command
 from tests.support.runs import interrupting
 
 TEXT = "some words of a page that is there twice and then nothing else at all"
@@ -147,11 +148,10 @@ def test_links_and_pipes_in_the_work_folder(here: Path, monkeypatch: pytest.Monk
         os.rename(path, f"precious/{name}")
     if kind == "link":
         os.symlink(here / "precious" / name, path)
-        refused("is a link, which gpulsh did not make", resume=True)
     else:
         os.mkfifo(path)
-        with pytest.raises(OutputError, match=r"is not a regular file, which gpulsh did not make"):
-            run(resume=True)
+    told = "is a link" if kind == "link" else "is not a regular file"
+    refused(f"{told}, which gpulsh did not make", resume=True)
     run(overwrite=True)  # removes the link, not what it leads to
     assert Path("precious/one.txt").read_text() == "precious" and not Path("out/_work").exists()
     assert name == "token" or Path("precious", name).exists()
@@ -161,23 +161,20 @@ def test_a_report_of_the_users_is_not_replaced(here: Path, monkeypatch: pytest.M
     """Beside what a killed run left, which has a report that lists one."""
     unfinished(monkeypatch)
     Path("out/report.json").write_text('{"mine": 1}')
-    before = tree()
-    with pytest.raises(OutputError, match=r"holds report\.json, which gpulsh did not write"):
-        run(overwrite=True)
-    assert tree() == before
+    refused(r"holds report\.json, which gpulsh did not write", overwrite=True)
 
 
 @pytest.mark.parametrize("damage", [{"job": 5}, {"funnel": {}}, {"evidence": []}, {"outputs": "data"}, {"files": [1]}])
-def test_a_report_that_somebody_wrote(here: Path, damage: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_that_somebody_wrote(here: Path, damage: dict[str, Any], command: Command) -> None:
     run()
     path = Path("out/report.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
-    before = tree()
-    told = [main(["report", "out"])]
+    before, lines = tree(), ["report out"]
     if "job" in damage or "evidence" in damage:
-        told.append(main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference", "--resume"]))
-    assert set(told) == {1} and tree() == before
-    assert "unexpected" not in capsys.readouterr().err
+        lines.append("dedup a.jsonl -o out --backend reference --resume")
+    for line in lines:
+        assert command(line).status == 1 and "unexpected" not in command(line).error
+    assert tree() == before
 
 
 # --- two runs at once ---
@@ -201,20 +198,19 @@ def test_the_work_folder_of_another_user(here: Path, monkeypatch: pytest.MonkeyP
     refused("_work: belongs to another user", resume=True)
 
 
-def test_a_second_run_is_told_that_one_works_there(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_run_is_told_that_one_works_there(here: Path, command: Command) -> None:
     process = subprocess.Popen([sys.executable, "-c", WORKING], stdout=subprocess.PIPE, text=True)
+    line = "dedup a.jsonl -o out --backend reference"
     try:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        for way in ([], ["--overwrite"], ["--resume"]):
-            assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference", *way]) == 1
-            told = f"gpulsh: error: out: another run of gpulsh, process {process.pid}, works in it now; wait"
-            assert capsys.readouterr().err.startswith(told)
+        for way in ("", "--overwrite", "--resume"):
+            told = f"out: another run of gpulsh, process {process.pid}, works in it now; wait"
+            assert command(f"{line} {way}").error.startswith(told)
         assert Path("out/_work/manifest.jsonl").exists()
     finally:
         process.kill()
         process.communicate()
-    assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference", "--resume"]) == 0
-    assert not Path("out/_work").exists()
+    assert command(f"{line} --resume").status == 0 and not Path("out/_work").exists()
 
 
 def test_a_run_that_begins_at_the_same_instant(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,14 +231,8 @@ def test_a_run_that_begins_at_the_same_instant(here: Path, monkeypatch: pytest.M
 # --- an index ---
 
 
-def build(path: str = "known", **options: Any) -> Any:
-    from gpulsh.run.index.jobs import build_index
-
-    return build_index(path, ["a.jsonl"], backend="reference", **options)
-
-
-def opened() -> Any:
-    return gpulsh.Index.open("known", backend="reference")
+def build(path: str = "known") -> None:
+    build_index(path, ["a.jsonl"], backend="reference")
 
 
 @pytest.mark.parametrize(
@@ -258,10 +248,12 @@ def test_links_and_pipes_in_an_index(here: Path, name: str, kind: str) -> None:
     else:
         os.mkfifo(path)
     before = tree()
-    with pytest.raises((InputError, OutputError), match=r"link|Too many levels|is not a file"), opened() as index:
+    refused_as = r"link|Too many levels|is not a file"
+    with pytest.raises((InputError, OutputError), match=refused_as), gpulsh.Index.open("known") as index:
         index.insert(["another"], ["text"])
         index.save()
-    assert main(["dedup", "a.jsonl", "-o", "out", "--index", "known", "--backend", "reference"]) in (1, 2)
+    with pytest.raises(gpulsh.GpulshError):
+        run(index="known")
     assert tree() == before
 
 
@@ -284,12 +276,12 @@ def test_a_failed_build_leaves_the_users_empty_folder(here: Path) -> None:
     assert Path("known").is_dir() and not os.listdir("known") and not Path("new").exists()
 
 
-def test_the_page_is_made_without_touching_other_files(here: Path) -> None:
+def test_the_page_is_made_without_touching_other_files(here: Path, command: Command) -> None:
     pytest.importorskip("jinja2")
     run()
     os.symlink(here / "precious.txt", "out/report.html.new")
     Path("out/report.json.new").write_text("mine")
-    assert main(["report", "out"]) == 0
+    assert command("report out").status == 0
     assert Path("precious.txt").read_text() == "precious" and Path("out/report.json.new").read_text() == "mine"
     assert Path("out/report.html").is_file() and Manifest.open(Path("out")) is None and NAME not in os.listdir("out")
 

@@ -30,7 +30,10 @@ from gpulsh.run.progress import Tally, open_progress, summary
 from gpulsh.stats.counts import COUNTS, SAMPLED
 from gpulsh.stats.stages import Funnel
 from tests.support import naive
+from tests.support.command import Command
 from tests.support.files import write_rows
+from tests.support.runs import evidence as evidence_of
+from tests.support.runs import run
 
 WORDS = [f"w{number}" for number in range(400)]
 BAD = "{no json"
@@ -51,14 +54,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"on_error": "skip", "write": "duplicates"},
     {"index": True},
 ]
-SKETCH: dict[str, Any] = {
-    "backend": "reference",
-    "shingling": gpulsh.Shingling(size=2),
-    "threshold": 0.6,
-    "num_perm": 24,
-    "bands": 12,
-    "rows": 2,
-}
+SKETCH: dict[str, Any] = {"backend": "reference", "shingling": "word:2", "threshold": 0.6}
+SKETCH |= {"num_perm": 24, "bands": 12, "rows": 2}
 
 
 @dataclass(frozen=True)
@@ -106,8 +103,7 @@ def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, 
         asked["index"] = tmp_path / "index"
         before = write(tmp_path, "before.jsonl", texts(rng, 25, False))
         gpulsh.deduplicate_files(tmp_path / "before.jsonl", tmp_path / "first", index=tmp_path / "index", **SKETCH)
-        listed = pq.read_table(tmp_path / "first/duplicates.parquet").to_pylist()
-        gone_before = {(row["file"], row["row"]) for row in listed}
+        gone_before = {(row["file"], row["row"]) for row in evidence_of(tmp_path / "first")}
     paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     report = gpulsh.deduplicate_files(paths, tmp_path / "out", **asked, **SKETCH).report
     funnel = report["funnel"]
@@ -118,11 +114,11 @@ def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, 
 
     own = [*inputs[0], *inputs[1]]
     every = [*protected, *own]
-    rejected = [row for _, row in _bad(tmp_path)] if bad else []
-    evidence = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    rejected = sum(path.read_text().count(BAD) for path in tmp_path.glob("*.jsonl"))
+    evidence = evidence_of(tmp_path / "out")
     gone = {(row["file"], row["row"]) for row in evidence}
     assert funnel["documents"] == len(every) and funnel["protected"] == len(protected)
-    assert funnel["rejected"] == len(rejected) == sum(report["evidence"]["rejected"])
+    assert funnel["rejected"] == rejected == sum(report["evidence"]["rejected"])
     assert funnel["dropped"] == len(evidence) and funnel["kept"] == len(own) - len(evidence)
     if asked.get("write") != "duplicates":
         written = [path.read_text().splitlines() for path in (tmp_path / "out/data").iterdir()]
@@ -150,9 +146,7 @@ def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, 
             else:  # it is known of earlier runs alone
                 kinds["copies_of_dropped" if (first.file, first.row) in gone | gone_before else "copies_of_kept"] += 1
     assert funnel["exact_copies"] == len(copies)
-    assert {name: funnel[name] for name in COUNTS["exact_copies"].parts} == {
-        name: kinds[name] for name in COUNTS["exact_copies"].parts
-    }
+    assert all(funnel[name] == kinds[name] for name in COUNTS["exact_copies"].parts)
     assert funnel["near_duplicates"] == len(gone - copies)
     if not {"within", "across"} & set(asked):
         assert not funnel["copies_left"]
@@ -166,20 +160,13 @@ def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, 
         assert sum(sampled.values()) + report["sampled"]["one"] == funnel["candidates"] > 0
 
     # Whose documents they were dropped for.
-    known = {document.file for document in every}
-    wanted = Counter(
-        (row["file"], row["duplicate_of_file"] if row["duplicate_of_file"] in known else None) for row in evidence
-    )
+    known = {document.file: document.file for document in every}
+    wanted = Counter((row["file"], known.get(row["duplicate_of_file"])) for row in evidence)
     for_whom = report["evidence"]["dropped_for"]
     assert {(entry["input"], entry["of"]): entry["count"] for entry in for_whom["listed"]} == wanted
     assert not for_whom["more"]
     assert funnel["earlier"] == sum(count for (_, of), count in wanted.items() if of is None)
     _shown_alike(report, tmp_path / "out/report.html")
-
-
-def _bad(folder: Path) -> list[tuple[str, int]]:
-    files = [path for path in folder.glob("*.jsonl") if path.name != "before.jsonl"]
-    return [(str(path), row) for path in files for row, line in enumerate(path.read_text().splitlines()) if line == BAD]
 
 
 def _shown_alike(report: dict[str, Any], page: Path) -> None:
@@ -193,14 +180,13 @@ def _shown_alike(report: dict[str, Any], page: Path) -> None:
         assert all(part in COUNTS for part in row.parts) and (row.of is None or row.of in COUNTS)
     labels = {row.label: funnel[row.name] for row in COUNTS.values()}
     assert len(labels) == len(COUNTS)
-    lines = [
-        re.match(r"(\w[\w -]*?)?  +([\d,]+)", line) for line in funnel_table(report).partition("\n\n")[0].split("\n")
-    ]
-    for line in lines:
-        assert line is not None
-        if line[1]:
-            assert int(line[2].replace(",", "")) == labels[line[1]]
-    whom = sum(int(line[2].replace(",", "")) for line in lines if line is not None and not line[1])
+    whom = 0
+    for line in funnel_table(report).partition("\n\n")[0].split("\n"):
+        found = re.match(r"(\w[\w -]*?)?  +([\d,]+)", line)
+        assert found is not None
+        number = int(found[2].replace(",", ""))
+        assert not found[1] or number == labels[found[1]]
+        whom += 0 if found[1] else number
     assert whom == funnel["dropped"]
     if missing() is None:
         content = page.read_text(encoding="utf-8").partition("<summary>")[2].partition("</details>")[0]
@@ -208,15 +194,13 @@ def _shown_alike(report: dict[str, Any], page: Path) -> None:
         assert {html.unescape(name): int(count.replace(",", "")) for name, count in rows} == labels
 
 
-def test_the_command_tells_of_protected_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_tells_of_protected_documents(folder: Path, command: Command) -> None:
     page = " ".join(WORDS[:30])
-    write(tmp_path, "test.jsonl", [page, page])
-    write(tmp_path, "crawl.jsonl", [page, page + " more", "something else"])
-    arguments = [str(tmp_path / "crawl.jsonl"), "--protect", str(tmp_path / "test.jsonl"), "-o", str(tmp_path / "out")]
-    assert main(["dedup", *arguments, "--backend", "reference", "--verbose"]) == 0
-    shown = capsys.readouterr().out
+    write_rows("test.jsonl", [page, page])
+    write_rows("crawl.jsonl", [page, page + " more", "something else"])
+    shown = command("dedup crawl.jsonl --protect test.jsonl -o out --backend reference --verbose").out
     assert re.search(r"^documents +5  = 2 protected \+ 2 dropped \+ 1 kept;", shown, re.MULTILINE)
-    assert re.search(rf"^dropped +2 .*\n +2  for {tmp_path}/test.jsonl \(protected\)$", shown, re.MULTILINE)
+    assert re.search(r"^dropped +2 .*\n +2  for test.jsonl \(protected\)$", shown, re.MULTILINE)
     assert re.search(r"^kept +1 ", shown, re.MULTILINE)
 
 
@@ -258,22 +242,14 @@ TEXTS = [f"some words of a text that is about number {number} and nothing else a
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    pq.write_table(pa.table({"text": [*TEXTS, None, *TEXTS[:5]]}), tmp_path / "a.parquet")
-    return tmp_path
+def corpus(folder: Path) -> str:
+    return write_rows("a.parquet", [*TEXTS, None, *TEXTS[:5]])
 
 
-def events(written: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in written.splitlines()]
-
-
-def test_every_stage_begins_and_ends_and_tells_what_it_did(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["dedup", str(corpus / "a.parquet"), "-o", str(corpus / "out"), "--backend", "reference", "--json"]) == 0
-    )
-    printed = capsys.readouterr()
+def test_every_stage_begins_and_ends_and_tells_what_it_did(corpus: str, command: Command) -> None:
+    printed = command(f"dedup {corpus} -o out --backend reference --json")
     report = json.loads(printed.out)
-    told = [entry for entry in events(printed.err) if "event" in entry]
+    told = [entry for entry in map(json.loads, printed.err.splitlines()) if "event" in entry]
     assert [(entry["event"], entry["stage"]) for entry in told] == [
         (event, stage) for stage in report["funnel"]["seconds"] for event in ("begin", "end")
     ]
@@ -288,20 +264,18 @@ def test_every_stage_begins_and_ends_and_tells_what_it_did(corpus: Path, capsys:
         assert end[stage]["seconds"] <= seconds + 1e-6
 
 
-def test_lines_and_events_are_told_of_the_same_run(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = deduplicate_files(corpus / "a.parquet", corpus / "out", backend="reference", progress=True)
+def test_lines_are_told_of_a_run(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of inputs without documents, too, which have no bytes of text."""
+    result = run(corpus, progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[:2] for line in lines] == [["gpulsh", stage] for stage in result.funnel["seconds"]]
     assert f": {result.funnel['documents']} documents, " in lines[0] and " documents/s" in lines[0]
     assert lines[-1].endswith(f", {result.funnel['dropped']} dropped")
-    deduplicate_files(corpus / "a.parquet", corpus / "quiet", backend="reference")
+    run(corpus, "quiet")
     assert capsys.readouterr().err == ""
-
-
-def test_inputs_without_documents_have_no_bytes_of_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.jsonl").write_text("\n \n\n")
-    (tmp_path / "b.csv").write_text("text,id\n")
-    deduplicate_files([tmp_path / "a.jsonl", tmp_path / "b.csv"], tmp_path / "out", backend="reference", progress=True)
+    Path("a.jsonl").write_text("\n \n\n")
+    Path("b.csv").write_text("text,id\n")
+    run(["a.jsonl", "b.csv"], "none", progress=True)
     assert capsys.readouterr().err.startswith("gpulsh: sign: 0.")
 
 
