@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from gpulsh.backends.select import backend_status
 from tests.support.command import Command
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -99,6 +100,7 @@ WRONG_USAGE: list[tuple[Callable[[], None], str, list[str]]] = [
     (good, "a.jsonl --bands 30 --rows 5", ["150", "128"]),
     (good, "a.jsonl --threshold 0", ["threshold is 0"]),
     (good, "a.jsonl --threshold nan", ["threshold is nan"]),
+    (good, "a.jsonl --memory lots", ["memory is 'lots', not an amount of memory"]),
     (good, "a.jsonl --shingle word", ["'word'", "word:SIZE"]),
     (good, "a.jsonl --write duplicates --format parquet", ["--format is given and --write is 'duplicates'"]),
     (good, "a.jsonl --write duplicates --compression zstd:3", ["--compression is given and --write is 'duplicates'"]),
@@ -139,8 +141,6 @@ def test_signatures_at_a_url(command: Command) -> None:
 
 
 def test_cuda_without_cuda(command: Command) -> None:
-    from gpulsh.backends.select import backend_status
-
     if backend_status()["cuda"] is None:
         pytest.skip("CUDA works here")
     good()

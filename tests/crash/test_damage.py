@@ -1,6 +1,5 @@
 """Work files that are cut short, flipped or gone when a run goes on: told by name, made again, and no wrong byte."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,17 +10,13 @@ import pytest
 
 import gpulsh
 from gpulsh.budget import Cut
-from tests.crash.test_resume import results, write_inputs
+from tests.crash.test_resume import outlive_an_error, results, write_inputs
+from tests.support.files import flipped
 from tests.support.runs import SOAK, interrupting
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score", "id_column": "score", "on_error": "skip"}
 KINDS = {  # of files, by how their names begin and end
-    *(
-        ("sign-", "-digests.arrow"),
-        ("sign-", "-exact.arrow"),
-        ("sign-", "-documents.arrow"),
-        ("sign-", "-rejected.arrow"),
-    ),
+    *(("sign-", f"-{table}.arrow") for table in ("digests", "exact", "documents", "rejected")),
     *(("copies-", "-copies.arrow"), ("collide-", "-pairs.arrow"), ("collide-", "-memberships.arrow")),
     *(("collide-", "-forest.arrow"), ("connect-", "members.arrow")),
     *(("connect-", "shares.arrow"), ("compare-", "-edges.arrow")),
@@ -33,23 +28,15 @@ KINDS = {  # of files, by how their names begin and end
 SOME = [("sign-", "-digests.arrow"), ("sign-", "-exact.arrow"), ("verify-", "-decided.arrow"), ("b.", "jsonl")]
 
 
-def flipped(place: float) -> Callable[[bytes], bytes]:
-    def flip(data: bytes) -> bytes:
-        at = int(place * (len(data) - 1))
-        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-
-    return flip
-
-
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "gone": lambda data: None,
     "empty": lambda data: b"",
     "half": lambda data: data[: len(data) // 2],
     "all but a byte": lambda data: data[:-1],
     "a byte more": lambda data: data + b"\0",
-    "first byte": flipped(0),
-    "middle byte": flipped(0.5),
-    "last byte": flipped(1),
+    "first byte": lambda data: flipped(data, 0),
+    "middle byte": lambda data: flipped(data, len(data) // 2),
+    "last byte": lambda data: flipped(data, -1),
 }
 
 
@@ -65,31 +52,18 @@ def damage(path: Path, how: str) -> None:
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Inputs `in`, their results `whole`, and `late`, a run that was interrupted when all was done but moving them."""
     folder = tmp_path_factory.mktemp("base")
-    with pytest.MonkeyPatch.context() as patch:
-        cut_small(patch)
-        interrupt_late(folder)
-        yield folder
-
-
-def cut_small(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        "gpulsh.run.file_run.cut", lambda memory, sizes: Cut(memory=memory, partition=6000, digests=900, group=1500)
-    )
-    patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
-    patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-    patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
-    patch.setattr(os, "fsync", lambda handle: None)
-
-
-def interrupt_late(folder: Path) -> None:
     given = write_inputs(folder / "in")
     page = "a page of which there are so many copies with other ends that it has large buckets of its own and "
     with open(given / "b.jsonl", "a") as lines:
         lines.write("no record\n")
         lines.writelines(f'{{"text": "{page * 2}end{number}", "score": {number}}}\n' for number in range(12))
-    gpulsh.deduplicate_files(given, folder / "whole", **OPTIONS)
-    with interrupting("gpulsh.run.output.folder.OutputFolder.commit"):
-        gpulsh.deduplicate_files(given, folder / "late", **OPTIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        outlive_an_error(patch, Cut(memory=1 << 30, partition=6000, digests=900, group=1500))
+        patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
+        gpulsh.deduplicate_files(given, folder / "whole", **OPTIONS)
+        with interrupting("gpulsh.run.output.folder.OutputFolder.commit"):
+            gpulsh.deduplicate_files(given, folder / "late", **OPTIONS)
+        yield folder
 
 
 @pytest.fixture
@@ -143,7 +117,8 @@ def test_the_manifest(late: Callable[[str], Path], base: Path, place: float, how
     out = late("out")
     path = out / "_work/manifest.jsonl"
     data = path.read_bytes()
-    path.write_bytes(flipped(place)(data) if how == "flipped" else data[: int(place * len(data))])
+    at = int(place * (len(data) - 1))
+    path.write_bytes(flipped(data, at) if how == "flipped" else data[:at])
     gpulsh.deduplicate_files(base / "in", out, resume=True, **OPTIONS)
     assert results(out) == results(base / "whole") and not (out / "_work").exists()
 

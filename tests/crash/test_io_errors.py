@@ -19,13 +19,11 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File, reading
 from gpulsh.io.formats import parquet
 from gpulsh.run import driver
-from tests.crash.test_resume import ends_at, results, write_inputs
+from tests.crash.test_resume import ends_at, outlive_an_error, results, write_inputs
 from tests.support.mortal import Disk
 from tests.support.runs import SOAK
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score", "id_column": "score"}
-CUT = Cut(memory=1 << 30, partition=15000, digests=3000, group=25000)
-
 ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO, errno.EDQUOT, errno.EROFS)
 WRITTEN = {"write-000000": "a.parquet", "write-000001": "b.jsonl", "write-000002": "c.arrow"}
 PART = re.compile(r"\.[0-9a-f]{32}\.part$")  # of the name of a file that is being written
@@ -35,10 +33,7 @@ PART = re.compile(r"\.[0-9a-f]{32}\.part$")  # of the name of a file that is bei
 def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Files for a run in several partitions, ranges and groups, whose state outlives an error."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: CUT)
-        patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-        patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
-        patch.setattr(os, "fsync", lambda handle: None)
+        outlive_an_error(patch, Cut(memory=1 << 30, partition=15000, digests=3000, group=25000))
         yield write_inputs(tmp_path_factory.mktemp("given") / "in")
 
 
@@ -97,15 +92,12 @@ def test_a_text_or_a_folder_that_cannot_be_written(
     assert (path or "-texts.bin") in message
 
 
-INPUTS = (("a.parquet", errno.EACCES), ("b.jsonl", errno.EIO), ("c.arrow", errno.EACCES))
-STAGES = [
-    (stage, *INPUTS[(turn + more) % 3])
-    for more in ((1, 2) if SOAK else (1,))
-    for turn, stage in enumerate(("sign", "gather", "collect", "write"))
-]
+INPUTS = [("a.parquet", errno.EACCES), ("b.jsonl", errno.EIO), ("c.arrow", errno.EACCES)] * 2
+STAGES = ("sign", "gather", "collect", "write")
+MET = [(stage, *INPUTS[at + more]) for more in ((1, 2) if SOAK else (1,)) for at, stage in enumerate(STAGES)]
 
 
-@pytest.mark.parametrize(("stage", "name", "number"), STAGES)
+@pytest.mark.parametrize(("stage", "name", "number"), MET)
 def test_an_input_that_cannot_be_read_any_more(
     given: Path, wanted: dict[str, bytes], tmp_path: Path, stage: str, name: str, number: int
 ) -> None:
@@ -133,15 +125,13 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
     """From the first task of that stage on the file can be opened, but not be read."""
 
     class Broken(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
+        def read(self, *_: Any) -> Any:
             raise error
 
-        def readinto(self, buffer: Any) -> int:
-            raise error
+        readinto = read
 
     begun: list[str] = []
-    task = getattr(driver, stage)
-    opened = File.open
+    task, opened, os_file = getattr(driver, stage), File.open, pa.OSFile
 
     def begin(*arguments: Any) -> Any:
         begun.append(stage)
@@ -155,7 +145,6 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
             raise error
         return os_file(name, *mode)
 
-    os_file = pa.OSFile
     patch.setattr(pa, "OSFile", os_file_or_not)
     patch.setattr(driver, stage, begin)
     patch.setattr(File, "open", open_or_not)

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 import gpulsh
-from gpulsh import budget
 from gpulsh.run.passages import documents, find
 from gpulsh.store.manifest import Manifest
 from tests.crash.test_resume import results
 from tests.support.files import write_rows
 from tests.support.mortal import Mortals, spread
-from tests.support.runs import SOAK
+from tests.support.runs import SOAK, small_partitions
 from tests.support.texts import licences
 
 GIVEN: dict[str, Any] = {"cut": True, "backend": "reference"}
@@ -59,11 +58,10 @@ def test_a_run_ends_after_any_step(
     given = {**GIVEN, **options}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Manifest, "add", ending)
-        for owner, name, value in (
-            *((budget, "PARTITION_BYTES", 2500), (budget, "PARALLEL_BYTES", 2500), (budget, "MOST_DIGESTS", 500)),
-            *((find, "RUN_WINDOWS", 300), (documents, "PLACES_AT_ONCE", 500)),
-        ):
-            patch.setattr(owner, name, value)
+        small_partitions(patch, 2500)
+        patch.setattr("gpulsh.budget.MOST_DIGESTS", 500)
+        patch.setattr(find, "RUN_WINDOWS", 300)
+        patch.setattr(documents, "PLACES_AT_ONCE", 500)
         whole = gpulsh.passages_files(passage_files, tmp_path / "whole", **given)
         wanted, named = results(tmp_path / "whole"), [step.partition("-")[0] for step in steps]
         assert set(stages) <= set(named) and named.count(stages[0]) == 3

@@ -53,6 +53,14 @@ def write_inputs(folder: Path) -> Path:
     return folder
 
 
+def outlive_an_error(patch: pytest.MonkeyPatch, cut: Cut) -> None:
+    """Runs are cut so, their state outlives any error, and nothing that takes time is done for nothing."""
+    patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
+    patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
+    patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+    patch.setattr(os, "fsync", lambda handle: None)
+
+
 def results(out: Path) -> dict[str, bytes]:
     """All that a run gives but its report, which tells times."""
     return {
@@ -140,10 +148,7 @@ def test_a_kill_while_results_replace_earlier_ones(small: Path, tmp_path: Path) 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files as `inputs`, in several partitions, ranges and groups, but few."""
-    tiny = Cut(memory=1 << 30, partition=40000, digests=3000, group=25000)
-    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: tiny)
-    monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # slow, and without effect on what is read
+    outlive_an_error(monkeypatch, Cut(memory=1 << 30, partition=40000, digests=3000, group=25000))
     return write_inputs(tmp_path / "in")
 
 
@@ -166,7 +171,6 @@ def ends(
     for number in numbers:
         out = tmp_path / f"out{number}"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
             ends_at(patch, number, error, names, lasting)
             with pytest.raises((OutputError, KeyboardInterrupt, Ended)) as told:
                 gpulsh.deduplicate_files(given, out, **OPTIONS)
@@ -177,9 +181,7 @@ def ends(
 def test_compared_shares_are_not_compared_again(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of one component each that is too large, and a run that ends when some of their shares are done."""
     wanted = whole(inputs, tmp_path)
-    tiny = Cut(memory=1 << 30, partition=15000, digests=3000, group=1500)
-    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: tiny)
-    monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
+    outlive_an_error(monkeypatch, Cut(memory=1 << 30, partition=15000, digests=3000, group=1500))
     compared: list[int] = []
 
     def compare_some(most: int) -> Callable[..., Any]:
@@ -299,7 +301,9 @@ def test_an_unfinished_run_is_left_alone_without_resume_or_by_another_version(in
 
 RUN = """
 import sys
-budget.PARTITION_BYTES, budget.PARTITION_BATCHES = 2000, 0
+from gpulsh import budget
+budget.PARTITION_BYTES = budget.PARALLEL_BYTES = 2000
+budget.PARTITION_BATCHES = 0
 import gpulsh
 gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", threads=1, keep="score")
 """

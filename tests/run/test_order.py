@@ -259,13 +259,11 @@ def test_protected_documents_are_compared_with_every_input(tmp_path: Path, optio
 def test_protected_files_need_the_columns_that_options_name(tmp_path: Path) -> None:
     given = write_rows(tmp_path / "a.jsonl", [{"text": page(1), "id": 1, "n": 2}])
     test = write_rows(tmp_path / "test.jsonl", [page(1)])
-    for options in ({"id_column": "id"}, {"keep": "n"}, {"source_column": "id"}, {"key": "id"}):
-        (name,) = options.values()
-        more = (
-            ", which id_column names for every input file; add it, or leave id_column" if "id_column" in options else ""
-        )
+    advice = ", which id_column names for every input file; add it, or leave id_column"
+    named = (("id_column", "id", advice), ("keep", "n", ""), ("source_column", "id", ""), ("key", "id", ""))
+    for option, name, more in named:
         with pytest.raises(InputError, match=rf"test\.jsonl: has no column '{name}'{more}"):
-            run(given, tmp_path / "out", protect=test, **options)
+            run(given, tmp_path / "out", protect=test, **{option: name})
         assert not (tmp_path / "out").exists()
 
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import budget
-from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.run.passages import find
-from tests.run.test_passages_files import SPANS, any_texts, by_position, found, small
+from tests.run.test_passages_files import GIVEN, any_texts, by_position, expected, found, small
+from tests.support.command import Command
 from tests.support.files import write_rows
 from tests.support.texts import licences
 
@@ -40,13 +40,11 @@ def days(folder: Path, runs: Sequence[Sequence[str | None]], **options: Any) -> 
 
 def at_once(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
     """The same of the last part of a run in memory over all, as long as there were no later documents."""
-    given: dict[str, Any] = {"backend": "cpu", "threads": 1, "tokens": 5, **options}
     texts: list[str | None] = []
     tables = []
     for new in runs:
         before, texts = len(texts), [*texts, *new]
-        rows = gpulsh.passages(texts, **given).select(SPANS).to_pylist()
-        tables.append([row for row in rows if row["row"] >= before])
+        tables.append([row for row in expected(texts, **options).to_pylist() if row["row"] >= before])
     return tables
 
 
@@ -94,8 +92,7 @@ def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
     write_rows(tmp_path / "a.parquet", [{"text": text, "id": n} for n, text in enumerate(texts)], 3)
     others = [*texts[4:9], "words that only one file has"]
     write_rows(tmp_path / "b.jsonl.gz", [{"text": text, "id": f"n{n}"} for n, text in enumerate(others)])
-    given: dict[str, Any] = {"index": tmp_path / "index", "tokens": 5, "backend": "cpu", "threads": 1}
-    given["id_column"] = "id"
+    given: dict[str, Any] = {"index": tmp_path / "index", **GIVEN, "id_column": "id"}
     first = gpulsh.passages_files(tmp_path / "a.parquet", tmp_path / "one", **given)
     assert first.report["passages"]["earlier_documents"] == first.report["passages"]["first_earlier"] == 0
     result = gpulsh.passages_files(tmp_path / "b.jsonl.gz", tmp_path / "two", **given, cut=True, min_left=0)
@@ -137,15 +134,11 @@ def test_a_file_that_is_needed_again(tmp_path: Path, how: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(needed)}$"):
         found(**given)
     assert not (tmp_path / "new").exists() and sorted(os.listdir(before)) == sorted(os.listdir(tmp_path / "index"))
+    write_rows(tmp_path / "c.jsonl", ["nothing of it", "nothing of it here again, nothing of it here again"])
+    other = found(tmp_path / "c.jsonl", tmp_path / "other", index=shutil.copytree(before, tmp_path / "apart"))
+    assert [row["first_row"] for row in other.to_pylist()] == [1]  # for which the file is not needed
     (tmp_path / "aside").rename(path)
     assert len(found(**given)) == 1
-
-
-def test_a_file_that_is_not_needed(tmp_path: Path) -> None:
-    given = two_days(tmp_path)
-    (tmp_path / "a.jsonl").unlink()
-    write_rows(tmp_path / "b.jsonl", ["nothing of it", "nothing of it here again, nothing of it here again"])
-    assert [row["first_row"] for row in found(**given).to_pylist()] == [1]
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -157,11 +150,7 @@ def test_refusals(tmp_path: Path) -> None:
         (ParameterError, {"text_column": "n"}, f"{index}: has text_column 'text', and this run 'n'"),
         (ParameterError, {"tokens": 50, "bytes": 9}, f"{index}: has tokens 5, and this run None"),
         (ParameterError, {"tokens": 50, "unit": "line"}, "index and unit='line' cannot be combined"),
-        (
-            ParameterError,
-            {"protect": str(tmp_path / "a.jsonl"), "passages": 3, "tokens": 50},
-            "index and protect cannot be combined",
-        ),
+        (ParameterError, {"protect": "a.jsonl", "passages": 3, "tokens": 50}, "index and protect cannot be combined"),
         (ParameterError, {"inputs": tmp_path / "a.jsonl"}, f"{index}: holds {tmp_path / 'a.jsonl'} already; leave it"),
         (OutputError, {"index": tmp_path / "new" / "index"}, f"{tmp_path / 'new' / 'index'}: is inside the output"),
         (OutputError, {"index": tmp_path / "out"}, f"{tmp_path / 'out'}: is not an index of passages, it holds "),
@@ -223,29 +212,24 @@ def test_a_stream_is_refused(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["pipe.jsonl"]
 
 
-def test_a_first_run_that_fails_leaves_no_index(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("{")
-    with pytest.raises(InputError):
-        found(tmp_path / "a.jsonl", tmp_path / "out", index=tmp_path / "index")
-    assert not (tmp_path / "index").exists() and not (tmp_path / "out").exists()
-
-
-def test_bad_records_of_an_earlier_run(tmp_path: Path, small: None) -> None:
+def test_bad_records_of_a_first_run(tmp_path: Path, small: None) -> None:
+    """One that fails leaves no index."""
     text = "one two three four five six"
     (tmp_path / "a.jsonl").write_text(f'{{"text": "{text}"}}\n{{\n{{"text": "x {text} y"}}\n')
     write_rows(tmp_path / "b.jsonl", [f"z {text} y"])
+    with pytest.raises(InputError):
+        found(tmp_path / "a.jsonl", tmp_path / "one", index=tmp_path / "index")
+    assert not (tmp_path / "index").exists() and not (tmp_path / "one").exists()
     found(tmp_path / "a.jsonl", tmp_path / "one", index=tmp_path / "index", on_error="skip")
     rows = found(tmp_path / "b.jsonl", tmp_path / "two", index=tmp_path / "index").to_pylist()
     assert [(row["first_row"], row["occurrences"]) for row in rows] == [(0, 3), (2, 2)]
 
 
-def test_the_command_counts_what_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    two_days(tmp_path)
-    where = ["-o", str(tmp_path / "new"), "--index", str(tmp_path / "index")]
-    assert main(["passages", str(tmp_path / "b.jsonl"), *where, "--tokens", "5", "--backend", "reference"]) == 0
-    told = "First occurrence in the 2 documents of earlier runs: 1 passage."
-    assert told in capsys.readouterr().out
-    page = (tmp_path / "new" / "report.html").read_text()
+def test_the_command_counts_what_is_held(folder: Path, command: Command) -> None:
+    two_days(folder)
+    out = command("passages b.jsonl -o new --index index --tokens 5 --backend reference").out
+    assert "First occurrence in the 2 documents of earlier runs: 1 passage." in out
+    page = Path("new/report.html").read_text()
     assert "1 passage first found in the 2 documents of earlier runs." in page
 
 

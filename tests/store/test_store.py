@@ -1,11 +1,13 @@
 """Files that are there whole or not at all, and what tells one from a damaged one."""
 
 import errno
+import fcntl
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -15,35 +17,37 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError, OutputError
+from gpulsh.run.output.work_folder import WorkLock
 from gpulsh.store import durable
 from gpulsh.store.columns import Column, MappedColumns, columns_file, range_order, range_rows, write_columns
 from gpulsh.store.durable import FileFact, durable_file, fact_of
+from gpulsh.store.lock import locked
 from gpulsh.store.manifest import NAME, Manifest
 
 
 def test_a_file_is_whole_or_absent(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    with pytest.raises(ValueError, match="no more"), durable.durable_file(path) as file:
+    with pytest.raises(ValueError, match="no more"), durable_file(path) as file:
         file.write(b"half")
         raise ValueError("no more")
     with pytest.raises(ValueError, match="no more"), durable.DurableFiles(tmp_path) as files:
         Path(files.part(f"{tmp_path}/a", f"{tmp_path}/a.txt")).write_bytes(b"x")
         raise ValueError("no more")
     assert list(tmp_path.iterdir()) == []
-    with durable.durable_file(path) as file:
+    with durable_file(path) as file:
         file.write(b"who")
         file.write(memoryview(b"le"))
         assert not path.exists() and file.tell() == 5
         fact = file.fact()
     assert path.read_bytes() == b"whole" and list(tmp_path.iterdir()) == [path]
-    assert durable.fact_of(path) == fact == FileFact(5, zlib.crc32(b"whole"))
+    assert fact_of(path) == fact == FileFact(5, zlib.crc32(b"whole"))
     path.write_bytes(b"whale")
-    assert durable.fact_of(path) != fact
+    assert fact_of(path) != fact
 
 
 @pytest.mark.parametrize("length", [216, 217, 218, 255])
 def test_a_file_with_a_long_name(length: int, tmp_path: Path) -> None:
-    with durable.durable_file(tmp_path / ("n" * length)) as file:
+    with durable_file(tmp_path / ("n" * length)) as file:
         file.write(b"whole")
         assert next(tmp_path.iterdir()).name.endswith(durable.PART)
     assert [len(path.name) for path in tmp_path.iterdir()] == [length]
@@ -51,25 +55,19 @@ def test_a_file_with_a_long_name(length: int, tmp_path: Path) -> None:
 
 def test_two_may_write_one_file_at_once_and_the_last_to_end_stands(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    with durable.durable_file(path) as first:
+    with durable_file(path) as first:
         first.write(b"first")
-        with durable.durable_file(path) as second:
+        with durable_file(path) as second:
             second.write(b"second")
         assert path.read_bytes() == b"second"
     assert path.read_bytes() == b"first" and list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("kind", ["absent", "link", "folder", "pipe"])
-def test_what_is_no_file_has_no_fact(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "it"
+@pytest.mark.parametrize("make", [lambda path: None, lambda path: path.symlink_to("file"), Path.mkdir, os.mkfifo])
+def test_what_is_no_file_has_no_fact(make: Callable[[Path], None], tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
-    if kind == "link":
-        path.symlink_to("file")
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    assert durable.fact_of(path) is None
+    make(tmp_path / "it")
+    assert fact_of(tmp_path / "it") is None
 
 
 def test_what_the_system_refuses_names_the_file_and_what_is_left(tmp_path: Path) -> None:
@@ -81,6 +79,9 @@ def test_what_the_system_refuses_names_the_file_and_what_is_left(tmp_path: Path)
     with pytest.raises(OSError, match="quota") as failed, durable.naming(tmp_path / "file"):
         raise OSError(errno.EDQUOT, "quota")
     assert failed.value.filename == str(tmp_path / "file")
+    with pytest.raises(OSError) as failed:
+        durable.sync_file_system(-1)
+    assert failed.value.errno == errno.EBADF
 
 
 @pytest.mark.parametrize(
@@ -105,13 +106,7 @@ def test_all_are_synced_before_any_has_its_name(
                 Path(part).write_bytes(b"x" * number)
         facts = files.complete()
     assert done == syncs + ["replace"] * (count - 1)
-    assert facts == {str(path): durable.fact_of(path) for path in tmp_path.iterdir()} and len(facts) == count - 1
-
-
-def test_a_file_system_that_cannot_be_synced() -> None:
-    with pytest.raises(OSError) as failed:
-        durable.sync_file_system(-1)
-    assert failed.value.errno == errno.EBADF
+    assert facts == {str(path): fact_of(path) for path in tmp_path.iterdir()} and len(facts) == count - 1
 
 
 # --- which steps of a job are done: what a crash or a hand leaves of its manifest ---
@@ -208,21 +203,15 @@ def test_runs_of_rows_are_read_in_place(tmp_path: Path) -> None:
     [
         ({"place": np.arange(3)}, "it lacks the column 'hashes'"),
         ({"hashes": np.arange(2.0)}, "column 'hashes' is double, not uint64"),
-        ({"hashes": np.arange(3, dtype=np.uint32)}, "column 'hashes' is uint32, not uint64"),
-        ({"hashes": np.arange(3)}, "column 'hashes' is int64, not uint64"),
-        ({"hashes": pa.array(["a"])}, "column 'hashes' is string, not uint64"),
-        ({"hashes": pa.array([True])}, "column 'hashes' is bool, not uint64"),
+        *(({"hashes": np.arange(3, dtype=kind)}, f"is {kind}, not uint64") for kind in ("uint32", "int64")),
+        *(({"hashes": pa.array([odd])}, f"is {kind}, not uint64") for odd, kind in (("a", "string"), (True, "bool"))),
     ],
 )
-def test_other_content_is_damage(columns: dict[str, object], told: str, tmp_path: Path) -> None:
-    write_columns(tmp_path / "a.arrow", columns)  # type: ignore[arg-type]
+def test_other_content_is_damage_and_no_rows_are_of_any_type(columns: Any, told: str, tmp_path: Path) -> None:
+    write_columns(tmp_path / "a.arrow", columns)
     with pytest.raises(DamagedInputError, match=told):
         MappedColumns(tmp_path / "a.arrow", Hashes).whole()
-
-
-def test_no_rows_are_of_any_type(tmp_path: Path) -> None:
-    """As where nothing was decided."""
-    write_columns(tmp_path / "a.arrow", {"hashes": np.empty(0, np.int64)})
+    write_columns(tmp_path / "a.arrow", {"hashes": np.empty(0, np.int64)})  # as where nothing was decided
     assert MappedColumns(tmp_path / "a.arrow", Hashes).whole().hashes.dtype == np.uint64
 
 
@@ -254,13 +243,51 @@ def test_a_range_of_hashes_is_a_slice_that_holds_all_of_them(hashes: list[int], 
 
 @pytest.mark.parametrize("in_file", [False, True])
 def test_what_was_appended_is_one_array(in_file: bool, tmp_path: Path) -> None:
-    empty = Column(np.int64, tmp_path if in_file else None).whole()
+    nothing, column = (Column(np.int64, tmp_path if in_file else None) for _ in range(2))
+    empty = nothing.whole()
     assert empty.tolist() == [] and empty.dtype == np.int64
-    column = Column(np.int64, tmp_path if in_file else None)
-    column.append(np.arange(3))
-    column.append(np.arange(10)[::-2])  # in any layout
-    column.append(np.array([7], np.uint8))  # and type
+    for array in (np.arange(3), np.arange(10)[::-2], np.array([7], np.uint8)):  # in any layout and type
+        column.append(array)
     whole = column.whole()
     column.release()
     assert whole.tolist() == [0, 1, 2, 9, 7, 5, 3, 1, 7]
     assert not list(tmp_path.iterdir())  # it has no name
+
+
+# --- one process at a time has the lock of a folder, however the lock's file comes and goes ---
+
+
+@pytest.fixture
+def no_handle_is_left() -> Iterator[None]:
+    before = os.listdir("/proc/self/fd")
+    yield
+    assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.usefixtures("no_handle_is_left")
+def test_a_lock_is_given_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = locked(tmp_path / "lock", 0o600)
+    with pytest.raises(BlockingIOError):
+        locked(tmp_path / "lock", 0o600, required=False)
+    with pytest.raises(OutputError, match="another run of gpulsh works in it now"):
+        WorkLock(tmp_path)
+    os.close(first)
+    os.close(locked(tmp_path / "lock", 0o600, create=False))
+    lock = fcntl.flock
+
+    def later(handle: int, how: int) -> None:
+        """A run ends, and removes its work folder, between two calls of another one: that file is no lock."""
+        (tmp_path / "lock").unlink()
+        lock(handle, how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", later)
+        with pytest.raises(BlockingIOError):
+            locked(tmp_path / "lock", 0o600)
+        with pytest.raises(OutputError, match="another run of gpulsh works in it now"):
+            WorkLock(tmp_path)
+    WorkLock(tmp_path).release()
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
+    with pytest.raises(OSError, match="No locks available"):
+        locked(tmp_path / "lock", 0o600)
+    WorkLock(tmp_path).release()  # a file system may have no locks

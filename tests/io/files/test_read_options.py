@@ -2,43 +2,30 @@
 
 import gzip
 import json
-import lzma
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, ParameterError
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.files.read_options import ReadOptions
-from tests.support.files import write_rows
-from tests.support.runs import run
+from tests.support.files import PACK, UNPACK, write_rows
+from tests.support.runs import below, run
 
 CODE = "def add(one, other):\n    return one + other\n"
 ROWS = ["Größe der Fläche über alles", "größe der fläche über ALLES", "naïve café crème brûlée"]
 
 
-def files_of(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
 @pytest.fixture
 def code(folder: Path) -> Path:
-    for name, content in {
-        "a.py": CODE,
-        "b.py": CODE.replace("    ", "\t"),
-        "src/__init__.py": "import c\nimport d\n",
-        "src/c.PY": "x = 1\n",
-        "src/d.go": "package d\n",
-        "src/e.json": '{"name": "no text"}',
-        ".git/f.py": CODE,
-        "Makefile": "all:\n",
-    }.items():
+    contents = {"a.py": CODE, "b.py": CODE.replace("    ", "\t"), "src/__init__.py": "import c\n", "src/c.PY": "x = 1"}
+    contents |= {"src/d.go": "package d\n", "src/e.json": '{"name": "none"}', ".git/f.py": CODE, "Makefile": "all:\n"}
+    for name, content in contents.items():
         (folder / "code" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "code" / name).write_text(content)
     return folder / "code"
@@ -55,7 +42,7 @@ def code(folder: Path) -> Path:
 def test_files_by_pattern_are_one_text_each(code: Path, patterns: list[str], kept: list[str]) -> None:
     arguments = [part for pattern in patterns for part in ("--as-text", pattern)]
     assert main(["dedup", "code/", "-o", "out", *arguments, "--shingle", "word:1"]) == 0
-    assert files_of(Path("out/data")) == kept
+    assert below("out/data") == {*kept}
     for name in kept:
         assert Path("out/data", name).read_bytes() == Path("code", name).read_bytes()
     report = json.loads(Path("out/report.json").read_text())
@@ -114,41 +101,35 @@ def test_delimiters(sign: str, given: str, told: str, tmp_path: Path) -> None:
     kept = (tmp_path / "out/data" / name).read_bytes()
     wanted = "\r\n".join([lines[0], *lines[2:]]).encode()
     assert (gzip.decompress(kept) if name.endswith("gz") else kept) == wanted
-    result = run(tmp_path / name, tmp_path / "parquet", delimiter=given, keep="n", format="parquet")
-    kept = [{"id": "2", "text": "a b", "n": "3"}, {"id": "3", "text": "c, d", "n": "1"}]
-    assert pq.read_table(tmp_path / "parquet/data").to_pylist() == kept
+    run(tmp_path / name, tmp_path / "parquet", delimiter=given, keep="n", format="parquet")
+    rows = [{"id": "2", "text": "a b", "n": "3"}, {"id": "3", "text": "c, d", "n": "1"}]
+    assert pq.read_table(tmp_path / "parquet/data").to_pylist() == rows
 
 
 @pytest.mark.parametrize(
-    ("name", "encoding"),
-    [
-        ("a.csv", "latin-1"),
-        ("a.tsv.gz", "mac_roman"),
-        ("a.txt", "cp1252"),
-        ("a.txt.xz", "latin-1"),
-    ],
+    ("name", "packed", "encoding"),
+    [("a.csv", "", "latin-1"), ("a.tsv", "gz", "mac_roman"), ("a.txt", "", "cp1252"), ("a.txt", "xz", "latin-1")],
 )
-def test_encodings(encoding: str, name: str, tmp_path: Path) -> None:
+def test_encodings(encoding: str, packed: str, name: str, tmp_path: Path) -> None:
     """The same decisions and columns as of UTF-8, and kept bytes as they are."""
-    sign = "\t" if ".tsv" in name else ","
-    options: dict[str, Any] = {"lines": ".txt" in name, "shingling": "word:1"}
-    pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)
-    rows = ROWS if ".txt" in name else [f"tëxt{sign}ñ", *(f"{row}{sign}é{number}" for number, row in enumerate(ROWS))]
-    if ".txt" not in name:
+    rows, sign, options = ROWS, "\t" if name == "a.tsv" else ",", {"shingling": "word:1"}
+    if name == "a.txt":
+        options["lines"] = True
+    else:
+        rows = [f"tëxt{sign}ñ", *(f"{row}{sign}é{number}" for number, row in enumerate(ROWS))]
         options["text_column"] = "tëxt"
     kept = {}
     for codec in ("utf-8", encoding):
-        folder = tmp_path / codec
-        folder.mkdir()
-        (folder / name).write_bytes(pack("\n".join([*rows, ""]).encode(codec)))
+        path = tmp_path / codec / f"{name}.{packed}".rstrip(".")
+        path.parent.mkdir()
+        path.write_bytes(PACK[packed]("\n".join([*rows, ""]).encode(codec)))
         for format in (None, "parquet"):
-            result = run(folder / name, folder / f"{format}", encoding=codec, format=format, **options)
-            assert (result.funnel["documents"], result.funnel["dropped"], result.funnel["not_utf8"]) == (3, 1, 0)
-        kept[codec] = pq.read_table(folder / "parquet/data").to_pylist()
-        row = 1 if ".txt" in name else 2
-        found = run(folder / name, folder / "raw", encoding=codec, **options).data / name  # type: ignore[operator]
-        raw = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(Path(name).suffix, bytes)(found.read_bytes())
-        assert raw == "\n".join([*rows[:row], *rows[row + 1 :], ""]).encode(codec)
+            funnel = run(path, path.parent / f"{format}", encoding=codec, format=format, **options).funnel
+            assert (funnel["documents"], funnel["dropped"], funnel["not_utf8"]) == (3, 1, 0)
+        kept[codec] = pq.read_table(path.parent / "parquet/data").to_pylist()
+        wanted = [row for row in rows if not row.startswith(ROWS[1])]
+        raw = UNPACK[packed]((path.parent / "None/data" / path.name).read_bytes())
+        assert raw == "\n".join([*wanted, ""]).encode(codec)
     assert kept["utf-8"] == kept[encoding]
 
 
@@ -165,34 +146,25 @@ def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
     ("given", "told"),
     [
         ({"encoding": "utf-16"}, "cannot be cut at single bytes; write them as UTF-8"),
-        ({"encoding": "utf-7"}, "cannot be cut"),
-        ({"encoding": "cp500"}, "cannot be cut"),
-        ({"encoding": "iso2022_jp"}, "cannot be cut"),
+        *(({"encoding": codec}, "cannot be cut") for codec in ("utf-7", "cp500", "iso2022_jp")),
         ({"encoding": "big5", "delimiter": "|"}, "cannot be cut"),
-        ({"encoding": "rot13"}, "give one that Python knows"),
+        *(({"encoding": codec}, "give one that Python knows") for codec in ("rot13", "\ud800")),
         ({"encoding": "nope"}, "encoding is 'nope'; give one that Python knows, such as latin-1"),
         ({"encoding": 3}, "encoding is 3"),
-        ({"encoding": "\ud800"}, "give one that Python knows"),
         ({"delimiter": ";;"}, "delimiter is ';;'; give one ASCII character"),
-        ({"delimiter": '"'}, "delimiter is '\"'"),
-        ({"delimiter": ""}, "delimiter is ''"),
-        ({"delimiter": 5}, "delimiter is 5"),
+        *(({"delimiter": odd}, f"delimiter is {odd!r}") for odd in ('"', "", 5)),
         ({"as_text": 5}, "as_text is 5; give a pattern"),
         ({"as_text": ["*.py", 1]}, "as_text is 1; give a pattern"),
-        ({"as_text": ""}, "as_text is ''"),
-        ({"as_text": ("*.py", "")}, "as_text is ''"),
+        *(({"as_text": odd}, "as_text is ''") for odd in ("", ("*.py", ""))),
         ({"as_text": "*.py"}, "no file of an INPUT matches"),
-        *(
-            (given, "is given, and no INPUT has a ")
-            for given in ({"delimiter": ";"}, {"encoding": "latin-1"}, {"lines": True})
-        ),
+        *((given, "is given, and no INPUT has a ") for given in ({"delimiter": ";"}, {"encoding": "cp1252"})),
+        ({"lines": True}, "is given, and no INPUT has a "),
     ],
 )
 def test_odd_forms(given: dict[str, Any], told: str, tmp_path: Path) -> None:
-    name = "a.jsonl" if "no INPUT has" in told else "a.csv"
-    (tmp_path / name).write_text('{"text": "x"}\n' if name == "a.jsonl" else "text\nx\n")
+    path = write_rows(tmp_path / ("a.jsonl" if "no INPUT has" in told else "a.csv"), [{"text": "x"}])
     with pytest.raises(ParameterError) as raised:
-        run(tmp_path / name, tmp_path / "out", **given)
+        run(path, tmp_path / "out", **given)
     assert told in str(raised.value)
 
 
@@ -237,11 +209,10 @@ def test_sound_text_is_not_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert not [message for message in caplog.messages if "UTF-8" in message]
 
 
-def test_counts_with_an_index(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"text\n" + "\n".join(ROWS).encode("latin-1"))
+def test_counts_with_an_index(folder: Path) -> None:
+    Path("a.csv").write_bytes(b"text\n" + "\n".join(ROWS).encode("latin-1"))
     for keep in ("first", "longest"):
-        result = run(tmp_path / "a.csv", tmp_path / keep, index=tmp_path / f"{keep}-index", keep=keep, backend="cpu")
-        assert result.funnel["not_utf8"] == 3
+        assert run("a.csv", keep, index=f"{keep}-index", keep=keep, backend="cpu").funnel["not_utf8"] == 3
 
 
 @pytest.mark.parametrize(
@@ -257,16 +228,12 @@ def test_stray_bytes(text: bytes, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pack", "told"),
-    [
-        ("a.csv", gzip.compress, "it is gzip, and its name does not end in .gz; rename it"),
-        ("a.jsonl", lzma.compress, "it is xz, and its name does not end in .xz; rename it"),
-        ("lines.txt", zstandard.compress, "it is zstd, and its name does not end in .zst; rename it"),
-    ],
+    ("name", "packed", "told"), [("a.csv", "gz", "gzip"), ("a.jsonl", "xz", "xz"), ("lines.txt", "zst", "zstd")]
 )
-def test_compressed_files_under_plain_names(name: str, pack: Any, told: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(pack(b'{"text": "some words"}\n' * 9))
-    with pytest.raises(DamagedInputError, match=f"{name}: cannot be read: {told}"):
+def test_compressed_files_under_plain_names(name: str, packed: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(PACK[packed](b'{"text": "some words"}\n' * 9))
+    told = rf"{name}: cannot be read: it is {told}, and its name does not end in \.{packed}; rename it"
+    with pytest.raises(DamagedInputError, match=told):
         run(tmp_path / name, tmp_path / "out", lines=name == "lines.txt")
     assert not (tmp_path / "out").exists()
 
