@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.compat.datasketch.lean_minhash import CODES, SCHEMES
-from gpulsh.compat.datasketch.minhash import MinHash
+from gpulsh.compat.datasketch.minhash import MinHash, check_same
 from gpulsh.compat.schemes.datasketch import Scheme
 from gpulsh.errors import ParameterError
 from gpulsh.params import check_choice
@@ -47,10 +47,8 @@ class bBitMinHash:
 
     def jaccard(self, other: bBitMinHash) -> float:
         """The estimate of the Jaccard similarity, corrected for values that agree by chance (Li, Konig 2010)."""
-        for name in ("b", "scheme", "seed"):
-            if getattr(self, name) != getattr(other, name):
-                message = f"{getattr(self, name)!r} and {getattr(other, name)!r}"
-                raise ParameterError(f"cannot compare signatures of {name} {message}; make both with the same one")
+        facts = {name: (getattr(self, name), getattr(other, name)) for name in ("b", "scheme", "seed")}
+        check_same("compare signatures", **facts)
         share = float(np.count_nonzero(self.hashvalues == other.hashvalues)) / self.hashvalues.size
         first, second = (_by_chance(r, self.b) for r in (self.r, other.r))
         if self.r == other.r == 0.0:

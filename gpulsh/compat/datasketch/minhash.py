@@ -159,15 +159,8 @@ class MinHash:
         return float(np.count_nonzero(self.hashvalues == other.hashvalues)) / len(self)
 
     def _check_same(self, other: MinHash, what: str) -> None:
-        for name, own, theirs in (
-            ("scheme", self.scheme, getattr(other, "scheme", None)),
-            ("seed", self.seed, other.seed),
-            ("num_perm", len(self), len(other)),
-        ):
-            if own != theirs:
-                raise ParameterError(
-                    f"cannot {what} signatures of {name} {own!r} and {theirs!r}; make both with the same one"
-                )
+        schemes = self.scheme, getattr(other, "scheme", None)
+        check_same(f"{what} signatures", scheme=schemes, seed=(self.seed, other.seed), num_perm=(len(self), len(other)))
 
     def count(self) -> float:
         """The estimate of the number of different tokens (Cohen 1994)."""
@@ -246,6 +239,13 @@ class MinHash:
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update({"scheme": "legacy", "_gpu_mode": "disable", **state})  # the only scheme of 1.x
+
+
+def check_same(what: str, **facts: tuple[object, object]) -> None:
+    """ParameterError at the first fact in which two objects differ."""
+    for name, (own, other) in facts.items():
+        if own != other:
+            raise ParameterError(f"cannot {what} of {name} {own!r} and {other!r}; make both with the same one")
 
 
 def scheme_values(given: ArrayLike, scheme: Scheme) -> Values:

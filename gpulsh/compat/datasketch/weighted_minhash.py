@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.compat.datasketch.minhash import check_same
 from gpulsh.compat.schemes.datasketch import DatasketchWeightedMinHash, drawn
 from gpulsh.errors import InputTypeError, ParameterError
 
@@ -20,11 +21,7 @@ class WeightedMinHash:
 
     def jaccard(self, other: WeightedMinHash) -> float:
         """The estimate of the weighted Jaccard similarity, sum(min) / sum(max)."""
-        for name, own, theirs in (("seed", self.seed, other.seed), ("length", len(self), len(other))):
-            if own != theirs:
-                raise ParameterError(
-                    f"cannot compare samples of {name} {own} and {theirs}; make both with the same one"
-                )
+        check_same("compare samples", seed=(self.seed, other.seed), length=(len(self), len(other)))
         return float((self.hashvalues == other.hashvalues).all(axis=1).mean())
 
     def digest(self) -> NDArray[np.int64]:

@@ -50,7 +50,7 @@ class DatasketchMinHash(sketches.TokenSketch):
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
         check_choice("scheme", self.scheme, get_args(Scheme))
         if self.scheme == "legacy":
-            return sketches.by_turns("wrapped61_low", self.num_perm, self.seed, sketches.MERSENNE_61, "uint64")
+            return sketches.by_turns("wrapped61_low", self.num_perm, self.seed)
         return sketches.odd(self.scheme, self.num_perm, self.seed)
 
     @property

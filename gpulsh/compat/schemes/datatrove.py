@@ -87,7 +87,7 @@ class DatatroveMinHash(sketches.TokenSketch):
         check_choice("hash", self.hash, ("sha1", "xxhash"))
         set_integer(self, "n_grams", 1, 1 << 20)
         name: ForeignName = "wrapped61" if self.precision == 64 else "wrapped61_low"
-        return sketches.at_once(name, self.num_perm, self.seed, sketches.MERSENNE_61, "uint64")
+        return sketches.at_once(name, self.num_perm, self.seed)
 
     @property
     def token_hash(self) -> sketches.Hash:

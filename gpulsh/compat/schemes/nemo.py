@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Numbers, Signatures, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.compat.schemes.sketches import MERSENNE_61, HashSketch, by_turns, check_halves, finalized
+from gpulsh.compat.schemes.sketches import HashSketch, by_turns, check_halves, finalized
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import GivenFamily, set_integer, set_one_of
 from gpulsh.ragged import end_to_end, offsets, sorted_distinct
@@ -106,9 +106,7 @@ class NemoMinHash(HashSketch):
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
         set_one_of(self, "bits", (32, 64))
         set_integer(self, "char_ngrams", 2, 1 << 20)
-        if self.bits == 32:
-            return by_turns("affine32", self.num_perm, self.seed, 2**31 - 1, "uint32")
-        return by_turns("wrapped61", self.num_perm, self.seed, MERSENNE_61, "uint64")
+        return by_turns("affine32" if self.bits == 32 else "wrapped61", self.num_perm, self.seed)
 
     def from_texts(self, texts: object, *, backend: BackendName = "auto", threads: int | None = None) -> Signatures:
         """`self` of the hashes of each text's windows; of texts of every kind that `gpulsh.deduplicate` takes."""

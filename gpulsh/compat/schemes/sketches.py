@@ -19,35 +19,37 @@ from gpulsh.arrays import Array, Fingerprints, Signatures
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputTypeError, ParameterError, install
-from gpulsh.params import ForeignName, GivenFamily, check_integer, check_type, shown_type
+from gpulsh.params import WRAPPED, ForeignName, GivenFamily, Wrap, check_integer, check_type, shown_type
 from gpulsh.ragged import end_to_end, offsets
 from gpulsh.sketch.base import SignatureSketch
 
 MAX_SEED = 2**32 - 1  # of a RandomState
-MERSENNE_61 = 2**61 - 1
-
-Word = Literal["uint16", "uint32", "uint64"]
 _MASK = 2**64 - 1
+_WORDS = {**WRAPPED, "affine32": Wrap(32, 2**31 - 1)}  # that are drawn, by family
 
 
 def _generator(seed: int) -> np.random.RandomState:
     return np.random.RandomState(check_integer("seed", seed, 0, MAX_SEED))
 
 
+def _range(family: str) -> tuple[type[Any], int]:
+    """The type of a family's words, and the number that they are below."""
+    bits, modulus = _WORDS[family]
+    return np.dtype(f"uint{bits}").type, modulus
+
+
 @lru_cache(maxsize=16)
-def by_turns(
-    name: ForeignName | Literal["affine32"], num_perm: int, seed: int, modulus: int, word: Word
-) -> GivenFamily:
-    """Draw a multiplier from 1 and an addend from 0, below `modulus`, for one function after another."""
-    generator, dtype = _generator(seed), np.dtype(word).type
+def by_turns(name: ForeignName | Literal["affine32"], num_perm: int, seed: int) -> GivenFamily:
+    """Draw a multiplier from 1 and an addend from 0, below the modulus, for one function after another."""
+    generator, (dtype, modulus) = _generator(seed), _range(name)
     drawn = [int(generator.randint(1 - i % 2, modulus, dtype=dtype)) for i in range(2 * num_perm)]
     return given(name, seed, drawn[0::2], drawn[1::2])
 
 
 @lru_cache(maxsize=16)
-def at_once(name: ForeignName, num_perm: int, seed: int, modulus: int, word: Word) -> GivenFamily:
+def at_once(name: ForeignName, num_perm: int, seed: int) -> GivenFamily:
     """Draw all multipliers, then all addends."""
-    generator, dtype = _generator(seed), np.dtype(word).type
+    generator, (dtype, modulus) = _generator(seed), _range(name)
     first, second = (generator.randint(low, modulus, num_perm, dtype=dtype).tolist() for low in (1, 0))
     return given(name, seed, first, second)
 

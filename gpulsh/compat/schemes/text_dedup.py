@@ -14,11 +14,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer, set_one_of
 
 BATCH_BYTES = 1 << 20  # of text whose words are cut at once
-_ARITHMETIC: dict[int, tuple[ForeignName, int, sketches.Word]] = {  # of each width: its family, modulus and words
-    64: ("wrapped61_low", sketches.MERSENNE_61, "uint64"),
-    32: ("wrapped32", 2**32 - 5, "uint32"),
-    16: ("wrapped16", 2**16 - 15, "uint16"),
-}
+_FAMILIES: dict[int, ForeignName] = {64: "wrapped61_low", 32: "wrapped32", 16: "wrapped16"}  # by the bits of a word
 
 
 class _Spaces(dict[int, str]):
@@ -67,12 +63,11 @@ class TextDedupMinHash(sketches.TokenSketch):
     @property
     def functions(self) -> GivenFamily:
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
-        set_one_of(self, "hash_bits", _ARITHMETIC)
+        set_one_of(self, "hash_bits", _FAMILIES)
         check_choice("hash", self.hash, ("sha1", "xxh3"))
         set_integer(self, "ngram_size", 1, 1 << 20)
         set_integer(self, "min_length", 0, 1 << 40)
-        name, modulus, word = _ARITHMETIC[self.hash_bits]
-        return sketches.at_once(name, self.num_perm, self.seed, modulus, word)
+        return sketches.at_once(_FAMILIES[self.hash_bits], self.num_perm, self.seed)
 
     @property
     def token_hash(self) -> sketches.Hash:
