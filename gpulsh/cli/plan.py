@@ -253,18 +253,27 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
 
 
 def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> Iterator[str]:
-    """A plan from numbers, for a terminal; stages of less than 0.05 s are left out."""
-    from gpulsh.forecast.formula import CONNECT_BYTES
-    from gpulsh.report.summary import SHORT
-    from gpulsh.report.wording import duration, many, share, size
+    """A plan from numbers, for a terminal."""
+    yield from _stage_lines(given, found)
+    yield ""
+    yield from _size_lines(given, found)
+    yield ""
+    yield from _note_lines(given, found, options)
+    if "hours" in given:
+        yield f"\nTo finish in {given['hours']:g} h: {_deadline(given, found, options)}"
 
-    rates, assumed, kind, stages = given["rates"], given["assumed"], given["worker"], found.stages
-    columns = ("disk_read", "disk_written", "network", "memory_each")
+
+def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
+    """The stages; those of less than 0.05 s are left out."""
+    from gpulsh.report.summary import SHORT
+    from gpulsh.report.wording import duration, many, size
+
+    stages, columns = found.stages, ("disk_read", "disk_written", "network", "memory_each")
 
     def row(name: str, time: str, bound: str = "", *amounts: str) -> str:
         return (f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)).rstrip()
 
-    machines = f"{many(given['workers'], kind)} of {many(given['nodes'], 'machine')}"
+    machines = f"{many(given['workers'], given['worker'])} of {many(given['nodes'], 'machine')}"
     yield f"{given['documents']:,.0f} documents, {size(int(given['bytes']))} of text, on {machines}"
     yield f"threshold {given['threshold']:g}: {given['bands']} bands of {given['rows']} rows"
     yield ""
@@ -277,10 +286,15 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
         yield row("start", duration(found.start))
     sums = (size(int(sum(getattr(stage, name) for stage in stages))) for name in columns[:-1])
     yield row("all", "not known" if found.seconds is None else duration(found.seconds), "", *sums)
-    if unknown := [name for name in ESTIMATED if rates[name] is None]:
+    if unknown := [name for name in ESTIMATED if given["rates"][name] is None]:
         yield f"{'':<9}measure a sample and give {' '.join(f'--rate {name}=...' for name in unknown)}"
+
+
+def _size_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
+    """The sizes on disk, and the number of false candidates."""
+    from gpulsh.report.wording import duration, size
+
     each, compact = (size(round(of / given["documents"])) for of in (found.index, found.index_at_source))
-    yield ""
     yield f"OUT/_work at most      {size(int(found.work_disk)):>10}  plus {size(int(found.output))} of kept text"
     yield f"index of kept documents{size(int(found.index)):>10}  for later crawls, {each} per document"
     yield f"  by --evidence source {size(int(found.index_at_source)):>10}  {compact} per document; it reads texts again"
@@ -292,8 +306,15 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
         chance = "  (digests of 64 bits that agree by chance)" if similarity == 0 else ""
         rate = f"{pairs / given['documents']:.2g} per document"
         yield f"{similarity:>9g}  {pairs:>10.3g} pairs, {rate:<20}{time}{chance}".rstrip()
+
+
+def _note_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> Iterator[str]:
+    """The assumptions."""
+    from gpulsh.forecast.formula import CONNECT_BYTES
+    from gpulsh.report.wording import share, size
+
+    rates, assumed = given["rates"], given["assumed"]
     met, dropped = (share(assumed[name], 1) for name in ("met", "dropped"))
-    yield ""
     yield f"Assumed: {met} of the documents are in a candidate pair, and {dropped} are dropped;"
     yield f"{assumed['pairs']:g} pairs per document are compared. The time above includes no further false candidates."
     if given["shares"]:
@@ -308,13 +329,16 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
         yield "For several machines, the work is assumed to divide evenly; none were run."
     if used := [name for name in ESTIMATED if rates[name] is not None and name not in options["rates"]]:
         yield f"Rates of {', '.join(used)}: {given['measured_worker']}, {given['source']}"
-    if "hours" in given:
-        needed = given["workers_needed"]
-        if needed is not None:
-            nodes = options["nodes"] or (1 if kind == "thread" else needed)
-            answer = f"{many(needed, kind)} on {many(nodes, 'machine')}"
-        elif found.seconds is None:
-            answer = "not known until every rate is measured"
-        else:
-            answer = f"no number of {kind}s is enough: start, disks or networks alone take longer"
-        yield f"\nTo finish in {given['hours']:g} h: {answer}"
+
+
+def _deadline(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> str:
+    """How many workers meet the time limit."""
+    from gpulsh.report.wording import many
+
+    needed, kind = given["workers_needed"], given["worker"]
+    if needed is not None:
+        nodes = options["nodes"] or (1 if kind == "thread" else needed)
+        return f"{many(needed, kind)} on {many(nodes, 'machine')}"
+    if found.seconds is None:
+        return "not known until every rate is measured"
+    return f"no number of {kind}s is enough: start, disks or networks alone take longer"
