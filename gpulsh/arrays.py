@@ -104,11 +104,11 @@ def _check(owner: object, name: str, array: Array, dtype: type[np.generic], ndim
         raise ParameterError(f"{type(owner).__name__}.{name} is {given}; give an array of {wanted}")
 
 
-def _check_offset(owner: object, offset: Array, values: Array) -> None:
-    _check(owner, "offset", offset, np.int64, 1)
-    if len(offset) == 0:
+def _check_offset(owner: _ByOffset, values: Array) -> None:
+    _check(owner, "offset", owner.offset, np.int64, 1)
+    if len(owner.offset) == 0:
         raise ParameterError(f"{type(owner).__name__}.offset is empty; give n + 1 offsets for n rows")
-    offset = held(offset)
+    offset = held(owner.offset)
     if isinstance(offset, np.ndarray):  # a device's offsets are checked by `Rows.moved`
         _check_ascends(owner, offset, values)
 
@@ -231,7 +231,7 @@ class Rows(_ByOffset):
     def __post_init__(self) -> None:
         if self.kind is not None:
             _check(self, "values", self.values, self.kind, 1)
-            _check_offset(self, self.offset, self.values)
+            _check_offset(self, self.values)
 
     def slice(self, start: int, stop: int) -> Self:
         """Rows [start, stop) as a view, which shares `values`."""
@@ -319,7 +319,7 @@ class WeightedFingerprints(_ByOffset):
     def __post_init__(self) -> None:
         _check(self, "values", self.values, np.uint64, 1)
         _check(self, "weight", self.weight, np.float64, 1)
-        _check_offset(self, self.offset, self.values)
+        _check_offset(self, self.values)
         if len(self.weight) != len(self.values):
             raise ParameterError(
                 f"{type(self).__name__} has {len(self.values)} values and {len(self.weight)} weights; give a weight"
@@ -455,7 +455,7 @@ class _Ids(_ByOffset):
 
     def __post_init__(self) -> None:
         _check(self, "ids", self.ids, np.int64, 1)
-        _check_offset(self, self.offset, self.ids)
+        _check_offset(self, self.ids)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

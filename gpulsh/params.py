@@ -131,27 +131,16 @@ def set_integer(owner: object, name: str, low: int, high: int) -> None:
     object.__setattr__(owner, name, check_integer(name, getattr(owner, name), low, high))
 
 
-def set_multiple(owner: object, name: str, unit: int, most: int) -> None:
-    """Make the field `name` of a frozen object a multiple of `unit` up to `most`, or raise ParameterError."""
-    value = getattr(owner, name)
-    try:
-        number = check_integer(name, value, unit, most)
-    except ParameterError:
-        number = 1
-    if number % unit:
-        raise ParameterError(f"{name} is {shown(value)}; give a multiple of {unit} from {unit} to {most}")
-    object.__setattr__(owner, name, number)
-
-
-def set_one_of(owner: object, name: str, allowed: Collection[int]) -> None:
-    """Make the field `name` of a frozen object an int of `allowed`, or raise ParameterError."""
+def set_one_of(owner: object, name: str, allowed: Collection[int], rule: str = "") -> None:
+    """Make the field `name` of a frozen object an int of `allowed`, or raise ParameterError; `rule` describes them."""
     value = getattr(owner, name)
     try:
         number = check_integer(name, value, min(allowed), max(allowed))
     except ParameterError:
         number = None
     if number not in allowed:
-        raise ParameterError(f"{name} is {shown(value)}; give one of {', '.join(map(str, allowed))}")
+        rule = rule or f"one of {', '.join(map(str, allowed))}"
+        raise ParameterError(f"{name} is {shown(value)}; give {rule}")
     object.__setattr__(owner, name, number)
 
 

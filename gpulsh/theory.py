@@ -26,6 +26,8 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, Named, NearBits, check_integer, known_keywords, set_integer, shown
 from gpulsh.ragged import within_runs
 
+CAPTURE = 0.995  # the least probability, by default, of finding a pair at the threshold
+
 
 @dataclass(frozen=True, kw_only=True)
 class SCurve(Named):
@@ -180,7 +182,7 @@ def choose_banding(
 
 
 def default_banding(
-    num_perm: int, threshold: float, capture: float = 0.995, *, bands: int | None = None, rows: int | None = None
+    num_perm: int, threshold: float, capture: float = CAPTURE, *, bands: int | None = None, rows: int | None = None
 ) -> tuple[int, int]:
     """(bands, rows), where the caller may leave one or both open.
 
@@ -267,10 +269,8 @@ def meeting_probability(near: NearBits, similarity: float) -> float:
     return 1 - none - (one if near.agree == 2 else 0.0)
 
 
-def default_distance(
-    near: NearBits, threshold: float, probability: Callable[[NearBits, float], float], capture: float = 0.995
-) -> NearBits:
-    """`near` with the least distance at which pairs at `threshold` have a `probability` of at least `capture`.
+def default_distance(near: NearBits, threshold: float, probability: Callable[[NearBits, float], float]) -> NearBits:
+    """`near` with the least distance at which pairs at `threshold` have a `probability` of at least CAPTURE.
 
     >>> bits = NearBits(bits=64, weights="set", seed=1, distance=0)
     >>> [default_distance(bits, threshold, near_probability).distance for threshold in (0.5, 0.8, 0.9, 1)]
@@ -283,7 +283,7 @@ def default_distance(
     """
     threshold = checked_threshold(threshold)
     every = (replace(near, distance=distance) for distance in range(near.bits))
-    return next(one for one in every if probability(one, threshold) >= capture or one.distance == near.bits - 1)
+    return next(one for one in every if probability(one, threshold) >= CAPTURE or one.distance == near.bits - 1)
 
 
 def _differing(similarity: float) -> float:

@@ -100,8 +100,7 @@ def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
         for pair in row.examples:
             yield from _pair_lines(pair, found, corpus)
     yield ""
-    head, rows = found.table()
-    yield from aligned([head, *rows])
+    yield from aligned(found.table())
     yield ""
     yield f"Threshold {found.recommended:g}: {found.why}."
     normalize = f" --normalize {found.folding.form}" if found.folding.form else ""
@@ -164,8 +163,7 @@ def compare(
     }
     found, _ = _run(inputs, as_json, given, compared)
     if not as_json:
-        head, rows = found.table()
-        say("\n".join([f"{found}", "", *aligned([head, *rows], left=2)]))
+        say("\n".join([f"{found}", "", *aligned(found.table(), left=2)]))
 
 
 def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float] | None:
@@ -318,8 +316,7 @@ def _study_lines(study: BandingStudy) -> Iterator[str]:
         bar = "#" * ceil(BAR * log1p(count) / most)
         yield f"{low:.2f} - {high:.2f}  {count:>{wide},}    {found:.4f}  {bar}".rstrip()
     yield ""
-    head, rows = study.table()
-    yield from aligned([head, *rows])
+    yield from aligned(study.table())
     yield ""
     yield "recall: share of the similar pairs that this banding found; found: its candidate pairs; expected: their mean"
     yield f"number; wasted: expected ones below {study.threshold:g}; corpus: expected ones of all documents."

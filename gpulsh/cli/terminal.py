@@ -162,8 +162,9 @@ def wrapped(line: str, columns: int) -> str:
     return "\n".join(lines)
 
 
-def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> Iterator[str]:
-    """The lines of a table, its first `left` columns aligned to the left; gaps shrink if it is wider than 80."""
+def aligned(table: tuple[Sequence[str], Iterable[Sequence[str]]], left: int = 0) -> Iterator[str]:
+    """The lines of a head and rows, the first `left` columns aligned to the left; gaps shrink if wider than 80."""
+    rows = [table[0], *table[1]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     gap = "  " if sum(widths) + 2 * len(widths) - 2 <= 80 else " "
     for row in rows:

@@ -18,9 +18,9 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import packed, unpacked
-from gpulsh.params import MOST_TABLES, Named, check_integer, check_type, set_integer, set_multiple, shown
+from gpulsh.params import MOST_TABLES, Named, check_integer, check_type, set_integer, shown
 from gpulsh.permutations import mixed
-from gpulsh.sketch.bits import WORD_BITS, check_bits, distances
+from gpulsh.sketch.bits import WORD_BITS, check_bits, distances, set_bits
 
 MAX_BITS = 1 << 16
 AT_ONCE = 1 << 18  # candidates in memory
@@ -100,7 +100,7 @@ class HammingTables(Named):
     _built: list[BuiltTables] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        set_multiple(self, "bits", WORD_BITS, MAX_BITS)
+        set_bits(self, MAX_BITS)
         set_integer(self, "distance", 0, self.bits - 1)
         known = designs(self.bits, self.distance)
         if not known:

@@ -14,7 +14,7 @@ import numpy as np
 from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_SEED, Named, check_type, set_integer, set_multiple
+from gpulsh.params import MAX_SEED, Named, check_type, set_integer, set_one_of
 from gpulsh.sketch.base import check_maker, checked_estimate, checked_pairs, of_pairs
 
 
@@ -58,6 +58,12 @@ WORD_BITS = 64
 MAX_BITS = 384
 
 
+def set_bits(owner: object, most: int) -> None:
+    """Make the field `bits` of a frozen object a multiple of 64 up to `most`, or raise ParameterError."""
+    rule = f"a multiple of {WORD_BITS} from {WORD_BITS} to {most}"
+    set_one_of(owner, "bits", range(WORD_BITS, most + 1, WORD_BITS), rule)
+
+
 @dataclass(frozen=True, kw_only=True)
 class BitSketch(Named):
     """Signatures of `bits` bits, a multiple of 64 up to 384; each bit is a vector's side of a random hyperplane.
@@ -69,7 +75,7 @@ class BitSketch(Named):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        set_multiple(self, "bits", WORD_BITS, MAX_BITS)
+        set_bits(self, MAX_BITS)
         set_integer(self, "seed", 0, MAX_SEED)
 
     def estimate(
