@@ -22,6 +22,7 @@ SPACE = " \t\n\r"
 BOM = "\ufeff"
 
 FEW_ROWS = 128  # to find the rows that are alike among them would take longer than to write all
+NUMBERS = {bool, int, float, type(None)}
 _decoder = json.JSONDecoder(parse_int=str)  # an int may have only some thousand digits
 
 
@@ -74,10 +75,10 @@ def members(batch: pa.RecordBatch) -> list[bytes]:
     codes = [_codes(column) for column in batch.columns]
     is_varied = [int(code.max(initial=0)) > batch.num_rows // 2 for code in codes]
     parts: list[list[bytes]] = []
-    for _, found in groupby(range(batch.num_columns), is_varied.__getitem__):
+    for varied, found in groupby(range(batch.num_columns), is_varied.__getitem__):
         run = list(found)
-        end = b"}\n" if run[-1] == batch.num_columns - 1 else b""
-        parts.append(_members(batch.select(run), [codes[at] for at in run], end))
+        some, end = batch.select(run), b"}\n" if run[-1] == batch.num_columns - 1 else b""
+        parts.append(_rows(some, end) if varied else _members(some, [codes[at] for at in run], end))
     return list(map(b"".join, zip(*parts, strict=True)))
 
 
@@ -108,6 +109,8 @@ def _rows(batch: pa.RecordBatch, end: bytes) -> list[bytes]:
     def of(name: str, column: pa.Array) -> list[bytes]:
         begin = b",%b:" % orjson.dumps(name)
         values = (column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+        if values and NUMBERS.issuperset(map(type, values)):  # no value has a comma: write all at once
+            return [begin + value for value in orjson.dumps(values)[1:-1].split(b",")]
         return [begin + orjson.dumps(value, default=str) for value in values]
 
     return list(map(b"".join, zip(*map(of, batch.schema.names, batch), [end] * batch.num_rows, strict=True)))

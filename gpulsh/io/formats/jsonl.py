@@ -379,7 +379,7 @@ def _with_members(line: Line, more: bytes) -> Line:
 
 def write_lines(out: Sink, lines: list[Line]) -> None:
     """Write lines as they are, all at once; a long one in pieces, because a copy of it would be as large."""
-    if all(isinstance(line, bytes) for line in lines):
+    if {bytes}.issuperset(map(type, lines)):
         out.write(b"".join(lines))
         return
     for line in lines:

@@ -41,7 +41,6 @@ from gpulsh.io.format import (
     Rules,
     Writing,
     spread,
-    with_added,
 )
 from gpulsh.io.formats.blocks import OrderColumn, batch_block
 from gpulsh.io.limits import Limit, check_values_fit
@@ -131,21 +130,23 @@ class Parquet(Format):
                 schema = pa.schema([*schema, *added.schema], schema.metadata)
             cut = None if (cuts := how.get("cuts")) is None else Cutter(file, keep, cuts)
             with open(target, "wb") as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
-                for groups, batches in _kept_runs(source, keep, how):
-                    # The same rows give the same bytes, in batches of any size.
+                for groups, tables in _kept_runs(source, keep, how):
+                    # The same rows give the same bytes, in tables of any size.
                     count, size = (sum(of[number] for number in groups) for of in (source.counts, source.sizes))
                     rows = max(min(count * GROUP_BYTES // max(size, 1), GROUP_ROWS), 1)
-                    batches = batches if cut is None else map(cut, batches)
-                    tables = map(pa.Table.from_batches, zip(with_added(batches, added)))
+                    if cut is not None:
+                        tables = map(pa.Table.from_batches, zip(map(cut, _as_batches(tables))))
                     for table in in_groups(tables, texts, rows):
+                        if added is not None:
+                            table = pa.table([*table.columns, *added.take(len(table)).columns], schema=schema)
                         out.write_table(table, row_group_size=len(table))
                         del table  # before the next one is made
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """The kept rows of one row group after another."""
         with _opened(file) as source:
-            for _, batches in _kept_runs(source, keep, how):
-                yield from batches
+            for _, tables in _kept_runs(source, keep, how):
+                yield from _as_batches(tables)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """Some runs of rows, evenly spread over some row groups, which are too."""
@@ -363,7 +364,7 @@ def _blocks_of_run(source: _Source, groups: range, columns: Columns, rules: Rule
         yield held.pop()
 
 
-def _kept_runs(source: _Source, keep: Mask, how: Writing) -> Iterator[tuple[Sequence[int], Iterator[pa.RecordBatch]]]:
+def _kept_runs(source: _Source, keep: Mask, how: Writing) -> Iterator[tuple[Sequence[int], Iterator[pa.Table]]]:
     """The kept rows of each run that has some, and the row groups that hold them."""
     if source.starts[-1] != len(keep):
         raise wrong_length(source.file)
@@ -374,11 +375,11 @@ def _kept_runs(source: _Source, keep: Mask, how: Writing) -> Iterator[tuple[Sequ
             known = how.get("known")
             texts = None if known is None else _known_texts(source, groups, known)
             if known is None or texts is None:
-                yield some, _kept_batches(source, groups, part)
+                yield some, _kept_tables(source, groups, part)
             else:
                 place = source.schema.get_field_index(known.columns.whole)
                 texts = texts if theirs.all() else texts.filter(to_arrow(theirs))
-                yield some, _kept_batches(source, groups, part, place, texts)
+                yield some, _kept_tables(source, groups, part, place, texts)
 
 
 def _known_texts(source: _Source, groups: range, known: KnownTexts) -> pa.ChunkedArray | None:
@@ -393,27 +394,35 @@ def _known_texts(source: _Source, groups: range, known: KnownTexts) -> pa.Chunke
     return pa.chunked_array(texts, kind)
 
 
-def _kept_batches(
+def _kept_tables(
     source: _Source, groups: range, keep: Mask, place: int = -1, texts: pa.ChunkedArray | None = None
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[pa.Table]:
     """The kept rows of a run, batch by batch. Where the `texts` of column `place` are known, others are decoded."""
     schema, names = source.schema, None
     if texts is not None:
         names = schema.remove(place).names
         if not names:
             _, theirs = source.with_wanted(groups, keep)
-            yield from pa.table([texts], schema=schema).filter(to_arrow(keep[theirs])).to_batches()
+            batches = pa.table([texts], schema=schema).filter(to_arrow(keep[theirs])).to_batches()
+            yield from map(pa.Table.from_batches, zip(batches))
             return
     with reading(source.file):
         for start, batch, part in source.wanted(groups, keep, names):
-            found = kept(batch, part)
+            found = pa.Table.from_batches([kept(batch, part)])
             if texts is not None:
-                columns, rows = found.columns, kept(texts.slice(start, len(batch)), part)
-                columns.insert(place, rows.chunk(0) if rows.num_chunks == 1 else pa.concat_arrays(rows.chunks))
-                found = pa.RecordBatch.from_arrays(columns, schema=schema)
-                del columns, rows
+                columns = found.columns
+                columns.insert(place, kept(texts.slice(start, len(batch)), part))
+                found = pa.Table.from_arrays(columns, schema=schema)
+                del columns
             yield found
             del batch, found  # before the next one is decoded
+
+
+def _as_batches(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Each table with its columns in one piece."""
+    for table in tables:
+        yield from table.combine_chunks().to_batches()
+        del table  # before the next one is decoded
 
 
 def in_groups(
