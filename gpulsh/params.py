@@ -279,9 +279,9 @@ class Folding(Parameters):
 class Shingling(Parameters):
     """`size` consecutive tokens make a shingle; a token is a word or a folded code point.
 
-    With `symbols` each code point of general category P or S is a token of its own: "C++", "C#" and "C" differ, and
-    "!!!" has three tokens. With `labels` every occurrence of a shingle counts as a member of its own (option A of
-    Broder 1997, *On the resemblance and containment of documents*).
+    With `symbols` each code point of general category P or S except U+FFFD is a token of its own: "C++", "C#" and "C"
+    differ, and "!!!" has three tokens. With `labels` every occurrence of a shingle counts as a member of its own
+    (option A of Broder 1997, *On the resemblance and containment of documents*).
 
     `stop` removes words before shingles are cut: a list of words, or the stop list of a language, by its code or, as
     "stopwords", by `language`. `stem` replaces each word by its Snowball stem: "snowball" takes the algorithm of

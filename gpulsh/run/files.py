@@ -195,8 +195,8 @@ def deduplicate_files(
     inputs          files, folders, globs or URLs: Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, a JSON
                     array of objects (.json), CSV and TSV with a header, or plain text, one document per file (plain,
                     .gz, .bz2, .xz, .zst). Named pipes and "-", standard input, are read once, into a temporary file in
-                    TMPDIR. If the name has no known ending, the first bytes decide: JSON, a header with commas or tabs,
-                    or with `lines` any text
+                    TMPDIR. If a pipe's name has no known ending, the first bytes decide: JSON, a header with commas or
+                    tabs, or with `lines` any text
     output          a folder that is new or empty; see `overwrite` and `resume`. To a URL that fsspec can write to,
                     gpulsh uploads the finished results, report.json last
     text_column     the column or JSON field of the text. "meta.body" is a field of an object. ["title", "body"] and

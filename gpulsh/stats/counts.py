@@ -132,7 +132,7 @@ DUPLICATES = (
         "file", "string", "file of the dropped document: INPUT as on the command line, joined with the path in it"
     ),
     ColumnRow("row", "int64", "its row in that file, from 0"),
-    ColumnRow("id", OWN, "its id; JSON text if no single type holds all ids, null if no column has ids"),
+    ColumnRow("id", OWN, "its id; text, or JSON text, if no single type holds all ids; null if no column has ids"),
     ColumnRow("duplicate_of_file", "string", "file of its kept duplicate; null if an index knows only the key"),
     ColumnRow("duplicate_of_row", "int64", "row of the kept duplicate; null in the same case"),
     ColumnRow(
