@@ -183,6 +183,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__":
             raise TypeError(f"{ufunc.__name__}.{method} is not CuPy's")
+        for out in options.get("out", ()):
+            _check_order(out.host, *inputs)
         options = {name: _unwrap(value) for name, value in options.items()}
         return _wrap(ufunc(*map(_unwrap, inputs), **options))
 
@@ -190,7 +192,12 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return _wrap(_unwrap(self)[_unwrap(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _unwrap(self)[_unwrap(key)] = _unwrap(value)
+        host, places = _unwrap(self), _unwrap(key)
+        if isinstance(value, DeviceArray):
+            _check_order(host[places], value)
+            by_number = isinstance(places, np.ndarray) and places.dtype != bool
+            assert not by_number or len(np.unique(places)) == places.size, "CuPy writes to a place twice, in any order"
+        host[places] = _unwrap(value)
 
     def __len__(self) -> int:
         return len(self.host)
@@ -409,6 +416,13 @@ def _check(known: str, name: str, given: Any = (), **options: Any) -> None:
     taken = found[1].split()
     if len(given) > len(taken) or not options.keys() <= {*taken} or options.get("kind", "stable") != "stable":
         raise TypeError(f"CuPy's {name} takes {found[1]}, not {len(given)} arguments and {options}")
+
+
+def _check_order(out: np.ndarray, *inputs: Any) -> None:
+    """CuPy's threads may write to `out` before others read there, unless each reads what it writes."""
+    for one in inputs:
+        if isinstance(one, DeviceArray) and one.host.ctypes.data != out.ctypes.data:
+            assert not np.shares_memory(one.host, out), "CuPy reads and writes the same memory in any order"
 
 
 def _poison(host: np.ndarray) -> None:
