@@ -179,16 +179,6 @@ def test_parameters_print_compare_and_digest() -> None:
 # --- errors
 
 
-@pytest.mark.parametrize(
-    "texts", ["one text", b"one", [1, 2], np.array([1.5]), {"a": 1}, [["a"]], ["a", b"b"], 3, None]
-)
-def test_objects_that_are_no_texts(texts: Any) -> None:
-    for function in (gpulsh.deduplicate, gpulsh.shingle, MinHash().from_texts):
-        with pytest.raises(gpulsh.InputTypeError) as caught:
-            function(texts, backend="cpu")
-        assert isinstance(caught.value, TypeError) and isinstance(caught.value, gpulsh.GpulshError)
-
-
 def test_cuda_that_does_not_work_is_an_error_with_its_reason() -> None:
     reason = backend_status()["cuda"]
     if reason is None:

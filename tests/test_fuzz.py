@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.cli import main
@@ -19,10 +18,16 @@ from tests.fuzz.judge import faults
 from tests.fuzz.planted import PLANTED
 from tests.fuzz.runner import Runner
 from tests.support.files import write_rows
-from tests.support.runs import SOAK
+from tests.support.runs import SOAK, below
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/PID/statm is Linux's")
-ARGUMENTS = ["dedup", "in/a.jsonl", "-o", "out", "--memory", "512MiB", "--backend", "cpu"]
+
+
+def arguments_of(path: str) -> list[str]:
+    return ["dedup", path, "-o", "out", "--memory", "512MiB", "--backend", "cpu"]
+
+
+ARGUMENTS = arguments_of("in/a.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -76,22 +81,18 @@ def test_the_judge_knows_lines_and_ids_as_gpulsh_does(saved: Path, runner: Runne
     Case("jsonl", "planted", 0, [*ARGUMENTS, "--on-error", "skip"]).save(saved)
     assert runner.again(saved).findings == []
     dates = pa.array([2**62, None, -(2**62)], pa.timestamp("us", "UTC"))
-    pq.write_table(pa.table({"text": ["a b c d e", "f", "a b c d e"], "date": dates}), saved / "in/b.parquet")
-    given = ["dedup", "in/b.parquet", "-o", "out", "--memory", "512MiB", "--backend", "cpu", "--id-column", "date"]
-    Case("parquet", "planted", 0, given).save(saved)
+    write_rows(saved / "in/b.parquet", pa.table({"text": ["a b c d e", "f", "a b c d e"], "date": dates}))
+    Case("parquet", "planted", 0, [*arguments_of("in/b.parquet"), "--id-column", "date"]).save(saved)
     verdict = runner.again(saved)
     assert (verdict.findings, verdict.ended.status) == ([], 0)
 
 
 def test_the_judge_takes_a_file_whose_other_columns_are_broken_as_gpulsh_does(saved: Path, runner: Runner) -> None:
     table = pa.table({"text": ["a b c d e", "f", "a b c d e"], "other": ["x" * 99, "y", "z"]})
-    with pa.ipc.new_file(saved / "in/a.arrow", table.schema) as out:
-        out.write_table(table)
-    whole = (saved / "in/a.arrow").read_bytes()
-    at = whole.index((101).to_bytes(4, "little"))  # the end of the last value
-    (saved / "in/a.arrow").write_bytes(whole[:at] + b"\xff\xff\xff\x7f" + whole[at + 4 :])
-    given = ["dedup", "in/a.arrow", "-o", "out", "--memory", "512MiB", "--backend", "cpu", "--write", "duplicates"]
-    Case("arrow", "planted", 0, given).save(saved)
+    path = Path(write_rows(saved / "in/a.arrow", table))
+    end = (101).to_bytes(4, "little")  # of the last value
+    path.write_bytes(path.read_bytes().replace(end, b"\xff\xff\xff\x7f", 1))
+    Case("arrow", "planted", 0, [*arguments_of("in/a.arrow"), "--write", "duplicates"]).save(saved)
     verdict = runner.again(saved)
     assert (verdict.findings, verdict.ended.status) == ([], 0)
 
@@ -127,8 +128,7 @@ def test_a_seed_gives_the_same_files(format: str, tmp_path: Path) -> None:
         folder, case = tmp_path / name, Case(format, "seed", 5)
         cases.make_folders(folder)
         FILES[format](case, folder)
-        files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        made.append((case.arguments, case.damage, {name: path.read_bytes() for name, path in files.items()}))
+        made.append((case.arguments, case.damage, {name: (folder / name).read_bytes() for name in below(folder)}))
     assert made[0] == made[1]
 
 

@@ -98,15 +98,13 @@ def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
     for name, unit in COSTS.items():
         assert re.search(rf"\b{name}\b[\w, ]*: {unit}", option.help), name
     assert re.findall(r"^(\w+) {2,}", stages.__doc__ or "", flags=re.MULTILINE) == list(OF_FILES)
-    units = {"B": "bytes of text"}
-    rows = []
-    for row in OF_FILES.values():
-        cost = row.cost or "part of verify"
-        rows.append(f"| {row.name} | {row.meaning} | {units.get(row.unit, row.unit)} | {cost} |")
-    assert "\n".join(rows) in (MANUAL / "scale.md").read_text(encoding="utf-8")
-    rows = [f"| {row.name} | {row.type} | {row.meaning} |" for row in DUPLICATES]
-    assert "\n".join(rows) in (MANUAL / "formats.md").read_text(encoding="utf-8")
-    counts = [row for row in CLUSTERS if row.counted]
-    for columns in (CLUSTERS, (*MARKS, *counts, WEIGHT)):
-        rows = [f"| {row.name} | {row.type} | {row.meaning} |" for row in columns]
-        assert "\n".join(rows) in (MANUAL / "formats.md").read_text(encoding="utf-8")
+    units = {row.unit: row.unit for row in OF_FILES.values()} | {"B": "bytes of text"}
+    rows = [(row.name, row.meaning, units[row.unit], row.cost or "part of verify") for row in OF_FILES.values()]
+    assert table_of(rows) in (MANUAL / "scale.md").read_text(encoding="utf-8")
+    for columns in (DUPLICATES, CLUSTERS, (*MARKS, *(row for row in CLUSTERS if row.counted), WEIGHT)):
+        rows = [(row.name, row.type, row.meaning) for row in columns]
+        assert table_of(rows) in (MANUAL / "formats.md").read_text(encoding="utf-8")
+
+
+def table_of(rows: list[tuple[str, ...]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -18,6 +18,7 @@ import pytest
 from gpulsh.report.wording import printable
 from tests.support.command import Command, Printed
 from tests.support.files import write_rows
+from tests.support.runs import environment
 
 CLEAR = "\x1b[2J\x1b]0;owned\x07"  # clears the screen and sets the title
 ODD = f"a{CLEAR}\u202egnp\x9b31m\r\x7f\u2066\u2028\u200fz"
@@ -55,24 +56,15 @@ def test_names_of_columns(command: Command) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["dedup", ODD, "-o", "out"],
-        ["dedup", f"{ODD}.jsonl", "-o", f"{ODD}/out"],
-        ["dedup", "a.jsonl", "-o", "out", "--text-column", ODD],
-        ["dedup", "a.jsonl", "-o", "out", "--keep", ODD],
-        ["dedup", "a.jsonl", "-o", "out", "--shingle", ODD],
-        ["dedup", "a.jsonl", "-o", "out", "--memory", ODD],
-        ["dedup", "a.jsonl", "-o", "out", f"--{ODD}"],
-        ["dedup", "bad", "-o", "out"],
-        ["index", "query", ODD, "a.jsonl"],
-        ["plan", "--docs", ODD, "--bytes", "1"],
-        ["report", ODD],
-        [ODD],
+        *(["dedup", "a.jsonl", "-o", "out", option, ODD] for option in ("--text-column", "--keep", "--shingle")),
+        *(["dedup", "a.jsonl", "-o", "out", "--memory", ODD], ["dedup", "a.jsonl", "-o", "out", f"--{ODD}"]),
+        *(["dedup", ODD, "-o", "out"], ["dedup", f"{ODD}.jsonl", "-o", f"{ODD}/out"], ["dedup", "bad", "-o", "out"]),
+        *(["index", "query", ODD, "a.jsonl"], ["plan", "--docs", ODD, "--bytes", "1"], ["report", ODD], [ODD]),
     ],
 )
 def test_errors(arguments: list[str], command: Command) -> None:
     Path(f"{ODD}.jsonl").write_text("no record")
-    Path("bad").mkdir()
-    Path(f"bad/{ODD}.jsonl").write_text(json.dumps({"text": ODD, ODD: 5}) + '\n{"text": 5}\n')
+    write_rows(f"bad/{ODD}.jsonl", [{"text": ODD, ODD: 5}, 5])
     for more in ([], ["--verbose"]):
         printed = command("", *arguments, *more)
         assert harmless(printed) and printed.error
@@ -103,26 +95,22 @@ def test_names_of_outputs_keys_and_warnings(command: Command, monkeypatch: pytes
 
 def shell(command: str, redirected: str) -> subprocess.CompletedProcess[str]:
     """The command in a shell, with redirections, and the status of the command itself."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     line = f"{sys.executable} -m gpulsh {command} {redirected}\nexit ${{PIPESTATUS[0]}}"
-    return subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, env=environment)
+    return subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, env=environment())
 
 
 FULL = "standard output cannot be written: No space left on device"
 
 
 @pytest.mark.parametrize(
-    ("redirected", "status", "message"),
-    [
-        ("<&- >&- 2>&-", 0, ""),
-        ("--json 2>&1 | true", 0, ""),
-        ("> /dev/full", 1, f"gpulsh: error: all is done, but {FULL}"),
-    ],
+    ("redirected", "errors"),
+    [("<&- >&- 2>&-", []), ("--json 2>&1 | true", []), ("> /dev/full", [f"gpulsh: error: all is done, but {FULL}"])],
 )
-def test_a_finished_run_whose_report_nobody_reads(redirected: str, status: int, message: str) -> None:
+def test_a_finished_run_whose_report_nobody_reads(redirected: str, errors: list[str]) -> None:
     done = shell("dedup a.jsonl -o out --backend reference", redirected)
-    assert done.returncode == status and "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
-    assert [line for line in done.stderr.splitlines() if "error" in line] == ([message] if message else [])
+    assert done.returncode == len(errors)
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    assert [line for line in done.stderr.splitlines() if "error" in line] == errors
     assert Path("out/data/a.jsonl").read_text().count("\n") == 1 and not Path("out/_work").exists()
     assert pq.read_table("out/duplicates.parquet").num_rows == 2
     assert json.loads(Path("out/report.json").read_text())["funnel"]["dropped"] == 2

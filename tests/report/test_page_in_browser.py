@@ -10,6 +10,7 @@ from gpulsh.report.page import missing, write_passages_page
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.passages.files import passages_files
 from tests.support.browser import CHROMIUM, Tab, browser
+from tests.support.files import write_rows
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
@@ -25,13 +26,12 @@ STATUS = "document.querySelector('[role=status]').textContent"
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     folder = tmp_path_factory.mktemp("page")
-    lines = []
+    rows = []
     for number in range(CLUSTERS):
         text = f"{HOSTILE} {' '.join(f'w{number}x{place}' for place in range(40))}"
         copies = [text, text + " more", *([text + " again"] * (number == 0))]
-        lines += [json.dumps({"id": f"{HOSTILE}{number}.{place}", "text": text}) for place, text in enumerate(copies)]
-    path = folder / "<img src=x onerror='hacked = 3'>.jsonl"
-    path.write_text("\n".join(lines) + "\n")
+        rows += [{"id": f"{HOSTILE}{number}.{place}", "text": text} for place, text in enumerate(copies)]
+    path = write_rows(folder / "<img src=x onerror='hacked = 3'>.jsonl", rows)
     deduplicate_files(path, folder / "out", id_column="id", backend="reference")
     with browser(folder / "browser") as tab:
         tab.open(folder / "out/report.html")
@@ -40,9 +40,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 
 def test_pages_kinds_and_words(tab: Tab) -> None:
     def press(words: str) -> None:
-        tab.run(
-            f"[...document.querySelectorAll('button')].find((one) => one.textContent.startsWith('{words}')).click()"
-        )
+        buttons = "[...document.querySelectorAll('button')]"
+        tab.run(f"{buttons}.find((one) => one.textContent.startsWith('{words}')).click()")
 
     assert tab.run(f"{SHOWN}.length") == 8 and tab.run(STATUS) == f"1–8 of {CLUSTERS}"
     press("Next")

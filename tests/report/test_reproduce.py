@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,10 +98,7 @@ def test_clusters_are_the_largest_and_those_next_to_the_threshold() -> None:
         assert set(by_kind[kind]) == set(list(dict.fromkeys(ranked))[: SAMPLE[kind]])
         shown = members(similarity, cluster, by_kind[kind][0], 0.8)
         assert far[shown[0]] == far[cluster == by_kind[kind][0]].min() and len(set(shown.tolist())) == len(shown)
-
-
-def test_of_similarities_that_nobody_measured_some_are_shown() -> None:
-    unknown = np.full(9, np.nan, np.float32)
+    unknown = np.full(9, np.nan, np.float32)  # where nobody measured them, some are shown
     assert len(members(unknown, np.zeros(9, np.int64), 0, 0.8)) == MEMBERS
 
 
@@ -117,9 +113,9 @@ def result(folder: Path) -> FilesResult:
     """Of rows 0 to 5 the copies 1, 3 and 5 are dropped, of the second file row 0; one line is none."""
     texts = ["a text of its own", WORDS, "another one", WORDS, "and a third", WORDS]
     rows = {"lang": ["en", "de", None, "en", "en", "de"], "year": [1, 2, 2, 2, 3, 3], "text": texts}
-    pq.write_table(pa.table({**rows, "of": [[1]] * 6}), "a.parquet", row_group_size=4)
-    lines = [{"text": WORDS, "lang": "fr", "year": 3}, {"text": "the last one", "lang": "en", "year": "x"}]
-    Path("b.jsonl").write_text("\n".join([json.dumps(lines[0]), "{broken", json.dumps(lines[1])]) + "\n")
+    write_rows("a.parquet", pa.table({**rows, "of": [[1]] * 6}), 4)
+    last = '{"text": "the last one", "lang": "en", "year": "x"}'
+    Path("b.jsonl").write_text(f'{{"text": "{WORDS}", "lang": "fr", "year": 3}}\n{{broken\n{last}\n')
     write_rows("test.jsonl", [{"text": WORDS, "lang": "xx"}])
     inputs: Any = ["a.parquet", "b.jsonl"]
     return deduplicate_files(inputs, "out", protect="test.jsonl", on_error="skip", backend="reference")
@@ -128,10 +124,8 @@ def result(folder: Path) -> FilesResult:
 def test_shares_of_as_many_values_as_a_dictionary_can_have(folder: Path) -> None:
     codes = pa.array([*range(128), None], pa.int8())
     column = pa.DictionaryArray.from_arrays(codes, pa.array([f"value {number}" for number in range(128)]))
-    table = pa.table({"text": [f"text {row}" for row in range(129)], "of": column})
-    with pa.ipc.new_file("a.arrow", table.schema) as out:
-        out.write_table(table)
-    found = deduplicate_files("a.arrow", "out", backend="reference").shares("of")
+    path = write_rows("a.arrow", pa.table({"text": [f"text {row}" for row in range(129)], "of": column}))
+    found = deduplicate_files(path, "out", backend="reference").shares("of")
     assert found["documents"].to_pylist() == [1] * 129 and found["value"].to_pylist()[0] is None
 
 
@@ -139,8 +133,12 @@ def test_documents_and_dropped_ones_of_each_value(result: FilesResult) -> None:
     rows = [tuple(row.values()) for row in result.shares("lang").to_pylist()]
     assert rows == [("en", 4, 1), ("de", 2, 2), (None, 1, 0), ("fr", 1, 1)]
     years = result.shares("year")
-    assert years.schema == pa.schema([("value", pa.string()), ("documents", pa.int64()), ("dropped", pa.int64())])
+    assert years.schema == pa.schema({"value": pa.string(), "documents": pa.int64(), "dropped": pa.int64()})
     assert years["value"].to_pylist() == ["2", "3", "1", "x"] and years["dropped"].to_pylist() == [2, 2, 0, 0]
+    found = deduplicate_files("b.jsonl", "lines", on_error="skip", backend="reference")
+    with pytest.raises(InputError, match=r"^column 'langauge': no document has a value; name another field"):
+        found.shares("langauge")
+    assert found.shares("lang")["value"].to_pylist() == ["en", "fr"]
 
 
 def test_the_page_has_them_after_report_by(
@@ -173,20 +171,11 @@ def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyP
         result.shares("year")
 
 
-def test_a_field_that_no_line_has(result: FilesResult) -> None:
-    found = deduplicate_files("b.jsonl", "lines", on_error="skip", backend="reference")
-    with pytest.raises(InputError, match=r"^column 'langauge': no document has a value; name another field"):
-        found.shares("langauge")
-    assert found.shares("lang")["value"].to_pylist() == ["en", "fr"]
-
-
 # --- excerpts of two texts: cut around their difference, and only tokens that the method compares are marked ---
 
 
 CHINESE = "今天天气很好我们一起去公园散步看见许多花开得非常美丽孩子们在草地上奔跑老人坐在长椅上聊天"
 ALPHABET = [*"aB é", "İ", "ß", "Σ", "本", "\u30ab", "ไ", "ท", "्", "क", "1", ".", "\n", "\u200b", "…", "\U0001f600"]
-
-
 OTHER = CHINESE.replace("公园", "城里").replace("老人", "他")
 CASED, SYMBOLS = Reading(case=False), Reading(symbols=True)
 Marks = tuple[list[str], list[str]]

@@ -30,10 +30,8 @@ OPTIONS: dict[str, Any] = {"backend": "reference"}
 def left(texts: list[str | None] = TEXTS) -> tuple[list[str | None], list[tuple[int, int]]]:
     """The texts that stay, and the rows that are dropped with the tokens left of each."""
     found = gpulsh.cut(texts, gpulsh.passages(texts, tokens=5, **OPTIONS), min_left=5, **OPTIONS)
-    keep = found.keep.tolist()
-    dropped = [(row, int(found.tokens[row])) for row, stays in enumerate(keep) if not stays]
-    assert [row for row, _ in dropped] == [1]
-    return [text for text, stays in zip(found.texts.to_pylist(), keep, strict=True) if stays], dropped
+    assert found.keep.tolist() == [row != 1 for row in range(len(texts))]
+    return found.texts.filter(pa.array(found.keep)).to_pylist(), [(1, int(found.tokens[1]))]
 
 
 def marked(inputs: Any, out: Path, **options: Any) -> Path:
@@ -120,9 +118,8 @@ def test_a_lone_surrogate_is_one_replacement(tmp_path: Path) -> None:
         cut = gpulsh.cut(given, spans, min_left=0, **OPTIONS).texts
         assert cut.equals(gpulsh.cut(whole, spans, min_left=0, **OPTIONS).texts)
         write_rows(tmp_path / "a.jsonl", given)
-        found = gpulsh.passages_files(
-            tmp_path / "a.jsonl", tmp_path / next(iter(options)), cut=True, min_left=0, **options, **OPTIONS
-        )
+        how: dict[str, Any] = {"cut": True, "min_left": 0, **options, **OPTIONS}
+        found = gpulsh.passages_files(tmp_path / "a.jsonl", tmp_path / next(iter(options)), **how)
         table = pq.read_table(found.passages)
         assert all(table[name].to_pylist() == spans[name].to_pylist() for name in ("row", "start", "stop"))
         written = [row["text"] for row in read_rows(found.data / "a.jsonl")]
@@ -227,10 +224,8 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 def test_texts_of_several_columns_are_refused(name: str, tmp_path: Path) -> None:
     """Before the work begins: a cut of the joined text would change one of the columns."""
-    path = tmp_path / name
     rows = [{"title": "one two", "body": "three four five"}, {"title": "new", "body": "one two three four five"}]
-    lines = ["title,body", *(",".join(row.values()) for row in rows)] if name == "a.csv" else map(json.dumps, rows)
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path = write_rows(tmp_path / name, rows)
     given: dict[str, Any] = {"tokens": 3, "text_column": ["title", "body"], **OPTIONS}
     told = "text_column names 2 columns, and a cut changes only one; name one"
     with pytest.raises(ParameterError, match=told):

@@ -102,10 +102,7 @@ def test_what_is_wrong_is_said_before_work_begins(joined: str, inputs: Path, tmp
         ({"address": joined}, "engine is 'local'; give engine='ray' with it"),
         ({"engine": "ray", "address": 7}, "address is 7; give the address of a Ray cluster"),
         ({"engine": "ray", "devices": [0]}, "devices are of this machine"),
-        (
-            {"engine": "ray", "address": "192.0.2.1:1"},
-            f"'192.0.2.1:1' and this process is in the Ray cluster at {joined}",
-        ),
+        ({"engine": "ray", "address": "192.0.2.1:1"}, f"'192.0.2.1:1' and this process is in the .* at {joined}"),
         ({"engine": "ray", "threads": 500}, r"room for a worker, which takes 500 processors and 536\.9 MB"),
         ({"engine": "ray", "backend": "cuda"}, "takes a GPU, 1 processor and"),
     ]

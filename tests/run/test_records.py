@@ -40,11 +40,8 @@ def width(table: Table[tuple[object, ...]]) -> int:
 
 def test_the_planner_counts_the_bytes_of_the_tables() -> None:
     assert (width(tables.DIGESTS), width(tables.EXACT)) == (formula.DIGEST_BYTES, formula.HASH_BYTES)
-    assert width(tables.SIZES) == formula.SIZE_BYTES
-    assert (width(tables.PAIRS), width(tables.PAIRS) + width(tables.GROUPS)) == (
-        formula.PAIR_BYTES,
-        formula.ROUTED_PAIR_BYTES,
-    )
+    assert (width(tables.SIZES), width(tables.PAIRS)) == (formula.SIZE_BYTES, formula.PAIR_BYTES)
+    assert width(tables.PAIRS) + width(tables.GROUPS) == formula.ROUTED_PAIR_BYTES
     assert width(tables.FOREST) == formula.STAR_BYTES
     assert width(tables.MEMBERS) == formula.MEMBER_BYTES == formula.MEMBER_OF_MANY_BYTES - 4
     assert width(tables.DECISIONS) == width(tables.DECIDED) == formula.DECISION_BYTES
@@ -62,12 +59,11 @@ def test_of_short_documents_little_is_known(tmp_path: Path) -> None:
 def test_what_is_held_of_signed_rows_does_not_depend_on_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One band has few digests a row, and an exact hash and a number as every other."""
     monkeypatch.setattr(sign, "RUN_DIGESTS", 1 << 18)
-    rows, ops = 1 << 13, CpuBackend(threads=1)
-    signed = (
-        Signed(np.ones((rows, 1), np.uint64), np.ones((rows, 2), np.uint64), np.ones(rows, np.int64)) for _ in range(64)
-    )
+    rows = 1 << 13
+    one, two = np.ones((rows, 1), np.uint64), np.ones((rows, 2), np.uint64)
+    signed = (Signed(one.copy(), two.copy(), np.ones(rows, np.int64)) for _ in range(64))
     with at_most(10 << 20):
-        made, counts = sign._write_runs(tmp_path, "sign-000000", signed, 1, ops)
+        made, counts = sign._write_runs(tmp_path, "sign-000000", signed, 1, CpuBackend(threads=1))
     assert counts == {"shingles": 64 * rows, "empty": 0} and len(made) == 2
 
 

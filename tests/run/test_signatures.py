@@ -3,7 +3,6 @@
 import errno
 import re
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import duckdb
@@ -11,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 import gpulsh
-from gpulsh.cli import group
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.run import signatures
 from gpulsh.run.signatures import sign_files
@@ -22,28 +19,21 @@ from tests.sketch.test_main_job import documents
 from tests.support.command import Command, Printed
 from tests.support.files import write_rows
 
-OPTIONS = ("--num-perm", "12", "--bands", "4", "--rows", "3")
-
 
 @pytest.fixture
-def texts(tmp_path: Path) -> list[str | None]:
+def texts(folder: Path) -> list[str | None]:
     found: list[str | None] = [*documents()[:60], None, "", "..."]
     rows = [{"text": text, "name": f"n{i}" if i < 40 else f"m{i - 40}"} for i, text in enumerate(found)]
-    write_rows(tmp_path / "a.parquet", rows[:40])
-    write_rows(tmp_path / "b.jsonl", rows[40:])
+    write_rows("a.parquet", rows[:40])
+    write_rows("b.jsonl", rows[40:])
     return found
-
-
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(group, ["sign", *arguments, "--backend", "cpu"])
 
 
 def test_ids_of_several_types_in_files_without_a_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signatures, "PARTITION_BYTES", 1)
     rows = [[{"text": "one two three", "id": given} for given in ids] for ids in ((1, 2), (None, None), (3,), ("x",))]
-    for number, some in enumerate(rows):
-        write_rows(tmp_path / f"{number}.jsonl", some)
-    inputs, out = [str(tmp_path / f"{number}.jsonl") for number in range(4)], tmp_path / "out.parquet"
+    inputs = [write_rows(tmp_path / f"{number}.jsonl", some) for number, some in enumerate(rows)]
+    out = tmp_path / "out.parquet"
     assert sign_files(inputs[:3], out, id_column="id", backend="reference") == 5
     assert pq.read_table(out)["id"].to_pylist() == [1, 2, None, None, 3]
     with pytest.raises(InputError, match=r"3\.jsonl: column .id. is string, and int64 in"):
@@ -59,20 +49,24 @@ def test_ids_that_parquet_cannot_hold(tmp_path: Path) -> None:
         sign_files([str(tmp_path / "a.arrow")], tmp_path / "out.parquet", id_column="id", backend="reference")
 
 
-def test_the_two_classical_queries(texts: list[str | None], tmp_path: Path) -> None:
-    out = tmp_path / "signatures.parquet"
-    inputs = [str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")]
-    ran = run(*inputs, "-o", str(out), *OPTIONS, "--id-column", "name")
-    assert ran.exit_code == 0, ran.output
-    assert f"Signatures of {len(texts)} documents are in {out}" in ran.output
+def rows_that_join(condition: str) -> list[list[int]]:
+    """The pairs of rows of out.parquet that DuckDB finds by a condition on `a` and `b`, or by a query."""
+    query = condition if " JOIN " in condition else f"SELECT a.document, b.document FROM t a JOIN t b ON {condition}"
+    with duckdb.connect() as connection:
+        connection.execute("CREATE VIEW t AS SELECT * FROM 'out.parquet'")
+        return sorted(map(list, connection.execute(query).fetchall()))
 
-    table = pq.read_table(out)
+
+def test_the_two_classical_queries(texts: list[str | None], command: Command) -> None:
+    line = "sign a.parquet b.jsonl -o out.parquet --num-perm 12 --bands 4 --rows 3 --id-column name --backend cpu"
+    assert f"Signatures of {len(texts)} documents are in out.parquet" in command(line).out
+    table, others = pq.read_table("out.parquet"), range(len(texts) - 40)
     names = ["document", "file", "row", "id", *(f"v{i}" for i in range(12)), *(f"band{i}" for i in range(4))]
     assert table.column_names == names
     assert table["document"].to_pylist() == list(range(len(texts)))
-    assert table["row"].to_pylist() == [*range(40), *range(len(texts) - 40)]
-    assert table["file"].to_pylist() == [inputs[0]] * 40 + [inputs[1]] * (len(texts) - 40)
-    assert table["id"].to_pylist() == [f"n{i}" for i in range(40)] + [f"m{i}" for i in range(len(texts) - 40)]
+    assert table["row"].to_pylist() == [*range(40), *others]
+    assert table["file"].to_pylist() == ["a.parquet"] * 40 + ["b.jsonl" for _ in others]
+    assert table["id"].to_pylist() == [f"n{i}" for i in range(40)] + [f"m{i}" for i in others]
     for name in ("v0", "band3"):
         assert table[name].to_pylist()[-3:] == [None] * 3
 
@@ -83,45 +77,36 @@ def test_the_two_classical_queries(texts: list[str | None], tmp_path: Path) -> N
     wanted = gpulsh.candidate_pairs(digests, backend="cpu").tolist()
     assert len(wanted) > 20
 
-    either = " OR ".join(
-        "(" + " AND ".join(f"a.v{3 * band + row} = b.v{3 * band + row}" for row in range(3)) + ")" for band in range(4)
-    )
-    classical = f"SELECT a.document, b.document FROM t a JOIN t b ON a.document < b.document AND ({either})"
+    equal = [" AND ".join(f"a.v{3 * band + row} = b.v{3 * band + row}" for row in range(3)) for band in range(4)]
+    assert rows_that_join(f"a.document < b.document AND (({') OR ('.join(equal)}))") == wanted
     bands = " UNION ALL ".join(f"SELECT document, {i} AS band, band{i} AS digest FROM t" for i in range(4))
     joined = f"""WITH bands AS ({bands}) SELECT DISTINCT a.document, b.document FROM bands a JOIN bands b
         ON a.band = b.band AND a.digest = b.digest AND a.document < b.document"""
-    with duckdb.connect() as connection:
-        connection.execute(f"CREATE VIEW t AS SELECT * FROM '{out}'")
-        for query in (classical, joined):
-            assert sorted(map(list, connection.execute(query).fetchall())) == wanted
+    assert rows_that_join(joined) == wanted
 
 
-def test_parts_of_a_file(texts: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pq.write_table(pa.table({"text": texts, "name": range(len(texts))}), tmp_path / "c.parquet", row_group_size=7)
+def test_parts_of_a_file(texts: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    write_rows("c.parquet", pa.table({"text": texts, "name": range(len(texts))}), 7)
     monkeypatch.setattr("gpulsh.io.formats.parquet.RUN_ROWS", 7)
     for name, size in (("whole", 64 << 20), ("parts", 600)):
         monkeypatch.setattr("gpulsh.run.signatures.PARTITION_BYTES", size)
-        sign_files([str(tmp_path / "c.parquet")], tmp_path / f"{name}.parquet", id_column="name", num_perm=12, bands=4)
-    whole, parts = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
-    assert pq.ParquetFile(tmp_path / "parts.parquet").num_row_groups > 3 and whole.equals(parts)
+        sign_files(["c.parquet"], f"{name}.parquet", id_column="name", num_perm=12, bands=4)
+    whole, parts = (pq.read_table(f"{name}.parquet") for name in ("whole", "parts"))
+    assert pq.ParquetFile("parts.parquet").num_row_groups > 3 and whole.equals(parts)
     assert whole["id"].to_pylist() == whole["row"].to_pylist() == list(range(len(texts)))
 
 
-def test_other_sketches_and_no_documents(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"text": ["one two three four five six"]}), tmp_path / "one.parquet")
-    sketch = gpulsh.MinHash(num_perm=9, family="affine61")
-    sign_files([str(tmp_path / "one.parquet")], tmp_path / "wide.parquet", sketch=sketch)
-    assert pq.read_schema(tmp_path / "wide.parquet").field("v8").type == pa.uint64()
-    pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "none.parquet")
-    assert sign_files([str(tmp_path / "none.parquet")], tmp_path / "out.parquet") == 0
-    assert pq.read_table(tmp_path / "out.parquet").num_rows == 0
+def test_other_sketches_and_no_documents(folder: Path) -> None:
+    write_rows("one.parquet", ["one two three four five six"])
+    sign_files(["one.parquet"], "wide.parquet", sketch=gpulsh.MinHash(num_perm=9, family="affine61"))
+    assert pq.read_schema("wide.parquet").field("v8").type == pa.uint64()
+    write_rows("none.parquet", pa.table({"text": pa.array([], pa.string())}))
+    assert sign_files(["none.parquet"], "out.parquet") == pq.read_table("out.parquet").num_rows == 0
 
 
-def test_simhash_gives_its_words_and_the_digests_of_its_tables(texts: list[str | None], tmp_path: Path) -> None:
-    out = tmp_path / "bits.parquet"
-    inputs = [str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")]
-    assert run(*inputs, "-o", str(out), "--sketch", "simhash:128:20").exit_code == 0
-    table = pq.read_table(out)
+def test_simhash_gives_its_words_and_the_digests_of_its_tables(texts: list[str | None], command: Command) -> None:
+    assert command("sign a.parquet b.jsonl -o out.parquet --sketch simhash:128:20 --backend cpu").status == 0
+    table = pq.read_table("out.parquet")
     sketch = gpulsh.SimHash(bits=128)
     tables = len([name for name in table.column_names if name.startswith("band")])
     assert [name for name in table.column_names if name.startswith("v")] == ["v0", "v1"] and tables > 1
@@ -133,36 +118,27 @@ def test_simhash_gives_its_words_and_the_digests_of_its_tables(texts: list[str |
     assert len(near) > 5
     bands = " OR ".join(f"a.band{i} = b.band{i}" for i in range(tables))
     apart = " + ".join(f"bit_count(xor(a.v{i}, b.v{i})::BIT)" for i in range(2))
-    query = f"""SELECT a.document, b.document FROM t a JOIN t b
-        ON a.document < b.document AND ({bands}) AND {apart} <= 20"""
-    with duckdb.connect() as connection:
-        connection.execute(f"CREATE VIEW t AS SELECT * FROM '{out}'")
-        assert sorted(map(list, connection.execute(query).fetchall())) == near.tolist()
+    assert rows_that_join(f"a.document < b.document AND ({bands}) AND {apart} <= 20") == near.tolist()
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("some text")
-    for arguments, said in (
-        ((str(tmp_path / "a.txt"), "-o", "out.csv"), "give a file that ends with .parquet"),
-        ((str(tmp_path / "none.txt"), "-o", str(tmp_path / "o.parquet")), "none.txt"),
-        ((str(tmp_path / "a.txt"), "-o", str(tmp_path / "o.parquet"), "--sketch", "minhush"), "sketch is 'minhush'"),
+def test_what_is_refused_and_cannot_be_written(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("a.txt").write_text("some text")
+    for line, said in (
+        ("a.txt -o out.csv", "give a file that ends with .parquet"),
+        ("none.txt -o o.parquet", "none.txt"),
+        ("a.txt -o o.parquet --sketch minhush", "sketch is 'minhush'"),
     ):
-        assert said in str(run(*arguments).exception)
+        assert said in command(f"sign {line}").error
     with pytest.raises(ParameterError, match="measure is 'containment', which has no signatures"):
-        sign_files([str(tmp_path / "a.txt")], tmp_path / "o.parquet", measure="containment")
-    assert not (tmp_path / "o.parquet").exists()
-
-
-def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.txt").write_text("some text")
+        sign_files(["a.txt"], "o.parquet", measure="containment")
     for error, said in (
         (OSError(errno.ENOSPC, "full"), "o.parquet: cannot be written: No space left on device"),
         (OutputError("elsewhere: cannot be written"), "^elsewhere: cannot be written$"),
     ):
         monkeypatch.setattr("gpulsh.run.signatures._table", Mock(side_effect=error))
         with pytest.raises(OutputError, match=said):
-            sign_files([str(tmp_path / "a.txt")], tmp_path / "o.parquet", backend="cpu")
-    assert not (tmp_path / "o.parquet").exists()
+            sign_files(["a.txt"], "o.parquet", backend="cpu")
+    assert not Path("o.parquet").exists()
 
 
 def test_no_input_is_replaced(texts: list[str | None], folder: Path) -> None:

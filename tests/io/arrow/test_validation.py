@@ -37,6 +37,8 @@ def strings(last: int, kind: str = "i") -> tuple[bytes, bytes]:
 
 
 CODES = pa.array([0, 1, 2, 0], pa.int32())
+RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([3, ROWS], pa.int32()), pa.array(["p", "q"]))
+UNION = pa.UnionArray.from_dense(pa.array([0] * 4, pa.int8()), pa.array(range(4), pa.int32()), [pa.array(LONG)])
 # A valid array, bytes of its buffers, and others in their place.
 LIES: dict[str, tuple[Any, bytes, bytes]] = {
     "string-far": (pa.array(LONG), *strings(60000)),
@@ -49,29 +51,16 @@ LIES: dict[str, tuple[Any, bytes, bytes]] = {
 ELSEWHERE: dict[str, tuple[Any, bytes, bytes]] = {
     "list": (pa.array([[7], [8, 9], [], [1]]), packed(0, 1, 3, 3, 4), packed(0, 1, 3, 3, 1 << 20)),
     "struct": (pa.array([{"a": {"b": text}} for text in LONG]), *strings(60000)),
-    "union-offset": (
-        pa.UnionArray.from_dense(
-            pa.array([0, 0, 0, 0], pa.int8()), pa.array([0, 1, 2, 3], pa.int32()), [pa.array(LONG)]
-        ),
-        packed(0, 1, 2, 3),
-        packed(0, 1, 2, 1 << 20),
-    ),
-    "run_end": (
-        pa.RunEndEncodedArray.from_arrays(pa.array([3, ROWS], pa.int32()), pa.array(["p", "q"])),
-        packed(3, ROWS),
-        packed(3, 2),
-    ),
+    "union-offset": (UNION, packed(0, 1, 2, 3), packed(0, 1, 2, 1 << 20)),
+    "run_end": (RUNS, packed(3, ROWS), packed(3, 2)),
     "dictionary_of_lists": (
         pa.DictionaryArray.from_arrays(CODES, pa.array([[7], [8, 9], []])),
-        packed(0, 1, 3, 3),
-        packed(0, 1, 3, 1 << 20),
+        *(packed(0, 1, 3, 3), packed(0, 1, 3, 1 << 20)),
     ),
 }
 if hasattr(pa, "opaque"):  # of later releases
-    LIES["extension"] = (
-        pa.ExtensionArray.from_storage(pa.opaque(pa.string(), "a", "b"), pa.array(LONG)),
-        *strings(999),
-    )
+    opaque = pa.opaque(pa.string(), "a", "b")
+    LIES["extension"] = (pa.ExtensionArray.from_storage(opaque, pa.array(LONG)), *strings(999))
 
 
 def write(path: Path, column: str, lie: tuple[Any, bytes, bytes]) -> str:

@@ -141,20 +141,17 @@ def test_the_way_to_the_output_may_lead_over_links(here: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["in", "in/b.jsonl", "in/*.jsonl"])
-def test_a_dangling_link_is_told_as_one(here: Path, given: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [("nowhere.jsonl", r"is a link to nowhere\.jsonl, which is not there"), ("b.jsonl", "cannot be read: Too many l")],
+)
+def test_a_link_that_leads_nowhere_is_told_as_one(here: Path, given: str, target: str, told: str) -> None:
     Path("in").mkdir()
     Path("in/a.jsonl").write_bytes(LINE)
-    os.symlink("nowhere.jsonl", "in/b.jsonl")
-    with pytest.raises(InputError, match=r"^in/b\.jsonl: is a link to nowhere\.jsonl, which is not there"):
+    os.symlink(target, "in/b.jsonl")
+    with pytest.raises(InputError, match=rf"^in/b\.jsonl: {told}"):
         run(given)
     assert not Path("out").exists()
-
-
-def test_a_link_to_itself_is_named(here: Path) -> None:
-    Path("in").mkdir()
-    os.symlink("b", "in/b")
-    with pytest.raises(InputError, match=r"^in/b: cannot be read: Too many levels"):
-        find_files(["in"])
 
 
 @pytest.mark.parametrize("given", ["in/closed/a.jsonl", "in/closed/*", "in/*/*.jsonl", "in/**/*.jsonl", "in/**"])
@@ -198,15 +195,10 @@ def test_names_that_would_be_told_as_one_are_spelled(here: Path) -> None:
     rejected = [row["file"] for row in read_rows("out/rejected.parquet")]
     assert sorted(rejected) == sorted([spelled[0]] * 3 + [spelled[1]] * 2 + [spelled[3]])
     assert sorted(os.listdir(b"out/data")) == sorted(name + b".jsonl" for name in names)
-
-
-def test_a_name_that_another_would_be_spelled_as(here: Path) -> None:
-    os.mkdir("in")
-    for name in (b"\xff", b"\xfe", rb"\xff"):
-        Path(os.fsdecode(b"in/" + name + b".jsonl")).write_bytes(LINE)
+    Path(r"in/\xff.jsonl").write_bytes(LINE)  # as one of them is spelled
     with pytest.raises(InputError, match="two files would have this name"):
-        run("in")
-    assert not Path("out").exists()
+        run("in", "again")
+    assert not Path("again").exists()
 
 
 def test_an_output_whose_name_is_no_utf8(here: Path) -> None:

@@ -1,7 +1,6 @@
 """Samples of files: of every format a share of the rows, spread over all of it, and packed as it is."""
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 from gpulsh.errors import GpulshError
 from gpulsh.forecast.sample import bytes_of, sample_files
@@ -23,24 +21,15 @@ from tests.support.files import record, texts_of, write_rows
 ROWS = 3000
 TEXTS = [f"page {number} has {'other ' * (number % 9)}words" for number in range(ROWS)]
 TABLE = pa.table({"id": range(ROWS), "text": TEXTS})
-JSON = [json.dumps({"text": text}) for text in TEXTS]
-
-
-LINES = "".join(f"{line}\n" for line in JSON).encode()
+LINED = [{"id": n, "text": text.replace(" has ", "\n")} for n, text in enumerate(TEXTS)]
+RECORDS = [gzip.compress(record(row, text.encode())) for row, text in enumerate(TEXTS)]
 MAKERS: dict[str, Callable[[Path], object]] = {
     "a.parquet": lambda path: pq.write_table(TABLE, path, row_group_size=100, compression="zstd"),
     "a.arrow": lambda path: write_rows(path, TABLE, 500),
-    "a.jsonl": lambda path: path.write_bytes(LINES),
-    "a.jsonl.gz": lambda path: path.write_bytes(gzip.compress(LINES, 6)),
-    "a.jsonl.zst": lambda path: path.write_bytes(zstandard.compress(LINES)),
-    "a.json": lambda path: path.write_text(f"[{', '.join(JSON)}]"),
-    "a.csv": lambda path: write_rows(
-        path, [{"id": n, "text": text.replace(" has ", "\n")} for n, text in enumerate(TEXTS)]
-    ),
+    **dict.fromkeys(("a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.json"), lambda path: write_rows(path, TEXTS)),
+    "a.csv": lambda path: write_rows(path, LINED),
     "a.txt": lambda path: path.write_text("\n".join(TEXTS)),
-    "a.wet.gz": lambda path: path.write_bytes(
-        b"".join(gzip.compress(record(row, text.encode())) for row, text in enumerate(TEXTS))
-    ),
+    "a.wet.gz": lambda path: path.write_bytes(b"".join(RECORDS)),
 }
 
 
@@ -66,7 +55,7 @@ def test_a_share_of_the_rows_of_each_format(name: str, tmp_path: Path, monkeypat
         assert len(found) == pytest.approx(taken * ROWS, rel=0.06, abs=10)
         assert len(found) == pytest.approx(max(share * ROWS, 1), rel=0.06, abs=40)
         if share >= 0.3 and not name.endswith(("parquet", "arrow")):  # whose footers weigh much in so small a file
-            assert target.stat().st_size <= 1.1 * share * bytes_of([file])
+            assert target.stat().st_size <= 1.12 * share * bytes_of([file])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
@@ -102,7 +91,7 @@ def test_files_are_spread_over_all_and_each_input_has_its_folder(tmp_path: Path)
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         for number in range(50):
-            (tmp_path / folder / f"{number:02}.jsonl").write_bytes(LINES)
+            (tmp_path / folder / f"{number:02}.jsonl").write_bytes(b'{"text": "some words of a page"}\n' * 9000)
     given = [str(tmp_path / folder) for folder in ("one", "two")]
     files = find_files(given)
     sample = sample_files(files, 0.01, tmp_path / "sample")

@@ -63,19 +63,8 @@ def test_ids_of_all_types(tmp_path: Path) -> None:
     """As JSON, however few of them a task sees."""
     numbers = list(range(14))
     other = [[number, f"id{number}", None, 1.5, True, [1], {"of": 1}][number % 7] for number in numbers]
-    write_zoo(
-        tmp_path / "in",
-        {
-            "a.parquet": numbers,
-            "b.jsonl": numbers,
-            "c.jsonl.gz": other,
-            "d.jsonl.zst": numbers,
-            "e.arrow": numbers,
-            "f.arrows": numbers,
-            "g.jsonl": other[::-1],
-            "h.jsonl": [],
-        },
-    )
+    ids = dict.fromkeys(("a.parquet", "b.jsonl", "d.jsonl.zst", "e.arrow", "f.arrows"), numbers)
+    write_zoo(tmp_path / "in", {**ids, "c.jsonl.gz": other, "g.jsonl": other[::-1], "h.jsonl": []})
     out = assert_one_result(tmp_path / "in", tmp_path, id_column="id")
     found = pq.read_table(out / "duplicates.parquet")
     assert found.schema.field("id").type == pa.string() == found.schema.field("duplicate_of_id").type
@@ -94,10 +83,9 @@ def test_bad_records_that_are_skipped(tmp_path: Path) -> None:
 
 
 def test_files_of_one_document(tmp_path: Path) -> None:
-    folder = tmp_path / "in/of/texts"
-    folder.mkdir(parents=True)
+    (tmp_path / "in/of/texts").mkdir(parents=True)
     for number, text in enumerate(pages(40, 3)):
-        (folder / f"{number:02d}.txt").write_text(text or "")
+        (tmp_path / f"in/of/texts/{number:02d}.txt").write_text(text or "")
     out = assert_one_result(tmp_path / "in", tmp_path)
     dropped = pq.read_table(out / "duplicates.parquet")
     assert len(list((out / "data").rglob("*.txt"))) == 40 - len(dropped) < 40
@@ -106,12 +94,10 @@ def test_files_of_one_document(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("cut", "row"), [(WHOLE, 0), (CUTS[0], 4), (CUTS[1], 11), (CUTS[2], 19)])
 def test_where_a_key_is_nan(tmp_path: Path, cut: Cut, row: int) -> None:
     """The row is told as it is in the file, whatever part of it a task reads."""
-    (tmp_path / "in").mkdir()
     table = pa.table({"text": pages(20, 1), "key": [1.0] * 20})
-    pq.write_table(table, tmp_path / "in/a.parquet", row_group_size=3)
+    write_rows(tmp_path / "in/a.parquet", table, 3)
     keys = [math.nan if number == row else 2.0 for number in range(20)]
-    path = tmp_path / "in/b.parquet"
-    pq.write_table(table.set_column(1, "key", [keys]), path, row_group_size=4)
+    path = write_rows(tmp_path / "in/b.parquet", table.set_column(1, "key", [keys]), 4)
     with cut_as(cut), pytest.raises(InputError) as told:
         gpulsh.deduplicate_files(tmp_path / "in", tmp_path / "out", keep="key", backend="cpu", threads=1)
     assert str(told.value) == f"{path}: row {row}: column 'key' is NaN; make it a number, or null to be kept last"

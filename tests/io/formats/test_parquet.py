@@ -22,16 +22,11 @@ from tests.support.runs import run
 ROWS = 5000
 
 
-def table(kind: str = "string") -> pa.Table:
+def table(kind: str) -> pa.Table:
     texts = [None if row % 13 == 0 else f"{row} " + "some words " * (row % 40) for row in range(ROWS)]
-    return pa.table(
-        {
-            "text": pa.array(texts, kind),
-            "number": np.arange(ROWS),
-            "list": [[row, None] if row % 3 else None for row in range(ROWS)],
-            "word": pa.array([f"word {row % 5}" for row in range(ROWS)]).dictionary_encode(),
-        }
-    )
+    lists = [[row, None] if row % 3 else None for row in range(ROWS)]
+    words = pa.array([f"word {row % 5}" for row in range(ROWS)]).dictionary_encode()
+    return pa.table({"text": pa.array(texts, kind), "number": np.arange(ROWS), "list": lists, "word": words})
 
 
 def group_rows(path: Path) -> list[int]:
