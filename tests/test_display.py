@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import gpulsh
-from gpulsh import BitSignatures, Fingerprints, Signatures, TextBatch, WeightedFingerprints
+from gpulsh import BitSignatures, Fingerprints, Signatures, WeightedFingerprints
 from tests.kernels.device_arrays import DeviceArray
 from tests.support.html import Html
+from tests.support.texts import batch_of
 
 TEXTS = ["one two three four five six", "ONE two, three four five six!", "something else", None]
 ON: Any = {"backend": "reference"}
@@ -32,25 +33,23 @@ def bits() -> BitSignatures:
     return gpulsh.SimHash()(prints(), **ON)
 
 
+def built() -> Any:
+    return gpulsh.HammingTables().build(bits(), **ON)
+
+
 ARRAYS: dict[str, Callable[[], Any]] = {
-    "TextBatch(2 rows, values=uint8[3], offset=int64[3])": lambda: TextBatch(
-        np.frombuffer(b"abc", np.uint8), np.array([0, 2, 3])
-    ),
+    "TextBatch(2 rows, values=uint8[3], offset=int64[3])": lambda: batch_of([b"ab", b"c"]).slice(0, 2),
     "Fingerprints(4 rows, values=uint64[5], offset=int64[5])": prints,
-    "WeightedFingerprints(4 rows, values=uint64[5], weight=float64[5], offset=int64[5])": lambda: gpulsh.weigh(
-        TEXTS, **ON
+    "WeightedFingerprints(4 rows, values=uint64[5], weight=float64[5], offset=int64[5])": (
+        lambda: gpulsh.weigh(TEXTS, **ON)
     ),
     "Signatures(4 rows, values=uint32[4, 16])": lambda: gpulsh.MinHash(num_perm=16)(prints(), **ON),
     "PackedSignatures(4 rows, values=uint64[4, 2])": lambda: gpulsh.BBit().from_texts(TEXTS, **ON),
     "Samples(4 rows, values=uint64[5], offset=int64[5])": lambda: gpulsh.BottomS()(prints(), **ON),
     "BitSignatures(4 rows, values=uint64[4, 1])": bits,
     "BandDigests(4 rows, values=uint64[4, 4])": lambda: gpulsh.BitSampling(bands=4, rows=8)(bits(), **ON),
-    "Neighbours(4 rows, ids=int64[6], offset=int64[5])": lambda: (
-        gpulsh.HammingTables().build(bits(), **ON).query(bits(), **ON)
-    ),
-    "BuiltTables(search=HammingTables(bits=64, distance=3, tables='auto'), words=uint64[4, 1])": lambda: (
-        gpulsh.HammingTables().build(bits(), **ON)
-    ),
+    "Neighbours(4 rows, ids=int64[6], offset=int64[5])": lambda: built().query(bits(), **ON),
+    "BuiltTables(search=HammingTables(bits=64, distance=3, tables='auto'), words=uint64[4, 1])": built,
     "EarthMover(distances=float64[3, 3], num_trees=32, seed=1)": lambda: gpulsh.EarthMover(LINE),
     "Decision(documents=4, kept=3, dropped=1, pairs=1)": lambda: gpulsh.deduplicate(TEXTS, **ON),
     "Matches(2 rows, positions=int64[2], keys=object[2], similarity=float64[2])": lambda: index().query(TEXTS[:1]),

@@ -46,13 +46,6 @@ except SystemExit as stop:
         assert not loaded_after(code) & {*HEAVY, "fsspec", "rich"}, arguments
 
 
-def test_a_run_over_files_loads_no_pandas(tmp_path: Path) -> None:
-    """pyarrow's conversions to and from NumPy would load it."""
-    (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n{"text": "one two"}\n')
-    files = f"{str(tmp_path / 'a.jsonl')!r}, {str(tmp_path / 'out')!r}"
-    assert "pandas" not in loaded_after(f"import gpulsh; gpulsh.deduplicate_files({files}, backend='reference')")
-
-
 def test_public_names_are_listed_and_resolve() -> None:
     assert sorted(gpulsh.__all__) == dir(gpulsh)
     for name in gpulsh.__all__:
@@ -75,26 +68,21 @@ def tracked(folder: str, *suffixes: str) -> set[str]:
     return {file.as_posix() for file in files if file.suffix in suffixes}
 
 
-def test_wheel_holds_the_package_with_its_data_and_its_kernels(built: Path) -> None:
+def test_wheel_holds_the_package_with_its_data_and_its_kernels_and_runs_where_it_is_unpacked(
+    built: Path, tmp_path: Path
+) -> None:
     (wheel,) = built.glob("*.whl")
     assert wheel.name == f"gpulsh-{gpulsh.__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         entry_points = next(name for name in names if name.endswith("entry_points.txt"))
         assert "gpulsh = gpulsh.cli:main" in archive.read(entry_points).decode()
-    kernels = tracked("kernels", ".cu", ".cuh")
-    assert kernels
-    assert {f"gpulsh/{kernel}" for kernel in kernels} <= names
+        archive.extractall(tmp_path)
+    kernels = {f"gpulsh/{kernel}" for kernel in tracked("kernels", ".cu", ".cuh")}
+    assert kernels and kernels | {"gpulsh/py.typed"} <= names
     assert tracked("gpulsh", ".py", ".pyi", ".txt", ".html", ".json", ".typed") <= names
-    assert "gpulsh/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0] for name in names} == {"gpulsh", f"gpulsh-{gpulsh.__version__}.dist-info"}
-
-
-def test_wheel_runs_where_it_is_unpacked(built: Path, tmp_path: Path) -> None:
-    (wheel,) = built.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
     code = f"""
 import gpulsh
 from pathlib import Path

@@ -201,7 +201,7 @@ def test_json_lines_need_no_pandas(tmp_path: Path) -> None:
     texts = ("some words", "some words!", "others")
     rows = [{"text": text, "id": f"doc {row}", "n": row, "date": "2024-01-31"} for row, text in enumerate(texts)]
     write_rows(tmp_path / "a.jsonl", [*rows, {"text": "more", "id": None, "n": None, "date": None}])
-    options = [{"add_counts": True}, {"write": "marked"}, {"id_column": "id"}, {"id_column": "n"}, {"keep": "n"}]
+    options = [{}, {"add_counts": True}, {"write": "marked"}, {"id_column": "id"}, {"id_column": "n"}, {"keep": "n"}]
     options += [{"keep": "date"}, {"key": "id"}, {"source_column": "id", "date_column": "date", "min_sources": 2}]
     code = """
         import sys, gpulsh
