@@ -256,7 +256,7 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
         ({"min_sources": 2, "write": "duplicates", "source_column": "text"}, "min_sources is 2 and write is 'dup"),
         ({"source_column": 5}, "source_column is 5; give the name of a column"),
         ({"source_column": "lang"}, "has no column 'lang'"),
-        ({"date_column": "near"}, "row 0: column 'near' is 'soon'; date_column takes dates"),
+        ({"date_column": "near"}, "(row 0|line 1|line 2): column 'near' is 'soon'; date_column takes dates"),
         ({"weights": "x"}, "weights is 'x'; give txt360"),
         ({"weight_by": "x"}, "weight_by is 'x'"),
         ({"weight_by": "component"}, "weight_by is 'component' without weights"),
