@@ -1,6 +1,7 @@
 """`gpulsh.contamination`: items, coverage and spans of bytes, against sets of tuples of tokens."""
 
 import random
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -90,23 +91,20 @@ def test_spans_are_in_the_original_text() -> None:
         assert text.encode()[row["start"] : row["stop"]].decode() == inside
 
 
-FORMS = {
-    "verbatim": lambda item, text: text[: len(text) // 2] + " " + item + " " + text[len(text) // 2 :],
-    "as a paragraph": lambda item, text: f"{text}\n\n{item}\n\n{text}",
-    "in lines of 8 words": lambda item, text: (
-        text + "\n" + "\n".join(" ".join(item.split()[at : at + 8]) for at in range(0, len(item.split()), 8)) + "\n"
-    ),
-    "in one long paragraph": lambda item, text: " ".join(f"{text} {item} {text}".split()),
-}
+FORMS = [
+    lambda item, text: text[: len(text) // 2] + " " + item + " " + text[len(text) // 2 :],
+    lambda item, text: f"{text}\n\n{item}\n\n{text}",
+    lambda item, text: f"{text}\n" + re.sub(r"((?:\S+ ){8})", r"\1\n", item) + "\n",  # in lines of 8 words
+    lambda item, text: " ".join(f"{text} {item} {text}".split()),
+]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_300_items_are_found_in_every_form_and_in_no_clean_text(form: str) -> None:
+def test_300_items_are_found_in_every_form_and_in_no_clean_text() -> None:
     """Items of 30 words of real texts, in an order that no text has."""
     source = random.Random(1)
     clean = [text for text in licences() if len(text.split()) >= 40]
     items = [" ".join(source.sample(text.split(), 30)) for text in source.sample(clean, 300)]
-    texts = [FORMS[form](item, clean[number]) for number, item in enumerate(items)]
+    texts = [FORMS[number % len(FORMS)](item, clean[number]) for number, item in enumerate(items)]
     found = gpulsh.contamination([*clean, *texts], items, backend="cpu")
     assert found["row"].to_pylist() == list(range(len(clean), len(clean) + 300))
     assert found["item"].to_pylist() == list(range(300)) and set(found["coverage"].to_pylist()) == {1.0}

@@ -39,7 +39,12 @@ def deviation(sketch: Any, value: Any, size: Any = None) -> Callable[[], Any]:
     return lambda: sketch.standard_deviation(value, size)
 
 
+def made_weighted(values: list[int], weight: list[float], offset: list[int]) -> Callable[[], Any]:
+    return lambda: gpulsh.WeightedFingerprints(np.array(values, np.uint64), np.array(weight), np.array(offset))
+
+
 MOVER = gpulsh.EarthMover(LINE)
+SET_SKETCHES = [gpulsh.MinHash(), gpulsh.OnePermutation(), gpulsh.FastSimilarity(), gpulsh.CMinHash()]
 SKETCHES: list[tuple[Callable[[], Any], str]] = [
     *((made(kind, num_perm=0), "num_perm is 0") for kind in (gpulsh.BBit, gpulsh.MinHash, gpulsh.WeightedMinHash)),
     *((made(kind, seed=-1), "seed is -1") for kind in (gpulsh.ModM, SimHash, gpulsh.KleinbergTardos, gpulsh.BBit)),
@@ -66,10 +71,9 @@ SKETCHES: list[tuple[Callable[[], Any], str]] = [
     (called(gpulsh.minima, [[0]], [[2**32 - 1]]), "give values from 0 to 4294967294"),
     (deviation(gpulsh.ModM(), 0.5), "size is not given"),
     *((deviation(sketch, 1.5), "value is 1.5") for sketch in (gpulsh.BottomS(), gpulsh.BBit(), SimHash())),
-    *(
-        (deviation(sketch, 0.5, 0), "size, the number")
-        for sketch in (gpulsh.MinHash(), gpulsh.BBit(), SimHash(), MOVER)
-    ),
+    *((deviation(sketch, 0.5, 0), "size, the number") for sketch in (gpulsh.BBit(), SimHash(), MOVER)),
+    *((deviation(sketch, wrong), "give ") for sketch in SET_SKETCHES for wrong in (1.5, "half", [0.1, 0.2])),
+    *((deviation(sketch, 0.5, wrong), "give ") for sketch in SET_SKETCHES for wrong in (0, 1.5, "many")),
     (called(gpulsh.hamming, BITS, [[0, 2]]), "pairs holds rows from 0 to 2"),
     (called(gpulsh.hamming, BITS, [[0.5, 1]]), "pairs is an array of float64"),
     (called(gpulsh.hamming, BITS, [0, 1]), "pairs is an array"),
@@ -100,6 +104,10 @@ EARTH_MOVER: list[tuple[Callable[[], Any], str]] = [
 ]
 SEARCHES: list[tuple[Callable[[], Any], str]] = [
     *((made(HammingTables, bits=bits), f"bits is {bits}") for bits in (32, 100)),
+    *((made_weighted(values, [1.0, 1.0], [0, 2]), "values does not ascend") for values in ([2, 1], [1, 1])),
+    (made_weighted([1, 2], [1.0], [0, 2]), "2 values and 1 weights"),
+    *((made_weighted([1], [w], [0, 1]), "weights that are not above 0") for w in (0.0, -1.0, np.nan, np.inf)),
+    (made_weighted([1], [1.0], [0, 2]), "offset does not ascend"),
     (made(HammingTables, distance=64), "distance is 64"),
     (made(HammingTables, bits=4096, distance=2000), "distance is 2000 of 4096 bits"),
     *(
@@ -140,13 +148,6 @@ TEXT: list[tuple[Callable[[], Any], str]] = [
     (lambda: gpulsh.weigh(["a"], "tfidf"), "weights is 'tfidf'"),  # type: ignore[arg-type]
     *((lambda n=n: gpulsh.text_profiles(["a"], min_token_len=n), "min_token_len is") for n in (-1, 2.0)),  # type: ignore[misc]
     *((lambda q=q: gpulsh.text_profiles(["a"], quant_rate=q), "quant_rate is") for q in (1.5, np.nan, "1")),  # type: ignore[misc]
-]
-ROWS: list[tuple[list[int], list[float], list[int], str]] = [
-    ([2, 1], [1.0, 1.0], [0, 2], "values does not ascend"),
-    ([1, 1], [1.0, 1.0], [0, 2], "values does not ascend"),
-    ([1, 2], [1.0], [0, 2], "2 values and 1 weights"),
-    *(([1], [weight], [0, 1], "weights that are not above 0") for weight in (0.0, -1.0, np.nan, np.inf)),
-    ([1], [1.0], [0, 2], "offset does not ascend"),
 ]
 STEPS: list[tuple[Callable[[], Any], str]] = [
     *(
@@ -213,18 +214,13 @@ def test_vectors_that_no_sketch_takes(vectors: Any) -> None:
             kind()([[1.0, -1.0]], **CPU)
 
 
-@pytest.mark.parametrize(("values", "weight", "offset", "said"), ROWS)
-def test_weighted_rows(values: list[int], weight: list[float], offset: list[int], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        gpulsh.WeightedFingerprints(np.array(values, np.uint64), np.array(weight), np.array(offset))
-
-
 @pytest.mark.parametrize("sketch", [gpulsh.Hyperplanes(), gpulsh.WeightedMinHash(), gpulsh.KleinbergTardos()])
-def test_masked_vectors(sketch: Any) -> None:
+def test_masked_vectors_and_the_maker_of_a_sketch(sketch: Any) -> None:
     rows = np.array([[1.0, 2.0], [3.0, 4.0]])
     with pytest.raises(ParameterError, match="vectors has masked values; fill them"):
         sketch(np.ma.array(rows, mask=[[0, 1], [0, 0]]), backend="cpu")
-    assert sketch(np.ma.array(rows), backend="cpu") == sketch(rows, backend="cpu")
+    sketched = sketch(rows, **CPU)
+    assert sketch(np.ma.array(rows), **CPU) == sketched and sketched.maker == sketch
 
 
 @pytest.mark.parametrize(
@@ -277,11 +273,6 @@ def test_of_another_sketch(own: Any, other: Any) -> None:
     if not isinstance(own, gpulsh.BBit):
         weighted = isinstance(own, gpulsh.WeightedMinHash)
         assert own((gpulsh.weigh if weighted else gpulsh.shingle)(TEXTS, **CPU), **CPU).maker == own
-
-
-@pytest.mark.parametrize("sketch", [gpulsh.Hyperplanes(), gpulsh.KleinbergTardos(), gpulsh.WeightedMinHash()])
-def test_of_vectors(sketch: Any) -> None:
-    assert sketch(np.eye(3)[:2] + 1, **CPU).maker == sketch
 
 
 # --- plain numbers, which sketches would take for equal, are no fingerprints; mixed ones are never refused
@@ -347,11 +338,8 @@ def test_the_first_values_are_looked_at() -> None:
         gpulsh.MinHash()(Fingerprints(both, np.array([0, 100])), **CPU)
 
 
-def test_strings_of_numpy_are_strings() -> None:
+def test_strings_and_integers_of_numpy_are_those_of_python() -> None:
     assert str(Shingling(stop=np.array(["b", "a"])).facts()) == str(Shingling(stop=["a", "b"]).facts())
-
-
-def test_integers_of_numpy_are_integers() -> None:
     bits, tables, words = np.array([8, 16, 64])
     assert str(gpulsh.BBit(bits=bits)) == str(gpulsh.BBit(bits=8))
     assert str(HammingTables(tables=tables)) == str(HammingTables(tables=16))
