@@ -32,6 +32,7 @@ from gpulsh.run.progress import open_progress
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import Funnel, StageRow
 from tests.support.bounds import bounds
+from tests.support.files import write_rows
 from tests.support.runs import python
 
 ROOT = Path(gpulsh.__file__).parents[1]
@@ -312,9 +313,8 @@ LATE_KERNELS = """
 
 
 def test_it_compiles_the_kernels_after_signing_for_the_same_types(tmp_path: Path) -> None:
-    lines = [json.dumps({"text": f"some words of a text about {number // 2} and more"}) for number in range(400)]
-    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
-    late, needed = json.loads(python(LATE_KERNELS, tmp_path / "a.jsonl", tmp_path / "out"))
+    path = write_rows(tmp_path / "a.jsonl", [f"some words of a text about {n // 2} and more" for n in range(400)])
+    late, needed = json.loads(python(LATE_KERNELS, path, tmp_path / "out"))
     assert {kernel: needed[kernel] for kernel in late} == late
     signs = {"fingerprinting.documents.fingerprint_documents", "sketches.minhash._minhash", "buckets._band_digests"}
     assert {kernel.removeprefix("gpulsh.backends.cpu.") for kernel in needed.keys() - late.keys()} == signs

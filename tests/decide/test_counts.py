@@ -126,21 +126,14 @@ def cluster_sizes_of_fineweb_2(signatures: np.ndarray, bands: int, rows: int) ->
     In each bucket signatures are sorted, a document is linked with the one before it where these are equal, and a
     cluster is a set of the union of all links. No pair is compared.
     """
-    parent: dict[int, int] = {}
-
-    def find(node: int) -> int:
-        while parent.get(node, node) != node:
-            node = parent[node]
-        return node
-
+    links = []
     # A document without a shingle has no signature there.
     filled = [(number, row) for number, row in enumerate(signatures.tolist()) if min(row) < 2**32 - 1]
     for band in range(bands):
         sorted_signatures = sorted((tuple(row[band * rows : (band + 1) * rows]), number) for number, row in filled)
-        for (before, first), (after, second) in pairwise(sorted_signatures):
-            if before == after:
-                parent[find(second)] = find(first)
-    roots = [find(number) for number in range(len(signatures))]
+        neighbours = pairwise(sorted_signatures)
+        links += [(first, second) for (before, first), (after, second) in neighbours if before == after]
+    roots = naive.components(len(signatures), links)
     sizes = Counter(roots)
     return [sizes[root] for root in roots]
 
@@ -190,10 +183,7 @@ BEYOND_TOO = pa.array([0, 2**31 - 1, 1], pa.int32()).view(pa.date32())
         ({"max_copies": 1.5}, "max_copies is 1.5; give an integer"),
         ({"min_sources": 2}, "min_sources is 2, and all documents are of one source; give source_column"),
         ({"min_sources": 2, "max_copies": 2, "source_column": ["a"] * 3}, "min_sources and max_copies are both given"),
-        (
-            {"min_sources": 2, "min_cluster": 2, "source_column": ["a"] * 3},
-            "min_sources and min_cluster are both",
-        ),
+        ({"min_sources": 2, "min_cluster": 2, "source_column": ["a"] * 3}, "min_sources and min_cluster are both"),
         ({"source_column": ["a", "b"]}, "source_column has 2 values for 3 documents"),
         ({"source_column": [2**70] * 3}, "source_column is of type list, not a column of one kind of value"),
         ({"source_column": "lang"}, "source_column is 'lang', and texts, a list, has no columns"),

@@ -33,13 +33,7 @@ from gpulsh.run.memory import DigestsByBand, decide, sign
 from gpulsh.secret import TOKEN_FAR, WORDS, evidence_keys
 from gpulsh.stats.stages import Progress, no_progress
 from tests.kernels.cuts import assert_decisions, sized, texts
-from tests.kernels.device_arrays import (
-    DeviceArray,
-    DeviceModule,
-    Transfer,
-    counted_transfers,
-    scarce_memory,
-)
+from tests.kernels.device_arrays import DeviceArray, DeviceModule, Transfer, counted_transfers, scarce_memory
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_lanes import Arrays
 from tests.support.texts import KEYS

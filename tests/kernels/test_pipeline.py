@@ -85,23 +85,6 @@ def test_large_buckets_whose_pairs_bitmaps_rule_out(
 
 
 @DEFAULT_CUT
-def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, tmp_path: Path) -> None:
-    pytest.importorskip("orjson", reason="orjson is not installed")
-    rows = [{"text": text, "id": number} for number, text in enumerate(texts(40))]
-    files = [write_rows(tmp_path / "a.jsonl", rows[::2]), write_rows(tmp_path / "b.jsonl", rows[1::2])]
-
-    def run(backend: Any, secret: bytes) -> dict[str, bytes]:
-        out, index = tmp_path / f"out-{backend}", tmp_path / f"index-{backend}"
-        gpulsh.deduplicate_files(files, out, backend=backend, id_column="id", secret=secret, index=index)
-        found = [path for path in out.rglob("*") if path.is_file() and not path.name.startswith("report.")]
-        return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
-
-    wanted = run("cpu", SECRETS[0])
-    assert len(wanted) == 3
-    assert run("cuda", SECRETS[-1]) == wanted
-
-
-@DEFAULT_CUT
 @pytest.mark.parametrize(("memory", "times"), [("1GiB", 1), ("512MiB", 2)])  # the smaller budget holds nothing
 def test_texts_of_files_are_decoded_once(
     selected: CudaBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: str, times: int

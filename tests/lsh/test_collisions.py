@@ -64,7 +64,10 @@ def test_a_device_buckets_all_bands_together(memory: int) -> None:
     table[::7] = random.integers(0, 2**63, table[::7].shape, np.uint64)
     table[1::3, 2] = 5  # a large bucket
     table[5, 0] = table[6, 1] = 1 << 50  # alone in each band
-    wanted = expected_buckets(table)
+    members: dict[tuple[int, int], list[int]] = {}
+    for (document, band), digest in np.ndenumerate(table):
+        members.setdefault((band, int(digest)), []).append(document)
+    wanted = [bucket for bucket in members.values() if len(bucket) > 1]
     calls: list[int] = []
 
     class Device(ReferenceBackend):
@@ -85,14 +88,6 @@ def test_a_device_buckets_all_bands_together(memory: int) -> None:
     assert sorted(found) == sorted(wanted)
     assert set(large.band.tolist()) == {2} and sum(told) == 5
     assert calls == ([4500] if memory == 4500 else [4500, *[900] * 5])
-
-
-def expected_buckets(table: NDArray[np.uint64]) -> list[list[int]]:
-    """The members of every bucket of two or more."""
-    found: dict[tuple[int, int], list[int]] = {}
-    for (document, band), digest in np.ndenumerate(table):
-        found.setdefault((band, int(digest)), []).append(document)
-    return [members for members in found.values() if len(members) > 1]
 
 
 @given(

@@ -16,6 +16,7 @@ import pytest
 from numba.core.codegen import get_host_cpu_features
 
 import gpulsh
+from tests.support.files import write_rows
 from tests.support.runs import environment, python
 
 COUNTED = """
@@ -133,8 +134,9 @@ def container() -> Iterator[Container]:
         (base / "tmp").mkdir()
         for folder in ("work", "tmp"):
             os.chown(base / folder, 12345, 12345)
-        lines = [json.dumps({"text": f"some words of a text about {number // 2} and more"}) for number in range(400)]
-        (base / "work/a.jsonl").write_text("\n".join(lines) + "\n")
+        write_rows(
+            base / "work/a.jsonl", [f"some words of a text about {number // 2} and more" for number in range(400)]
+        )
         for more in ([], READING):
             made = Container(base, (*AS_NOBODY, *more), base / "tmp")
             if made.python("-c", "import numpy, pyarrow, numba").returncode == 0:

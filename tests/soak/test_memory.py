@@ -27,6 +27,7 @@ from gpulsh.run.passages import documents, find
 from tests.backends.test_giants import BESIDE, FAMILY, KEYS, ONE, SHAPE, batch_of, same
 from tests.decide.test_large_buckets import joined, pages
 from tests.run.test_passages_files import found
+from tests.support.files import write_rows
 from tests.support.traced import at_most
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/PID/smaps_rollup is Linux's")
@@ -80,10 +81,8 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
     """Of 512 MiB one document may have 128, of four who share them 32."""
     large = 180 * "".join(f"word{number} " for number in range(20_000))
     texts = {"a": "other words", "b": large, "c": "other  words!", "d": large + "more", "e": "still other"}
-    inputs = tmp_path / "in"
-    inputs.mkdir()
     for name, text in texts.items():
-        (inputs / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
+        write_rows(tmp_path / f"in/{name}.jsonl", [text])
     alone: list[int] = []
     in_turn = InProcess._alone
 
@@ -95,7 +94,7 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
     results = {}
     for share in (512 << 20, 128 << 20):
         monkeypatch.setattr(local, "TASK_MEMORY", share)
-        result = deduplicate_files(inputs, tmp_path / str(share), backend="cpu", threads=4, memory="512MiB")
+        result = deduplicate_files(tmp_path / "in", tmp_path / str(share), backend="cpu", threads=4, memory="512MiB")
         assert result.data is not None
         kept = {path.name: path.read_bytes() for path in result.data.iterdir()}
         results[share] = pq.read_table(result.duplicates).to_pylist(), kept
@@ -131,11 +130,12 @@ def test_memory_follows_the_budget() -> None:
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
-def test_a_giant_of_single_letters(unit: Any) -> None:
+def test_a_giant_of_single_letters_or_of_one(unit: Any) -> None:
     shingling = Shingling(unit=unit, size=5)
-    text = batch_of([b"a b " * (8 << 20)])
+    text, token = batch_of([b"a b " * (8 << 20)]), batch_of([b"x" * (32 << 20)])
     few = batch_of([b"a b " * (2 << 20)])
     for work in (
+        lambda: ONE.sign(token, shingling, FAMILY, SHAPE, KEYS),
         lambda: ONE.sign(text, shingling, FAMILY, SHAPE, KEYS),
         lambda: ONE.shingle_sets(few, shingling),
         lambda: ONE.shingle_part(few, shingling, 0, 2),
@@ -144,13 +144,6 @@ def test_a_giant_of_single_letters(unit: Any) -> None:
     ):
         with at_most(BESIDE):
             work()
-
-
-def test_a_giant_that_is_one_token() -> None:
-    text = batch_of([b"x" * (32 << 20)])
-    with at_most(BESIDE):
-        ONE.sign(text, Shingling(), FAMILY, SHAPE, KEYS)
-    same(ONE.shingle(text, Shingling()).offset, np.array([0, 1]))
 
 
 # --- columns in chunks that hold more text together than offsets of 32 bits can count ---

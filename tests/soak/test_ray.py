@@ -34,6 +34,7 @@ from gpulsh.run.job import Made, Workplace
 from gpulsh.store.manifest import Manifest
 from tests.run.test_ray import as_of_a_local_run
 from tests.support import ray_cluster
+from tests.support.files import write_rows
 from tests.support.ray_cluster import OPTIONS, ROOT, cluster, cuts, inputs, joined, results, steps
 
 
@@ -60,9 +61,8 @@ def test_the_bytes_are_those_of_a_local_run(
 
 def test_an_index_of_both_engines(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(200)]
-    for name, some in (("first", lines[:150]), ("last", lines[50:])):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
-    (inputs / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines[100:]))
+    for path, some in ((tmp_path / "first", lines[:150]), (tmp_path / "last", lines[50:]), (inputs / "z", lines[100:])):
+        write_rows(f"{path}.jsonl", some)
     given: dict[str, Any] = {**OPTIONS, "cut": True, "id_column": "key", "tokens": 4}
     here, there = {"index": tmp_path / "here"}, {"index": tmp_path / "there", "engine": "ray", "address": joined}
     gpulsh.passages_files(tmp_path / "first.jsonl", tmp_path / "first", **given, **here)
@@ -85,7 +85,7 @@ def test_an_index_of_both_engines(joined: str, inputs: Path, tmp_path: Path, mon
 @pytest.mark.usefixtures("folder")
 def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     lines = {"q1": "all rights reserved and word 3", "q2": "page 200 all rights"}
-    Path("bench.jsonl").write_text("".join(json.dumps({"key": k, "text": text}) + "\n" for k, text in lines.items()))
+    write_rows("bench.jsonl", [{"key": key, "text": text} for key, text in lines.items()])
     ray_cluster.passages_as_of_a_local_run(joined, inputs, tmp_path, **options)
 
 
@@ -94,11 +94,10 @@ def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
 ) -> None:
     """Of 512 MiB a document may have 128, and 16 where eight tasks share them."""
     folder = tmp_path / "in"
-    folder.mkdir()
     large = 110 * "".join(f"word{number} " for number in range(20_000))
     assert len(large) > 16 << 20
     for number, text in enumerate([large, "other words", "other  words!", large + "more", "still other"]):
-        (folder / f"{number}.jsonl").write_text(json.dumps({"text": text}) + "\n")
+        write_rows(folder / f"{number}.jsonl", [text])
     gpulsh.deduplicate_files(folder, tmp_path / "local", **OPTIONS)
     cut = Cut(partition=1, digests=1000, group=1 << 28, memory=512 << 20, parallel=1)
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)

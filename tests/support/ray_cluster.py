@@ -1,6 +1,5 @@
 """A Ray cluster of several node processes on this machine, shared by the tests of a file, and inputs for it."""
 
-import json
 import logging
 import os
 import random
@@ -11,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.store.manifest import Manifest
 from tests.crash.test_resume import results
+from tests.support.files import write_rows
 from tests.support.texts import SECRETS
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
@@ -66,7 +65,6 @@ def joined(cluster: Any) -> str:
 def inputs(tmp_path: Path) -> Path:
     """Seven files of about one size, with duplicates in and between them."""
     folder = tmp_path / "in"
-    folder.mkdir()
     source = random.Random(5)
     words = [f"word{number}" for number in range(400)]
     pages = [" ".join(source.choices(words, k=30)) for _ in range(25)]
@@ -75,18 +73,9 @@ def inputs(tmp_path: Path) -> Path:
             " ".join([*source.choice(pages).split()[: source.choice([30, 30, 29, 20])], *source.choices(words, k=2)])
             for _ in range(30)
         ]
-        table = pa.table(
-            {
-                "text": [*rows, pages[number], None, "!"],
-                "score": [source.randrange(50) for _ in range(33)],
-                "key": [f"{number}/{row}" for row in range(33)],
-            }
-        )
-        if number % 2:
-            pq.write_table(table, folder / f"{number}.parquet")
-        else:
-            lines = "".join(f"{json.dumps(row)}\n" for row in table.to_pylist())
-            (folder / f"{number}.jsonl").write_text(lines)
+        columns = {"score": [source.randrange(50) for _ in range(33)], "key": [f"{number}/{row}" for row in range(33)]}
+        name = f"{number}.parquet" if number % 2 else f"{number}.jsonl"
+        write_rows(folder / name, pa.table({"text": [*rows, pages[number], None, "!"], **columns}))
     return folder
 
 
@@ -139,7 +128,7 @@ def passages_as_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, **opti
     """Passages and cut texts on the cluster at `joined`, in many partitions."""
     given: dict[str, Any] = {**OPTIONS, "cut": True, "id_column": "key", **options}
     lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(300)]
-    (inputs / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    write_rows(inputs / "z.jsonl", lines)
     local = gpulsh.passages_files(inputs, tmp_path / "local", **given, secret=SECRETS[0])
     small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
     with pytest.MonkeyPatch.context() as patch:

@@ -11,6 +11,7 @@ import gpulsh
 from gpulsh import Folding, ParameterError, Shingling
 from gpulsh.cli import main
 from gpulsh.method import Method
+from tests.support.files import write_rows
 
 BACKENDS: list[Any] = ["reference", "cpu"]
 UNITS: list[Any] = ["word", "char"]
@@ -125,9 +126,8 @@ def test_every_sketch_of_texts_is_that_of_their_fingerprints(backend: Any, choic
 
 
 def test_the_command(tmp_path: Path) -> None:
-    source = tmp_path / "in.jsonl"
-    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in SHORT))
-    assert main(["dedup", str(source), "-o", f"{tmp_path}/out", "--shingle", "word:5+symbols"]) == 0
+    source = write_rows(tmp_path / "in.jsonl", SHORT)
+    assert main(["dedup", source, "-o", f"{tmp_path}/out", "--shingle", "word:5+symbols"]) == 0
     assert len((tmp_path / "out/data/in.jsonl").read_text().splitlines()) == len(SHORT) - 1
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["parameters"]["shingling"] == {"unit": "word", "size": 5, "symbols": True}

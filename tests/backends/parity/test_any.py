@@ -158,17 +158,9 @@ def rows(ops: Backend, given: Fingerprints, counts: Values) -> None:
     agree(ops, "frequencies", given, counts.copy())
     unique = agree(ops, "unique", given)
     sizes = unique.lengths
-    for counted in (counts, said("frequencies", unique, counts)):
-        for lengths in (
-            sizes,
-            sizes + 1,
-            sizes - sizes // 2,
-            sizes // 3,
-            np.minimum(sizes, 33),
-            np.minimum(sizes, 1),
-            sizes * 0,
-        ):
-            agree(ops, "prefixes", unique, counted, lengths)
+    several = [sizes, sizes + 1, sizes - sizes // 2, sizes // 3, np.minimum(sizes, 33), np.minimum(sizes, 1), sizes * 0]
+    for counted, lengths in itertools.product((counts, said("frequencies", unique, counts)), several):
+        agree(ops, "prefixes", unique, counted, lengths)
 
 
 @case(any_rows, st.integers(0, 50))

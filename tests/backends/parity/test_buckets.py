@@ -70,14 +70,7 @@ def test_a_digest_that_comes_out_as_none_and_rows_of_all_ones(ops: Backend) -> N
 @example(8, 10_000, 50, (0, 1 << 50), 0.02, "any", 1 << 16)
 @example(8, 10_000, 3000, (0, 1 << 7), 0, "ascending", 10)
 def test_collisions_of_many(
-    ops: Backend,
-    seed: int,
-    count: int,
-    distinct: int,
-    spread: tuple[int, int],
-    none: float,
-    order: str,
-    together: int,
+    ops: Backend, seed: int, count: int, distinct: int, spread: tuple[int, int], none: float, order: str, together: int
 ) -> None:
     """Cells of few and of many digests, long runs, small numbers, which are no hashes, and ids in any order."""
     generator, count = np.random.default_rng(seed), fewer(ops, count, min(count, 1000))

@@ -135,12 +135,8 @@ def datatrove() -> dict[str, Any]:
     signatures, rows = {}, [row for row in ROWS if len(row) > 2]
     for precision in (32, 64):
         for hash_fc in ("sha1", "xxhash"):
-            config = MinhashConfig(
-                n_grams=3,
-                num_buckets=4,
-                hashes_per_bucket=3,
-                hash_config=HashConfig(precision=precision, hash_fc=hash_fc),
-            )
+            hashes = HashConfig(precision=precision, hash_fc=hash_fc)
+            config = MinhashConfig(n_grams=3, num_buckets=4, hashes_per_bucket=3, hash_config=hashes)
             step = MinhashDedupSignature(tempfile.mkdtemp(), config)
             made = []
             for row in rows:
@@ -159,18 +155,9 @@ def text_dedup() -> dict[str, Any]:
     signatures = {}
     for bits in (64, 32, 16):
         for name in ("sha1", "xxh3"):
-            config = MinHashAlgorithmConfig(
-                algorithm_name="minhash",
-                text_column="text",
-                num_perm=12,
-                ngram_size=3,
-                min_length=2,
-                threshold=0.5,
-                bands=2,
-                rows=6,
-                hash_bits=bits,
-                hash_func_name=name,
-            )
+            shape = {"num_perm": 12, "ngram_size": 3, "min_length": 2, "threshold": 0.5, "bands": 2, "rows": 6}
+            names = {"algorithm_name": "minhash", "text_column": "text", "hash_bits": bits, "hash_func_name": name}
+            config = MinHashAlgorithmConfig(**shape, **names)
             embed, big_endian = config.get_embed_func(), np.dtype(f"uint{bits}").newbyteorder()
             bands = [embed([text], [0])["__band_val__"] for text in TEXTS]
             signatures[f"{bits} {name}"] = [np.frombuffer(b"".join(row), big_endian).tolist() for row in bands]
