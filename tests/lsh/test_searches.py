@@ -188,14 +188,10 @@ def test_too_many_choices(groups: int, agree: int) -> None:
 # --- bit sampling
 
 
-def random_signatures(count: int, width: int) -> BitSignatures:
-    return BitSignatures(np.random.default_rng(4).integers(0, 2**64, (count, width), np.uint64))
-
-
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("width", [1, 2, 6])
 def test_digests_of_drawn_bits(backend: Any, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    signatures = random_signatures(30, width)
+    signatures = BitSignatures(np.random.default_rng(4).integers(0, 2**64, (30, width), np.uint64))
     signatures.values[3], signatures.values[4] = 0, 2**64 - 1
     places = [
         int(word >> 32) * 64 * width >> 32

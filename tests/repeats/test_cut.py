@@ -65,31 +65,28 @@ def test_bytes_that_are_no_text_become_replacements() -> None:
     assert gpulsh.cut(texts, spans_of([(1, 0, 1)]), min_occurrences=1).texts.to_pylist() == ["one \ufffd two", "wo"]
 
 
+NONE, ANY_NUMBER = spans_of([]), {"min_occurrences": 1}
+
+
 @pytest.mark.parametrize(
-    ("spans", "message"),
+    ("spans", "options", "message"),
     [
-        (spans_of([(5, 0, 1)]), "rows 5 to 5 of 5 texts"),
-        (spans_of([(-1, 0, 1)]), "rows -1"),
-        (spans_of([(0, 0, 19)]), "0 to 19 of a text of 18"),
-        (spans_of([(0, -1, 3)]), "-1 to 3"),
-        (spans_of([(0, 3, 2)]), "3 to 2"),
-        (spans_of([(1, 0, 1)]), "0 to 1 of a text of 0"),
-        (pa.table({"row": [0], "start": [0]}), "no column stop"),
-        (pa.table({"row": [0.0], "start": [0], "stop": [1]}), "no column row"),
-        ([], "give the pyarrow.Table of gpulsh.passages"),
+        (spans_of([(5, 0, 1)]), ANY_NUMBER, "rows 5 to 5 of 5 texts"),
+        (spans_of([(-1, 0, 1)]), ANY_NUMBER, "rows -1"),
+        (spans_of([(0, 0, 19)]), ANY_NUMBER, "0 to 19 of a text of 18"),
+        (spans_of([(0, -1, 3)]), ANY_NUMBER, "-1 to 3"),
+        (spans_of([(0, 3, 2)]), ANY_NUMBER, "3 to 2"),
+        (spans_of([(1, 0, 1)]), ANY_NUMBER, "0 to 1 of a text of 0"),
+        (pa.table({"row": [0], "start": [0]}), ANY_NUMBER, "no column stop"),
+        (pa.table({"row": [0.0], "start": [0], "stop": [1]}), ANY_NUMBER, "no column row"),
+        ([], ANY_NUMBER, "give the pyarrow.Table of gpulsh.passages"),
+        (NONE, {}, "no column occurrences"),
+        *((NONE, wrong, next(iter(wrong))) for wrong in ({"min_left": -1}, {"min_occurrences": 0}, {"unit": "line"})),
     ],
 )
-def test_wrong_spans(spans: Any, message: str) -> None:
+def test_wrong_spans_and_parameters(spans: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        gpulsh.cut(TEXTS, spans, min_occurrences=1, backend="cpu")
-
-
-def test_occurrences_are_needed_to_choose_by_them() -> None:
-    with pytest.raises(ParameterError, match="no column occurrences"):
-        gpulsh.cut(TEXTS, spans_of([]), backend="cpu")
-    for wrong in ({"min_left": -1}, {"min_occurrences": 0}, {"unit": "line"}):
-        with pytest.raises(ParameterError, match=next(iter(wrong))):
-            gpulsh.cut(TEXTS, spans_of([]), **wrong, backend="cpu")
+        gpulsh.cut(TEXTS, spans, **options, backend="cpu")
 
 
 # --- lines and paragraphs beyond a number of copies

@@ -87,11 +87,8 @@ def words_left(texts: list[str], **options: Any) -> list[str]:
 def test_a_first_occurrence_that_overlaps_a_repeat_stays() -> None:
     """Other rules leave no whole copy of "bbb" and "bbc"."""
     tokens = [list("bbbbbcbb"), list("bbbc")]
-    assert [lost(tokens, 3, marks) for marks in (marked(tokens, 3, "first"), bsade(tokens, 3), lee(tokens, 3))] == [
-        0,
-        2,
-        2,
-    ]
+    rules = marked(tokens, 3, "first"), bsade(tokens, 3), lee(tokens, 3)
+    assert [lost(tokens, 3, marks) for marks in rules] == [0, 2, 2]
     assert words_left(spelled(["bbbbbcbb", "bbbc"]), tokens=3) == ["b b b b b c b b", ""]
 
 
@@ -179,10 +176,8 @@ def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.Monkey
 def test_hot_texts_take_linear_time() -> None:
     """One header in many documents, one line many times, one letter many times."""
     header = " ".join(f"h{number}" for number in range(60))
-    texts = [f"{header} own{number}" for number in range(20_000)] + [
-        "the same line again\n" * 200_000,
-        "x " * 1_000_000,
-    ]
+    texts = [f"{header} own{number}" for number in range(20_000)]
+    texts += ["the same line again\n" * 200_000, "x " * 1_000_000]
     spans = gpulsh.passages(texts, tokens=50, backend="cpu")
     assert spans["tokens"].to_pylist()[:3] == [60, 60, 60] and spans["occurrences"].to_pylist()[0] == 20_000
     # A span of repeated letters is as long as a window.
@@ -224,6 +219,7 @@ def test_as_many_samples_in_each_range_of_hashes() -> None:
     assert len(values) > 800 and counts.min() > 0.6 * counts.mean()
 
 
+OF_WORDS = {"tokens": 9, "unit": "char", "symbols": True, "normalize": "NFC", "whole_lines": True}
 WRONG: list[tuple[dict[str, Any], str]] = [
     *(({name: value}, name) for name, value in (("tokens", 0), ("tokens", 4097), ("keep", "last"), ("size", 3))),
     *(({name: value}, name) for name, value in (("bridge", 51), ("bridge", -1), ("unit", "page"), ("bytes", 5000))),
@@ -233,13 +229,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_copies": 5}, "max_copies is given for words; give unit='line' or 'paragraph'"),
     *(
         ({"bytes": 20, name: value}, f"bytes and {name}{'=True' if value is True else ''} cannot be combined")
-        for name, value in (
-            ("tokens", 9),
-            ("unit", "char"),
-            ("symbols", True),
-            ("normalize", "NFC"),
-            ("whole_lines", True),
-        )
+        for name, value in OF_WORDS.items()
     ),
     ({"bytes": 0}, "bytes is 0"),
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,6 @@ def run(**given: Any) -> Callable[[], Any]:
     return lambda: gpulsh.deduplicate(["a"], **{**CPU, **given})
 
 
-def made(kind: Any, **given: Any) -> Callable[[], Any]:
-    return lambda: kind(**given)
-
-
 def estimated(sketch: Any, sketched: Any, pairs: Any = ((0, 0),)) -> Callable[[], Any]:
     return lambda: sketch.estimate(sketched, pairs, **CPU)
 
@@ -46,15 +43,15 @@ def made_weighted(values: list[int], weight: list[float], offset: list[int]) -> 
 MOVER = gpulsh.EarthMover(LINE)
 SET_SKETCHES = [gpulsh.MinHash(), gpulsh.OnePermutation(), gpulsh.FastSimilarity(), gpulsh.CMinHash()]
 SKETCHES: list[tuple[Callable[[], Any], str]] = [
-    *((made(kind, num_perm=0), "num_perm is 0") for kind in (gpulsh.BBit, gpulsh.MinHash, gpulsh.WeightedMinHash)),
-    *((made(kind, seed=-1), "seed is -1") for kind in (gpulsh.ModM, SimHash, gpulsh.KleinbergTardos, gpulsh.BBit)),
-    (made(gpulsh.WeightedMinHash, seed="a"), "seed is 'a'"),
-    (made(gpulsh.MinHash, family="one_permutation"), "family is"),
-    *((made(gpulsh.BBit, bits=bits), f"bits is {bits}; give one of 1, 2, 4, 8, 16, 32") for bits in (3, 64)),
-    *((made(SimHash, bits=bits), f"bits is {bits}; give a multiple of 64") for bits in (63, 100, 64.0, 448, True)),
-    (made(SimHash, weights="tf"), "weights is 'tf'"),
-    (made(gpulsh.BottomS, size=0), "size is 0"),
-    (made(gpulsh.ModM, modulus=0), "modulus is 0"),
+    *((partial(kind, num_perm=0), "num_perm is 0") for kind in (gpulsh.BBit, gpulsh.MinHash, gpulsh.WeightedMinHash)),
+    *((partial(kind, seed=-1), "seed is -1") for kind in (gpulsh.ModM, SimHash, gpulsh.KleinbergTardos, gpulsh.BBit)),
+    (partial(gpulsh.WeightedMinHash, seed="a"), "seed is 'a'"),
+    (partial(gpulsh.MinHash, family="one_permutation"), "family is"),
+    *((partial(gpulsh.BBit, bits=bits), f"bits is {bits}; give one of 1, 2, 4, 8, 16, 32") for bits in (3, 64)),
+    *((partial(SimHash, bits=bits), f"bits is {bits}; give a multiple of 64") for bits in (63, 100, 64.0, 448, True)),
+    (partial(SimHash, weights="tf"), "weights is 'tf'"),
+    (partial(gpulsh.BottomS, size=0), "size is 0"),
+    (partial(gpulsh.ModM, modulus=0), "modulus is 0"),
     (called(gpulsh.BBit(num_perm=64), Signatures(np.zeros((1, 128), np.uint32))), "num_perm is 64"),
     (estimated(gpulsh.BBit(), PackedSignatures(np.zeros((1, 3), np.uint64))), "3 words a row"),
     (estimated(SimHash(bits=128), BITS), "bits is 128 and the signatures have 64"),
@@ -79,8 +76,8 @@ SKETCHES: list[tuple[Callable[[], Any], str]] = [
     (called(gpulsh.hamming, BITS, [0, 1]), "pairs is an array"),
     (called(gpulsh.hamming, BITS.values, [[0, 1]]), "bit_signatures is of type ndarray"),
     (lambda: BitSignatures(np.zeros((2, 1), np.int64)), "BitSignatures.values is int64"),
-    *((lambda text=text: parse_sketch(text), "sketch is") for text in ("", "minhush", "minhash:", "minhash:x")),  # type: ignore[misc]
-    *((lambda text=text: parse_sketch(text), "sketch is") for text in ("one_permutation:-1", "minhash:1e3")),  # type: ignore[misc]
+    *((partial(parse_sketch, text), "sketch is") for text in ("", "minhush", "minhash:", "minhash:x")),
+    *((partial(parse_sketch, text), "sketch is") for text in ("one_permutation:-1", "minhash:1e3")),
 ]
 VECTORS = [[[1.0, np.nan]], [[1.0], [-np.inf]], [[1j]], [["a"]], [[1.0], [1.0, 2.0]], [1.0, 2.0], 3]
 METRICS = [
@@ -89,7 +86,7 @@ METRICS = [
 ]
 LABELS = np.zeros((1, 32), np.int64)
 EARTH_MOVER: list[tuple[Callable[[], Any], str]] = [
-    *((lambda one=one: gpulsh.EarthMover(one), "distances ") for one in METRICS),  # type: ignore[misc]
+    *((partial(gpulsh.EarthMover, one), "distances ") for one in METRICS),
     (called(MOVER, [[1.0, 0, 0], [0.5, 0.4, 0]]), "row 1 of distributions sums to 0.9"),
     (called(MOVER, [[0.0, 0, 0]]), "row 0 of distributions sums to 0"),
     (called(MOVER, [[0.5, 0.5]]), "distances are of 3 points"),
@@ -103,58 +100,58 @@ EARTH_MOVER: list[tuple[Callable[[], Any], str]] = [
     (deviation(MOVER, None), "value is None"),
 ]
 SEARCHES: list[tuple[Callable[[], Any], str]] = [
-    *((made(HammingTables, bits=bits), f"bits is {bits}") for bits in (32, 100)),
+    *((partial(HammingTables, bits=bits), f"bits is {bits}") for bits in (32, 100)),
     *((made_weighted(values, [1.0, 1.0], [0, 2]), "values does not ascend") for values in ([2, 1], [1, 1])),
     (made_weighted([1, 2], [1.0], [0, 2]), "2 values and 1 weights"),
     *((made_weighted([1], [w], [0, 1]), "weights that are not above 0") for w in (0.0, -1.0, np.nan, np.inf)),
     (made_weighted([1], [1.0], [0, 2]), "offset does not ascend"),
-    (made(HammingTables, distance=64), "distance is 64"),
-    (made(HammingTables, bits=4096, distance=2000), "distance is 2000 of 4096 bits"),
+    (partial(HammingTables, distance=64), "distance is 64"),
+    (partial(HammingTables, bits=4096, distance=2000), "distance is 2000 of 4096 bits"),
     *(
-        (made(HammingTables, tables=tables), "tables is .*; give 'auto', 4 or 10")
+        (partial(HammingTables, tables=tables), "tables is .*; give 'auto', 4 or 10")
         for tables in (5, "many", [4], None, 4.0)
     ),
-    (made(HammingTables, distance=0, tables=True), "tables is True"),
-    *((lambda count=count: HammingTables().design(count), "count is") for count in (-1, "many", 1.5)),  # type: ignore[misc]
+    (partial(HammingTables, distance=0, tables=True), "tables is True"),
+    *((partial(HammingTables().design, count), "count is") for count in (-1, "many", 1.5)),
     (called(HammingTables().pairs, BitSignatures(np.zeros((3, 2), np.uint64))), "bits is 64"),
-    (made(gpulsh.BitSampling, bands=0, rows=1), "bands is 0"),
-    (made(gpulsh.BitSampling, bands=1, rows=0), "rows is 0"),
+    (partial(gpulsh.BitSampling, bands=0, rows=1), "bands is 0"),
+    (partial(gpulsh.BitSampling, bands=1, rows=0), "rows is 0"),
     (called(gpulsh.BitSampling(bands=1, rows=1), np.zeros((1, 1), np.uint64)), "bit_signatures is of type"),
-    (made(gpulsh.Supershingles, groups=0), "groups is 0"),
-    (made(gpulsh.Supershingles, agree=7), "agree is 7"),
-    (made(gpulsh.Supershingles, groups=40, agree=20), "agree is 20 of 40 groups"),
+    (partial(gpulsh.Supershingles, groups=0), "groups is 0"),
+    (partial(gpulsh.Supershingles, agree=7), "agree is 7"),
+    (partial(gpulsh.Supershingles, groups=40, agree=20), "agree is 20 of 40 groups"),
     (called(gpulsh.Supershingles(), Signatures(np.zeros((2, 80), np.uint32))), "the signatures have 80 values"),
 ]
 TEXT: list[tuple[Callable[[], Any], str]] = [
-    *((made(Shingling, **{name: 1}), f"{name} is 1") for name in ("symbols", "labels", "anchor", "hash")),
-    (made(Shingling, hash=np.array(["mix64", "rabin"])), "hash is array"),
-    *((made(Shingling, stop=stop), "a word of stop is 5") for stop in (5, [5])),
-    (made(Shingling, stop=b"de"), "a word of stop is of type bytes"),
-    (made(Shingling, stem=5), "stem is 5"),
-    (made(Shingling, unit="char", stop=["a"]), "unit is 'char'"),
-    (made(Shingling, unit="char", anchor="stopwords"), "unit is 'char'"),
-    *((made(Shingling, language="de", **given), "language is 'de'") for given in ({}, {"stop": ["a"]})),  # type: ignore[arg-type]
-    (made(gpulsh.Folding, case="no"), "case is 'no'"),
+    *((partial(Shingling, **{name: 1}), f"{name} is 1") for name in ("symbols", "labels", "anchor", "hash")),
+    (partial(Shingling, hash=np.array(["mix64", "rabin"])), "hash is array"),
+    *((partial(Shingling, stop=stop), "a word of stop is 5") for stop in (5, [5])),
+    (partial(Shingling, stop=b"de"), "a word of stop is of type bytes"),
+    (partial(Shingling, stem=5), "stem is 5"),
+    (partial(Shingling, unit="char", stop=["a"]), "unit is 'char'"),
+    (partial(Shingling, unit="char", anchor="stopwords"), "unit is 'char'"),
+    *((partial(Shingling, language="de", **given), "language is 'de'") for given in ({}, {"stop": ["a"]})),  # type: ignore[arg-type]
+    (partial(gpulsh.Folding, case="no"), "case is 'no'"),
     (lambda: Shingling.parse(5), "shingling is 5"),  # type: ignore[arg-type]
     (run(shingling=5), "shingling is 5; give .* a str such as 'word:5'"),
-    (made(Shingling, symbols=np.True_), "symbols is np.True_; give True or False"),
-    *((made(Shingling, unit=unit), "unit") for unit in ("line", 5)),
-    *((made(Shingling, size=size), "size is .*; give an integer from 1 to 64") for size in (0, 65, 5.0)),
+    (partial(Shingling, symbols=np.True_), "symbols is np.True_; give True or False"),
+    *((partial(Shingling, unit=unit), "unit") for unit in ("line", 5)),
+    *((partial(Shingling, size=size), "size is .*; give an integer from 1 to 64") for size in (0, 65, 5.0)),
     *((run(shingling=text), "shingling is .*SIZE from 1") for text in ("word", "words", "word:0", "word:٣")),
-    (made(gpulsh.Folding, form="NFD"), "form"),
-    *((lambda text=text: Shingling.parse(text), "--shingle|shingling is") for text in ("word:5+", "word:5+symbol")),  # type: ignore[misc]
+    (partial(gpulsh.Folding, form="NFD"), "form"),
+    *((partial(Shingling.parse, text), "--shingle|shingling is") for text in ("word:5+", "word:5+symbol")),
     (lambda: Shingling.parse("word:5+symbols+symbols"), "shingling is"),
     (lambda: Shingling.parse("word+symbols:5"), "shingling is"),
     (lambda: gpulsh.weigh(["a"], "tfidf"), "weights is 'tfidf'"),  # type: ignore[arg-type]
-    *((lambda n=n: gpulsh.text_profiles(["a"], min_token_len=n), "min_token_len is") for n in (-1, 2.0)),  # type: ignore[misc]
-    *((lambda q=q: gpulsh.text_profiles(["a"], quant_rate=q), "quant_rate is") for q in (1.5, np.nan, "1")),  # type: ignore[misc]
+    *((partial(gpulsh.text_profiles, ["a"], min_token_len=n), "min_token_len is") for n in (-1, 2.0)),
+    *((partial(gpulsh.text_profiles, ["a"], quant_rate=q), "quant_rate is") for q in (1.5, np.nan, "1")),
 ]
 STEPS: list[tuple[Callable[[], Any], str]] = [
     *(
-        (made(gpulsh.Banding, bands=bands, rows=rows), name)
+        (partial(gpulsh.Banding, bands=bands, rows=rows), name)
         for bands, rows, name in ((0, 4, "bands"), (4, "4", "rows"))
     ),
-    (made(gpulsh.SCurve, bands=None, rows=1), "bands"),
+    (partial(gpulsh.SCurve, bands=None, rows=1), "bands"),
     *((called(gpulsh.MinHash(), other), "give") for other in (np.zeros(3, np.uint64), ["text"])),
     (called(gpulsh.Banding(bands=2, rows=2), [[1, 2, 3, 4]]), "give"),
     (called(gpulsh.Banding(bands=43, rows=3), Signatures(np.zeros((2, 128), np.uint32))), "43 \\* 3 = 129"),

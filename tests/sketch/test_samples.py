@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,13 +97,24 @@ def test_the_variance_of_large_unions(modulus: int, kept: int) -> None:
 
 
 @every_backend
-@pytest.mark.parametrize("sketch", [gpulsh.BottomS(size=2), gpulsh.ModM(modulus=2)])
-def test_texts_in_batches(sketch: Any, backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = ["a b c d e f g", None, "", "h i j k l m n o", "a b c d e f g", "p"] * 3
-    whole = sketch(gpulsh.shingle(texts, backend=backend), backend=backend)
-    monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 16)
-    assert lists_of(sketch.from_texts(texts, backend=backend)) == lists_of(whole)
-    assert len(sketch.from_texts([], backend=backend)) == 0
+@pytest.mark.parametrize(
+    ("sketch", "weights"),
+    [
+        *((sketch, {}) for sketch in (gpulsh.BottomS(size=2), gpulsh.ModM(modulus=2))),
+        *((gpulsh.SimHash(bits=128, weights=weights), {}) for weights in ("set", "count", "idf")),  # type: ignore[arg-type]
+        *((gpulsh.WeightedMinHash(num_perm=30), {"weights": weights}) for weights in ("count", "idf")),
+    ],
+)
+def test_texts_in_batches(sketch: Any, weights: dict[str, Any], backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any column and in any batches, they are sketched as the fingerprints or weights of all texts."""
+    texts = [None, "", *(f"one two three four five six {i % 7} seven eight {i // 2}" for i in range(20)), "a b c"]
+    how = {"shingling": gpulsh.Shingling(size=2), "backend": backend, **weights}
+    wanted = sketch((gpulsh.weigh if weights else gpulsh.shingle)(texts, **how), backend=backend)
+    for column in (texts, pa.array(texts), pa.chunked_array([texts[:9], texts[9:]])):
+        for size in (1, 100, 1 << 20):
+            monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", size)
+            assert sketch.from_texts(column, **how) == wanted
+    assert len(sketch.from_texts([], **how)) == 0
 
 
 # --- packed signatures, against Python integers

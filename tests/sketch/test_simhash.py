@@ -5,7 +5,6 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,19 +74,6 @@ def test_distinct_values_that_are_no_hashes(values: Any) -> None:
     rows, found = Fingerprints(given, np.array([0, 1, len(given) - 1, len(given)])), np.empty((3, 3), np.uint64)
     _rows(rows, KEYS, True, found)
     same(found, REFERENCE.simhash(REFERENCE.unique(rows), KEYS))
-
-
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_texts_in_batches_are_fingerprints(weights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [None, "", *(f"one two three four five six {i % 7} seven eight {i // 2}" for i in range(60)), "a b c"]
-    sketch, shingling = SimHash(bits=128, weights=weights), Shingling(size=2)
-    wanted = sketch(gpulsh.shingle(texts, shingling=shingling, backend="cpu"), backend="cpu")
-    assert (wanted[:2] == 0).all() and (wanted[2:] != 0).any(axis=1).all()
-    for column in (texts, pa.array(texts), pa.chunked_array([texts[:9], texts[9:]])):
-        for size in (1, 100, 1 << 20):
-            monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", size)
-            same(sketch.from_texts(column, shingling=shingling, backend="cpu").values, wanted.values)
-    assert sketch.from_texts([], backend="cpu").shape == (0, 2)
 
 
 def test_golden_bits() -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh import Shingling
 from tests.support.rows import SCALES, weighted_of
 
 NORMAL = 3.29  # beyond this many deviations lies a thousandth
@@ -143,14 +142,3 @@ def test_vectors_of_every_type_and_layout(sketch: Any, monkeypatch: pytest.Monke
     unsummed = sparse.csr_matrix((np.array([1.0, 2, 0, 3]), np.array([3, 1, 0, 3]), np.array([0, 4])), shape=(1, 5))
     assert (sketch(unsummed, **CPU).values == sketch([[0, 2, 0, 4, 0]], **CPU).values).all()
     assert unsummed.nnz == 4  # as it was
-
-
-def test_from_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 20)
-    texts, shingling = ["a b a b c", None, "b c d", "", "a a a b"], Shingling(size=1)
-    sketch = gpulsh.WeightedMinHash(num_perm=30)
-    for weights in ("count", "idf"):
-        wanted = sketch(gpulsh.weigh(texts, weights, shingling=shingling, **CPU), **CPU)  # type: ignore[arg-type]
-        found = sketch.from_texts(texts, weights, shingling=shingling, **CPU)  # type: ignore[arg-type]
-        assert (found[:] == wanted[:]).all()
-    assert sketch.from_texts([], **CPU).shape == (0, 30)
