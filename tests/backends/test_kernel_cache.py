@@ -351,9 +351,7 @@ def test_one_is_started_with_the_first_kernel_and_ends_with_the_run(started: lis
 
 
 @pytest.mark.parametrize("lacks", ["folder", "processor", "python", "room"])
-def test_none_is_started_if_it_is_of_no_use(
-    started: list[Popen[bytes]], monkeypatch: pytest.MonkeyPatch, lacks: str
-) -> None:
+def test_none_is_started_if_of_no_use(started: list[Popen[bytes]], monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
     def full(*given: Any, **named: Any) -> Popen[bytes]:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 

@@ -240,7 +240,4 @@ def test_siphash(rows: list[bytes], key_0: int, key_1: int) -> None:
 def test_the_vectors_of_the_reference_code() -> None:
     key = np.frombuffer(bytes(range(16)), np.uint64)
     found = keyed_hashes(np.arange(2, dtype=np.uint8), np.array([0, 0, 1]), key)
-    assert [row.tobytes().hex() for row in found] == [
-        "a3817f04ba25a8e66df67214c7550293",
-        "da87c1d86b99af44347659119b22fc45",
-    ]
+    assert found.tobytes().hex() == "a3817f04ba25a8e66df67214c7550293da87c1d86b99af44347659119b22fc45"

@@ -126,9 +126,7 @@ def test_without_datatrove_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
-def test_a_stream_keeps_what_deduplicate_keeps(
-    blocks: Any, documents: Callable[[], list[Any]], batch_size: int
-) -> None:
+def test_a_stream_keeps_what_deduplicate_does(blocks: Any, documents: Callable[[], list[Any]], batch_size: int) -> None:
     dropped = Written()
     step = blocks.NearDuplicateFilter(dropped, batch_size, threshold=0.8, shingling="word:3", backend="cpu")
     assert [document.id for document in step(iter(documents()))] == KEPT
@@ -141,9 +139,7 @@ def test_a_stream_keeps_what_deduplicate_keeps(
     assert step.stats["dropped_near_duplicate"].total == len(dropped.documents) == len(COPIED_PAGES) - len(KEPT)
 
 
-def test_an_index_knows_what_earlier_pipelines_kept(
-    blocks: Any, documents: Callable[[], list[Any]], tmp_path: Path
-) -> None:
+def test_an_index_knows_what_earlier_ones_kept(blocks: Any, documents: Callable[[], list[Any]], tmp_path: Path) -> None:
     def kept(chosen: slice) -> list[str]:
         step = blocks.NearDuplicateFilter(index=tmp_path / "known", threshold=0.7, backend="cpu")
         return [document.id for document in step(iter(documents()[chosen]))]

@@ -159,10 +159,7 @@ def test_fast_sketch(backend: Any) -> None:
         (lambda: compat.LanceMinHash(seed=1), "seed is 1; give one of 42"),
         (lambda: compat.FastSketchLSH(num_perm=12), "num_perm is 12; give a power of two from 1 to 2048"),
         (lambda: compat.FastSketchLSH().from_integers(hashes([[2**32]])), "give integers below 2\\^32"),
-        (
-            lambda: compat.DatasketchWeightedMinHash(dim=2)([[1, 2, 3]]),
-            "shape \\(1, 3\\); give numbers of shape \\[n, 2\\]",
-        ),
+        (lambda: compat.DatasketchWeightedMinHash(dim=2)([[1, 2, 3]]), "\\(1, 3\\); give numbers of shape \\[n, 2\\]"),
     ],
 )
 def test_wrong_parameters(make: Any, said: str) -> None:

@@ -186,9 +186,7 @@ class Reported(Progress):
 
 
 @pytest.mark.parametrize("files", [False, True], ids=["in memory", "within a group of a run over files"])
-def test_progress_is_reported_while_pairs_are_compared(
-    files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_while_pairs_are_compared(files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the pairs of small buckets and of the documents of large ones, in small steps that add up to the whole."""
     reported = Reported()
     monkeypatch.setattr(f"gpulsh.run.{'file_run' if files else 'memory'}.open_progress", lambda show: reported)

@@ -175,9 +175,7 @@ class Machine(RuleBasedStateMachine):
             assert key in self.index
 
 
-Machine.TestCase.settings = settings(
-    max_examples=80 if SOAK else 12, stateful_step_count=20 if SOAK else 15, deadline=None
-)
+Machine.TestCase.settings = settings(max_examples=80 if SOAK else 12, stateful_step_count=20 if SOAK else 15)
 TestMachine = Machine.TestCase
 
 

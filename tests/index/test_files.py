@@ -101,9 +101,7 @@ def test_counts_grow_with_runs_and_shrink_with_removals(folder: Path, command: C
 @pytest.mark.parametrize("verb", ["build", "add"])
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
-def test_what_is_found_stays_with_a_commit_alone(
-    verb: str, committed: bool, error: Any, folder: Path, command: Command
-) -> None:
+def test_what_is_found_needs_a_commit(verb: str, committed: bool, error: Any, folder: Path, command: Command) -> None:
     """Where there was none, the same command works when it is given again."""
     write("before.jsonl", ["h i j k l m"])
     write("a.jsonl", ["a b c d e f g", "a b c d e f g"])
@@ -192,9 +190,7 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
         ("in/a.jsonl", "s3://bucket/found.jsonl", "s3://bucket/found.jsonl: is a URL; give a local path"),
     ],
 )
-def test_what_is_found_replaces_no_input(
-    verb: str, given: str, output: str, told: str, folder: Path, command: Command
-) -> None:
+def test_no_input_is_replaced(verb: str, given: str, output: str, told: str, folder: Path, command: Command) -> None:
     write("in/a.jsonl", ["a b c d e f g", "h i j k l m"])
     write("before.jsonl", ["h i j k l m"])
     Path("link.jsonl").symlink_to("in/a.jsonl")
@@ -225,9 +221,8 @@ def test_duckdb_finds_the_same_candidates(folder: Path) -> None:
     fingerprints = gpulsh.shingle(texts, backend="cpu")
     signatures = gpulsh.MinHash()(fingerprints, backend="cpu")
     shape = index.parameters.banding
-    wanted = gpulsh.candidate_pairs(
-        gpulsh.Banding(bands=shape.bands, rows=shape.rows)(signatures, backend="cpu"), backend="cpu"
-    )
+    banded = gpulsh.Banding(bands=shape.bands, rows=shape.rows)(signatures, backend="cpu")
+    wanted = gpulsh.candidate_pairs(banded, backend="cpu")
     assert len(wanted) > 10
     np.testing.assert_array_equal(np.stack([found["i"], found["j"]], axis=1), wanted)
 

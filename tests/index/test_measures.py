@@ -179,9 +179,7 @@ def check(index: gpulsh.Index, texts: list[str], text: str, size: int, least: in
 
 @given(lettered, st.text("abcd", max_size=30).map(" ".join), st.sampled_from([1, 2, 5]), st.sampled_from([None, 4]))
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
-def test_stretches_are_those_of_the_definition(
-    measure: Any, texts: list[str], text: str, size: int, least: int | None
-) -> None:
+def test_stretches_by_the_definition(measure: Any, texts: list[str], text: str, size: int, least: int | None) -> None:
     index = gpulsh.Index(shingling=gpulsh.Shingling(size=size), measure=measure, backend="cpu")
     index.insert(list(range(len(texts))), texts)
     check(index, texts, text, size, least)

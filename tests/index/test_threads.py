@@ -152,9 +152,7 @@ class Machine(RuleBasedStateMachine):
         self.index = Index.open(self.folder / "index", backend="cpu", threads=1)
 
 
-Machine.TestCase.settings = settings(
-    max_examples=80 if SOAK else 12, stateful_step_count=8 if SOAK else 6, deadline=None
-)
+Machine.TestCase.settings = settings(max_examples=80 if SOAK else 12, stateful_step_count=8 if SOAK else 6)
 TestMachine = Machine.TestCase
 
 

@@ -98,9 +98,7 @@ def refused(files: Path, tmp_path: Path, error: type[GpulshError], told: str) ->
 
 
 @DEFAULT_CUT
-def test_what_it_cannot_read(
-    selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_read(selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pylibcudf", None)
     refused(files, tmp_path, BackendError, r"reader is 'cudf', and cuDF cannot be imported .*gpulsh\[cudf\]")
     for fails, error, told in [

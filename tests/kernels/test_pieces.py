@@ -97,9 +97,7 @@ def longest(document: bytes, unit: Unit) -> int:
 
 
 @given(st.one_of(texts, st.binary(max_size=60)), units, st.integers(1, 50), st.sampled_from(READINGS))
-def test_tokens_of_pieces_are_those_of_the_document(
-    document: bytes, unit: Unit, piece_bytes: int, reading: Reading
-) -> None:
+def test_tokens_of_pieces_are_the_documents(document: bytes, unit: Unit, piece_bytes: int, reading: Reading) -> None:
     found: list[list[int]] = []
     for piece, spaced in pieces_of(document, unit, piece_bytes, reading):
         assert 0 < len(piece) <= max(piece_bytes, longest(document, unit))

@@ -193,10 +193,8 @@ def test_too_many_choices(groups: int, agree: int) -> None:
 def test_digests_of_drawn_bits(backend: Any, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     signatures = BitSignatures(np.random.default_rng(4).integers(0, 2**64, (30, width), np.uint64))
     signatures.values[3], signatures.values[4] = 0, 2**64 - 1
-    places = [
-        int(word >> 32) * 64 * width >> 32
-        for word in words_at("bit_sampling", 7, np.arange(20, dtype=np.uint64)).tolist()
-    ]
+    drawn = words_at("bit_sampling", 7, np.arange(20, dtype=np.uint64)).tolist()
+    places = [int(word >> 32) * 64 * width >> 32 for word in drawn]
     bits = [[row[place // 64] >> place % 64 & 1 for place in places] for row in signatures.values.tolist()]
     wanted = ReferenceBackend().band_digests(np.array(bits, np.uint32), BandShape(bands=5, rows=4))
     for at_once in (1, 100, 1 << 20):

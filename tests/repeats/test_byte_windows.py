@@ -92,9 +92,7 @@ def test_a_character_that_two_spans_share() -> None:
 
 
 @given(st.lists(st.sampled_from("日木本旧a"), min_size=20, max_size=60).map("".join), st.sampled_from([1, 2, 4]))
-def test_shared_characters_where_parts_of_a_document_meet(
-    tmp_path_factory: pytest.TempPathFactory, text: str, size: int
-) -> None:
+def test_shared_characters_where_parts_meet(tmp_path_factory: pytest.TempPathFactory, text: str, size: int) -> None:
     """Spans of a document of more than two million bytes overlapped."""
     folder = tmp_path_factory.mktemp("parts")
     path = write_rows(folder / "a.jsonl", [text])
@@ -115,12 +113,8 @@ def test_bounds_move_to_whole_characters(document: bytes) -> None:
     assert moved[:, 1].tolist() == [max(cut for cut in cuts if cut <= place) for place in bounds[:, 1].tolist()]
 
 
-@pytest.mark.parametrize(
-    ("long", "options"), [(True, {}), (False, {}), (False, {"keep": "minimal", "bridge": 9})], ids=str
-)
-def test_files_in_many_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool, options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("long", "options"), [(True, {}), (False, {}), (False, {"keep": "minimal", "bridge": 9})])
+def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool, options: dict[str, Any]) -> None:
     """A long document is spelled in parts, for a spelled text takes three times its bytes."""
     texts, size, of_a_file = [*licences()[:18], None, "語" * 300, "x" + "語" * 200], 120, 10
     if long:

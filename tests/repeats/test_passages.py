@@ -154,9 +154,7 @@ def test_characters(texts: list[str], size: int, keep: Any, symbols: bool) -> No
 
 
 @given(some_documents, st.sampled_from([1, 2, 5]), st.sampled_from(KEEPS), st.integers(1, 40), st.sampled_from(SECRETS))
-def test_batches_and_secrets_change_nothing(
-    documents: list[str], size: int, keep: Any, most: int, secret: bytes
-) -> None:
+def test_no_batch_or_secret_matters(documents: list[str], size: int, keep: Any, most: int, secret: bytes) -> None:
     texts = spelled(documents)
     wanted = gpulsh.passages(texts, tokens=size, keep=keep, backend="reference", secret=SECRETS[0])
     with pytest.MonkeyPatch.context() as patch:

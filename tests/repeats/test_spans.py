@@ -52,9 +52,7 @@ def test_short_gaps_between_marks_are_bridged(texts: list[str], size: int, bridg
         for one, other in pairwise(marks_of):
             if other - one - 1 < bridge:
                 row[one:other] = [True] * (other - one)
-    wanted = [
-        [word for word, mark in zip(*pair, strict=True) if not mark] for pair in zip(documents, marks, strict=True)
-    ]
+    wanted = [[word for word, mark in zip(*one, strict=True) if not mark] for one in zip(documents, marks, strict=True)]
     assert left_by(texts, tokens=size, bridge=bridge, keep=keep) == wanted
 
 
@@ -209,9 +207,7 @@ def test_a_character_that_is_several_tokens_is_marked_whole_or_not_at_all(backen
     st.sampled_from([1, 5, 1 << 20]),
 )
 @example(["ﬃ", "i"], 1, "NFKC", 1)
-def test_every_marked_token_of_documents_that_occur_twice_counts(
-    texts: list[str], size: int, form: Any, piece: int
-) -> None:
+def test_every_token_of_documents_that_occur_twice_counts(texts: list[str], size: int, form: Any, piece: int) -> None:
     tokens = [len(naive.tokens(unicodedata.normalize(form, text), "char")) for text in texts]
     options: dict[str, Any] = {"unit": "char", "normalize": form, "keep": "none"}
     with pytest.MonkeyPatch.context() as patch:
@@ -252,9 +248,7 @@ again = st.lists(stretch, max_size=9).map(lambda parts: (sum(parts, [(7 * n, n) 
 
 
 @given(st.one_of(single, several, again), st.integers(0, 1 << 40))
-def test_windows_are_equal_where_both_hashes_are(
-    windows: tuple[list[tuple[int, int]], list[int] | None], start: int
-) -> None:
+def test_windows_of_both_hashes_are_one(windows: tuple[list[tuple[int, int]], list[int] | None], start: int) -> None:
     pairs, equal = windows
     place = [start + 2 * number for number in range(len(pairs))]
     assert found(pairs, place, equal) == dicts(pairs, place, equal)
@@ -270,9 +264,7 @@ def test_more_windows_than_a_cell_can_name(monkeypatch: pytest.MonkeyPatch) -> N
 @given(
     st.lists(st.integers(0, 60), unique=True).map(sorted), st.integers(1, 8), st.booleans(), st.booleans(), st.data()
 )
-def test_marks_do_not_depend_on_pieces(
-    place: list[int], size: int, stay: bool, mark: bool, data: st.DataObject
-) -> None:
+def test_marks_depend_on_no_pieces(place: list[int], size: int, stay: bool, mark: bool, data: st.DataObject) -> None:
     several = st.tuples(st.integers(0, 4), st.integers(2, 3))
     windows = [(at, max(at - back, 0), often) for at in place for back, often in [data.draw(several)]]
     columns = np.array(windows, np.int64).reshape(-1, 3).T

@@ -133,11 +133,9 @@ def exact(one: Matrix, other: Matrix, distances: Matrix) -> float:
     optimize = pytest.importorskip("scipy.optimize")
     points = len(one)
     leaves, arrives = np.kron(np.eye(points), np.ones(points)), np.kron(np.ones(points), np.eye(points))
-    found = optimize.linprog(
-        distances.reshape(-1), A_eq=np.vstack([leaves, arrives]), b_eq=np.concatenate([one, other])
-    )
-    assert found.success
-    return float(found.fun)
+    flow = optimize.linprog(distances.reshape(-1), A_eq=np.vstack([leaves, arrives]), b_eq=np.concatenate([one, other]))
+    assert flow.success
+    return float(flow.fun)
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -134,9 +134,7 @@ def container() -> Iterator[Container]:
         (base / "tmp").mkdir()
         for folder in ("work", "tmp"):
             os.chown(base / folder, 12345, 12345)
-        write_rows(
-            base / "work/a.jsonl", [f"some words of a text about {number // 2} and more" for number in range(400)]
-        )
+        write_rows(base / "work/a.jsonl", [f"some words of a text about {n // 2} and more" for n in range(400)])
         for more in ([], READING):
             made = Container(base, (*AS_NOBODY, *more), base / "tmp")
             if made.python("-c", "import numpy, pyarrow, numba").returncode == 0:
@@ -177,7 +175,6 @@ def test_the_main_job_with_little_room_for_temporary_files(container: Container)
         told = boxed.gpulsh("dedup", "-", "-o", str(base / "work/streamed"), stdin=stream)
     assert told.returncode == 1
     (line,) = told.stderr.splitlines()
-    assert line.startswith(f"gpulsh: error: {small}/gpulsh-") and line.endswith(
-        "set TMPDIR to a folder with room for it"
-    )
+    assert line.startswith(f"gpulsh: error: {small}/gpulsh-")
+    assert line.endswith("set TMPDIR to a folder with room for it")
     assert not (base / "work/streamed").exists()

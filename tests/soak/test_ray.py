@@ -376,10 +376,7 @@ def test_an_address_where_another_service_answers(
 ) -> None:
     monkeypatch.setattr(engine, "ASKED", 3.0)
     monkeypatch.setattr(engine.ray, "is_initialized", lambda: False)
-    with (
-        listening(answer) as (address, _),
-        pytest.raises(BackendError, match="does not answer as a Ray cluster in 3 seconds"),
-    ):
+    with listening(answer) as (address, _), pytest.raises(BackendError, match="does not answer as a Ray cluster in 3"):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray", address=address)
     assert not (tmp_path / "out").exists()
 

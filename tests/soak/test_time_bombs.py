@@ -75,13 +75,7 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], bool, int, int, float]] = {
     "small members in a record": (lambda: small_members(900_000, 20_000), True, 0, 1, 8),
     "small members that lie": (lambda: small_members(1 << 40, 6000), True, 0, 1, 8),
     "broken members": (lambda: (gzip.compress(b"WARC/1.0\r\n")[:-1] + b"x") * 10_000, True, 0, 1, 5),
-    "broken members between records": (
-        lambda: (gzip.compress(b"a") + gzip.compress(record())) * 5000,
-        True,
-        5000,
-        5000,
-        5,
-    ),
+    "broken members between": (lambda: (gzip.compress(b"a") + gzip.compress(record())) * 5000, True, 5000, 5000, 5),
 }
 
 

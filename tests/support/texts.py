@@ -96,10 +96,7 @@ def shinglings_of(
     )
 
 
-CHOICES: dict[Any, st.SearchStrategy[Any]] = {
-    "labels": st.booleans(),
-    "hash": st.sampled_from(["mix64", "rabin", "karp_rabin"]),
-}
+CHOICES: dict[Any, Any] = {"labels": st.booleans(), "hash": st.sampled_from(["mix64", "rabin", "karp_rabin"])}
 UNITS: tuple[Unit, Unit] = ("word", "char")
 READINGS = list(starmap(Reading, product((False, True), repeat=2)))
 ALL_READINGS = [shingling_of(unit, 2, *reading) for unit in UNITS for reading in READINGS]

@@ -95,9 +95,7 @@ def parts(ops: Backend, text: TextBatch, shingling: Shingling, number: int) -> N
         same(np.sort(joined), whole.values[whole.offset[row] : whole.offset[row + 1]])
 
 
-families = st.builds(
-    lambda name, columns: Family(name=name, num_perm=columns), st.sampled_from([*SKETCHES]), st.integers(1, 20)
-)
+families = st.builds(Family, name=st.sampled_from([*SKETCHES]), num_perm=st.integers(1, 20))
 
 
 @case(any_text, any_shingling, families)
@@ -227,15 +225,13 @@ def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
 
 
 @case(weighted_tables, any_gap, st.integers(1, 6), any_seed, st.data())
-def weights(
-    ops: Backend, rows: list[dict[int, float]], before: int, num_perm: int, seed: int, data: st.DataObject
-) -> None:
-    found = agree(ops, "weighted_minhash", weighted_of(rows, before), num_perm, seed)
+def weights(ops: Backend, rows: list[dict[int, float]], gap: int, count: int, seed: int, data: st.DataObject) -> None:
+    found = agree(ops, "weighted_minhash", weighted_of(rows, gap), count, seed)
     empty = [all(weight < 2.0**-1022 for weight in row.values()) for row in rows]
     assert ((found == NO_VALUE).all(axis=1) == empty).all() and ((found == NO_VALUE).any(axis=1) == empty).all()
     place = st.integers(0, max(len(rows) - 1, 0))
     pairs = np.array(data.draw(st.lists(st.tuples(place, place), max_size=5 if rows else 0)), np.int64).reshape(-1, 2)
-    agree(ops, "weighted_overlap", pairs, weighted_of(rows, before))
+    agree(ops, "weighted_overlap", pairs, weighted_of(rows, gap))
 
 
 @case(st.integers(1, 5).flatmap(lambda d: st.lists(st.lists(numbers, min_size=d, max_size=d), min_size=1)), any_seed)
@@ -299,9 +295,7 @@ def buckets_of(rows: Sequence[Sequence[int] | Values], before: int = 0) -> Bucke
 
 @case(
     st.builds(
-        lambda rows, before, shift, scale: buckets_of(
-            [[document * scale + shift for document in row] for row in rows], before
-        ),
+        lambda rows, before, shift, scale: buckets_of([[one * scale + shift for one in row] for row in rows], before),
         st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=25).map(sorted), max_size=12),
         st.sampled_from([0, 3]),
         st.sampled_from([0, 2**32 - 20, 2**40]),

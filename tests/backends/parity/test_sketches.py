@@ -154,7 +154,5 @@ def around_spans(size: int) -> list[int]:
         *((3, counts) for counts in ([2, 5300, 1], RUNS_OF_EMPTY_ROWS, [], [0], [0, 0, 0])),
     ],
 )
-def test_signing_of_documents_that_end_anywhere_in_a_span(
-    ops: Backend, unit: Unit, size: int, counts: list[int]
-) -> None:
+def test_signing_documents_that_end_anywhere_in_a_span(ops: Backend, unit: Unit, size: int, counts: list[int]) -> None:
     signing(ops, of_tokens(counts, unit), Shingling(unit=unit, size=size), Family(num_perm=12), SHAPE)

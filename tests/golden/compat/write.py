@@ -41,9 +41,8 @@ def datasketch() -> dict[str, Any]:
     for scheme in ("affine32", "affine64", "legacy"):
         for num_perm, seed in ((9, 1), (128, 1), (4, 2**32 - 1)):
             kept = ROWS if num_perm < 100 else ROWS[2:3]
-            made = MinHash.bulk(
-                [[w.encode() for w in row] for row in kept], num_perm=num_perm, seed=seed, scheme=scheme
-            )
+            tokens = [[word.encode() for word in row] for row in kept]
+            made = MinHash.bulk(tokens, num_perm=num_perm, seed=seed, scheme=scheme)
             signatures[f"{scheme} {num_perm} {seed}"] = [one.hashvalues.tolist() for one in made]
     stored = {scheme: stored_bytes(scheme) for scheme in ("affine32", "affine64", "legacy")}
     generator = WeightedMinHashGenerator(5, 12, seed=3)
