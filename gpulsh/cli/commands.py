@@ -18,7 +18,16 @@ import click
 
 from gpulsh import __version__
 from gpulsh.cli.options import Context
-from gpulsh.cli.terminal import clean_end, flush, note, open_standard_streams, printed_warnings, silence, unwritable
+from gpulsh.cli.terminal import (
+    clean_end,
+    flush,
+    flush_notes,
+    note,
+    open_standard_streams,
+    printed_warnings,
+    silence,
+    unwritable,
+)
 from gpulsh.errors import GpulshError, ParameterError
 
 COMMANDS = {  # name -> module, imported when the command is used
@@ -143,6 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(error.message, WRONG_USAGE, verbose)
     except Exception as error:
         return _failed(_message(error), FAILED, verbose)
+    finally:
+        flush_notes()
 
 
 def _message(error: Exception) -> str:

@@ -81,6 +81,14 @@ def flush() -> None:
         sys.stdout.flush()
 
 
+def flush_notes() -> None:
+    """Write the rest of the buffer of standard error, or drop it: Python would end with status 120."""
+    try:
+        sys.stderr.flush()
+    except UNWRITABLE:
+        silence(sys.stderr)
+
+
 def silence(stream: TextIO) -> None:
     """Drop all further text for the stream, including its buffer at the end of the process."""
     with suppress(*UNWRITABLE):  # a stream of a test may have no number

@@ -95,8 +95,9 @@ def test_names_of_outputs_keys_and_warnings(command: Command, monkeypatch: pytes
 
 def shell(command: str, redirected: str) -> subprocess.CompletedProcess[str]:
     """The command in a shell, with redirections, and the status of the command itself."""
+    variables = {**environment(), "PYTHONUNBUFFERED": ""}
     line = f"{sys.executable} -m gpulsh {command} {redirected}\nexit ${{PIPESTATUS[0]}}"
-    return subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, env=environment())
+    return subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, env=variables)
 
 
 FULL = "standard output cannot be written: No space left on device"
@@ -104,7 +105,12 @@ FULL = "standard output cannot be written: No space left on device"
 
 @pytest.mark.parametrize(
     ("redirected", "errors"),
-    [("<&- >&- 2>&-", []), ("--json 2>&1 | true", []), ("> /dev/full", [f"gpulsh: error: all is done, but {FULL}"])],
+    [
+        ("<&- >&- 2>&-", []),
+        ("--json 2>&1 | true", []),
+        ("2> /dev/full", []),
+        ("> /dev/full", [f"gpulsh: error: all is done, but {FULL}"]),
+    ],
 )
 def test_a_finished_run_whose_report_nobody_reads(redirected: str, errors: list[str]) -> None:
     done = shell("dedup a.jsonl -o out --backend reference", redirected)
