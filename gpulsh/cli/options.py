@@ -157,7 +157,10 @@ renewal = together(
     flag("--resume", "Continue an unfinished run of the same job in OUT."),
     flag("--overwrite", "Replace the results of an earlier run in OUT, and nothing else."),
 )
-report = flag("--json as_json", "Print the report as JSON, and progress as JSON lines on standard error.")
+report = flag(
+    "--json as_json",
+    "Print the report as JSON, and progress as JSON lines on standard error. Warnings and errors stay plain lines.",
+)
 
 
 def parsed(options: Mapping[str, Any]) -> dict[str, Any]:

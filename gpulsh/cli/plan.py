@@ -184,6 +184,9 @@ def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     out = plan["work"] + likely["data"] + likely["evidence"]
     yield row("OUT", size(int(out)), f"  at most; the end of the run removes {size(int(plan['work']))} of it")
     yield row("kept rows", size(int(likely["data"])))
+    if "index" in plan:
+        compact = f"  for later crawls, if you build one; {size(int(plan['index_at_source']))} by --evidence source"
+        yield row("index", size(int(plan["index"])), compact)
     yield up_to("dropped", *(share(of["corpus"]["dropped"], 1) for of in (likely, most)))
     if not whole:
         yield "\nDocuments repeat one another as in the sample. At most: copies are anywhere in the files."

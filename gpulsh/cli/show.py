@@ -92,6 +92,7 @@ def weights(run: str, output: str, weights: str, weight_by: str) -> None:
     """Write the rows of OUT/data to FOLDER, with a column of weights. OUT is a finished run of `gpulsh dedup`.
 
     The counts come from OUT/clusters.parquet, so INPUT is not needed. A row marked as dropped has the weight 0.
+    OUT/data must have the rows as the run wrote them, in the same order.
     """
     from gpulsh.run.output.finished import weigh_run
 

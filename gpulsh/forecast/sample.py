@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from gpulsh.backends.parallel import processors
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.forecast.formula import Corpus, held_at_once, stage_works
+from gpulsh.forecast.formula import Corpus, compact_index_bytes, held_at_once, index_bytes, stage_works
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
@@ -124,8 +124,9 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns JSON values. `likely` is the usage if documents repeat one another as often as in the sample, and `most` if
     their copies can be anywhere in the files. `sample` is the number of documents in the sample, `work` the most bytes
-    in OUT/_work without the results, and `measured` the seconds of the runs. `shares` are the parts of the budget, as
-    in `budget.shares`.
+    in OUT/_work without the results, and `measured` the seconds of the runs. `index` and `index_at_source` are the
+    bytes of an index of the documents with each kind of evidence, except for containment. `shares` are the parts of the
+    budget, as in `budget.shares`.
 
     Raises InputError, also if an INPUT can be read only once or a sample fails. Raises ParameterError, and any other
     error that the run itself would raise at its start.
@@ -150,7 +151,8 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     memory: int = parameters["memory"]
     threads = parameters["threads"] or processors()
     # For containment, a stage brings every shingle together, in rows as long as a digest's.
-    bands = of.shingles if parameters.get("measure") == "containment" else parameters["banding"]["bands"]
+    contained = parameters.get("measure") == "containment"
+    bands = of.shingles if contained else parameters["banding"]["bands"]
     times = 1 / share
     corpus = replace(of, documents=of.documents * times, bytes=of.bytes * times)
     often = {name: min(getattr(of, name) * times, 1.0) for name in ("met", "dropped")}
@@ -159,10 +161,12 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
         for corpus in (corpus, replace(corpus, pairs=of.pairs * times, **often))
     )
     work = sum(work.written for work in stage_works(likely.corpus, bands).values())
+    kinds = {} if contained else {"index": index_bytes, "index_at_source": compact_index_bytes}
     return {
         "likely": {**asdict(likely), "all": likely.all, "work": work},
         "most": {**asdict(most), "all": most.all},
         "work": work,
+        **{name: size_of(likely.corpus, int(bands)) for name, size_of in kinds.items()},
         "files": len(files),
         "bytes": size,
         "sample": of.documents,

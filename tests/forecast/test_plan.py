@@ -292,6 +292,8 @@ def test_samples_run_as_the_command_runs(here: Path, runs: list[list[str]], monk
     times = likely["corpus"]["documents"] / found["sample"]
     assert likely["corpus"]["dropped"] == 0.02 and most["corpus"]["dropped"] == pytest.approx(0.02 * times)
     assert likely["all"] == sum(likely["seconds"].values()) < most["all"] + 1e-9
+    assert found["index"] > found["index_at_source"] > 0
+    assert any(line.split()[0] == "index" for line in sample_lines(found) if line)
     assert state(here) == before
 
 
