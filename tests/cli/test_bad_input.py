@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -149,11 +150,9 @@ def test_cuda_without_cuda(command: Command) -> None:
 
 
 def test_a_disk_without_room(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", "out/_work/report.json")
-
     good()
-    monkeypatch.setattr("gpulsh.run.file_run.write_report", full)
+    full = OSError(28, "No space left on device", "out/_work/report.json")
+    monkeypatch.setattr("gpulsh.run.file_run.write_report", Mock(side_effect=full))
     error = command("dedup a.jsonl -o out --backend reference").error
     assert "out/_work/report.json: cannot be written: No space left on device" in error
     assert os.listdir() == ["a.jsonl"]

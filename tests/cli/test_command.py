@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest.mock import Mock
 
 import click
 import pyarrow as pa
@@ -18,8 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
+from gpulsh.backends.select import backend_status
+from gpulsh.budget import parse_memory
 from gpulsh.cli import main
 from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
+from gpulsh.run import driver
 from tests.support.command import Command
 from tests.support.files import write_rows
 from tests.support.runs import environment, interrupted
@@ -85,18 +89,13 @@ print(status, sum("jemalloc" not in name for name in named), end=" ")
 
 
 def test_threads_that_the_system_does_not_start(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    def refuse_arrow(*arguments: object, **options: object) -> None:
-        raise pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable")
-
     write_rows("a.arrow", pa.table({"text": pa.array([], pa.string())}))
     message = "no more threads can be started: the system allows"
     with monkeypatch.context() as patched:
-        patched.setattr("threading.Thread.start", refuse)
+        patched.setattr("threading.Thread.start", Mock(side_effect=RuntimeError("can't start new thread")))
         assert command(DEDUP, "--threads", "2").error.startswith(message)
-    monkeypatch.setattr("pyarrow.ipc.open_file", refuse_arrow)
+    of_arrow = "Unknown error: Failed to launch worker thread: Resource temporarily unavailable"
+    monkeypatch.setattr("pyarrow.ipc.open_file", Mock(side_effect=pa.ArrowException(of_arrow)))
     assert command("dedup a.arrow -o out --backend reference").error.startswith(message) and not Path("out").exists()
 
 
@@ -138,10 +137,7 @@ def test_errors_and_defects(command: Command, monkeypatch: pytest.MonkeyPatch) -
     assert status == 1 and err.startswith("Traceback")
     assert err.endswith("gpulsh: error: no.parquet: no such file or folder\n")
 
-    def defect(*_: object) -> None:
-        raise KeyError("first line\nsecond line")
-
-    monkeypatch.setattr("gpulsh.run.driver.evidence", defect)
+    monkeypatch.setattr(driver, "evidence", Mock(side_effect=KeyError("first line\nsecond line")))
     assert command(DEDUP).error.startswith("unexpected KeyError") and os.listdir() == ["a.parquet"]
 
 
@@ -202,8 +198,6 @@ sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"])
 def test_an_interrupt_before_the_end_of_a_stage_leaves_nothing(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpulsh.run import driver
-
     sign = driver.sign
 
     def raising(*arguments: Any) -> Any:
@@ -324,9 +318,6 @@ def test_every_command_reads_files_alike(how: str, command: Command) -> None:
 
 
 def test_info(command: Command) -> None:
-    from gpulsh.backends.select import backend_status
-    from gpulsh.budget import parse_memory
-
     found = json.loads(command("info --json").out)
     assert found["versions"]["gpulsh"] == gpulsh.__version__
     assert {"python", "numpy", "numba", "pyarrow"} <= set(found["versions"])

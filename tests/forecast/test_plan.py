@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -426,9 +427,7 @@ def test_a_failed_run_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(InputError, match=r"^nowhere: no such file or folder$"):
         run(["--backend=reference", "--", "nowhere"], tmp_path / "out")
 
-    def refuse(*arguments: object, **how: object) -> None:
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-
-    monkeypatch.setattr("subprocess.run", refuse)
+    busy = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    monkeypatch.setattr("subprocess.run", Mock(side_effect=busy))
     with pytest.raises(InputError, match=r"^no process can be started to run a sample: Resource temporarily"):
         run(["in"], tmp_path / "out")

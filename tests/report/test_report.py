@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.report.evidence import MEMBERS, SAMPLE
@@ -100,8 +99,7 @@ def test_examples_are_rows_of_the_evidence_with_their_texts() -> None:
         row = by_place[example["dropped"]["file"], example["dropped"]["row"]]
         assert example["dropped"]["id"] == row["id"]
         assert example["similarity"] == pytest.approx(row["similarity"], abs=1e-6)
-        kept = {name: row[f"duplicate_of_{name}"] for name in ("file", "row", "id")}
-        assert example["kept"] == kept
+        assert example["kept"] == {name: row[f"duplicate_of_{name}"] for name in ("file", "row", "id")}
         whole = [texts[place["file"], place["row"]] or "" for place in (example["dropped"], example["kept"])]
         for shown, text in zip(example["texts"], whole, strict=True):
             assert shown.strip("…") in text
@@ -120,7 +118,7 @@ def test_the_page_shows_candidates_below_the_threshold() -> None:
 
 @pytest.mark.parametrize("only", [True, False])
 def test_copies_by_a_key_are_not_compared(only: bool) -> None:
-    pq.write_table(pa.table({"text": [page(1), page(2), page(2)], "key": [1, 1, 2]}), "a.parquet")
+    write_rows("a.parquet", pa.table({"text": [page(1), page(2), page(2)], "key": [1, 1, 2]}))
     report = run("a.parquet", key="key", key_only=only).report
     assert report["evidence"]["similarity"]["unmeasured"] == report["funnel"]["key_copies"] == 1
     told = "each for a document with the same key." if only else "1 of them for a document with the same key"
@@ -150,7 +148,7 @@ def test_the_page_shows_it_and_needs_no_other_file(options: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("texts", [[], [None, ""], ["one text only"], ["twice", "twice"], ["\0 \U0001f600 \ufffd"] * 3])
 def test_a_page_of_little(texts: list[str | None]) -> None:
-    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), "a.parquet")
+    write_rows("a.parquet", pa.table({"text": pa.array(texts, pa.string())}))
     funnel = run("a.parquet").funnel
     shown = Html(html()).text
     assert f"{funnel['kept']} of {len(texts)} documents kept" in shown

@@ -31,9 +31,8 @@ def split(content: bytes) -> list[bytes]:
 def test_rows_are_lines_however_they_are_read(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_lines, "STEP", step)
     rng, path, kept = random.Random(step), tmp_path / "a.txt", tmp_path / "kept"
-    for case in [b"", b"\n", b"\n\n", b"a", b"a\n", b"\na", b"a\r\n\xff\n\n"] + [
-        bytes(rng.choices(b"ab\n\n\r", k=rng.randrange(40))) for _ in range(60)
-    ]:
+    drawn = [bytes(rng.choices(b"ab\n\n\r", k=rng.randrange(40))) for _ in range(60)]
+    for case in [b"", b"\n", b"\n\n", b"a", b"a\n", b"\na", b"a\r\n\xff\n\n", *drawn]:
         path.write_bytes(case)
         lines = split(case)
         assert texts_of(path) == lines
@@ -100,13 +99,9 @@ def test_utf16_is_named_and_no_document(codec: str, name: str, folder: Path) -> 
         ("a.txt", b"a letter\n\nof few lines\n", 2000),
     ],
 )
+@pytest.mark.usefixtures("folder")
 def test_a_text_of_many_lines_is_told_of_once(
-    name: str,
-    content: bytes,
-    large: int,
-    folder: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, content: bytes, large: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a large one of few."""
     monkeypatch.setattr(text_lines, "LARGE", large)
