@@ -33,14 +33,8 @@ def texts() -> list[str]:
 
 
 ALONE = {"in_memory", "files", "index_over_days", "choose", "after_deduplication"}
-NEEDS = {
-    "datatrove_pipeline": "datatrove",
-    "duckdb_sql": "duckdb",
-    "hugging_face": "datasets",
-    "polars_frames": "polars",
-    "ray_data": "ray",
-    "scikit_learn": "sklearn",
-}
+NEEDS = {"datatrove_pipeline": "datatrove", "duckdb_sql": "duckdb", "hugging_face": "datasets", "ray_data": "ray"}
+NEEDS |= {"polars_frames": "polars", "scikit_learn": "sklearn"}
 Example = Callable[..., str]
 
 
@@ -70,6 +64,11 @@ def candidates(texts: list[str]) -> NDArray[np.int64]:
     return gpulsh.candidate_pairs(gpulsh.Banding(bands=21, rows=6)(signatures))
 
 
+@pytest.fixture(scope="module")
+def result(texts: list[str]) -> gpulsh.Decision:
+    return gpulsh.deduplicate(texts, source_column=[SOURCES[number % 3] for number in range(FEW)])
+
+
 @pytest.mark.parametrize("name", sorted(ALONE | NEEDS.keys()))
 def test_arguments_that_are_missing_and_results_that_are_there(name: str, example: Example, tmp_path: Path) -> None:
     assert (ALONE | NEEDS.keys()) == {path.stem for path in EXAMPLES.glob("*.py")}
@@ -81,8 +80,8 @@ def test_arguments_that_are_missing_and_results_that_are_there(name: str, exampl
             example(name, tmp_path / "texts.parquet", tmp_path)
 
 
-def test_in_memory(example: Example, texts: list[str], tmp_path: Path) -> None:
-    keep = gpulsh.deduplicate(texts).keep
+def test_in_memory(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
+    keep = result.keep
     parts = [write(tmp_path / f"{part}.parquet", half) for part, half in enumerate((texts[:500], texts[500:]))]
     head, *lines = example("in_memory", *parts, tmp_path / "out.parquet").splitlines()
     assert pq.read_table(tmp_path / "out.parquet")["text"].to_pylist() == [texts[row] for row in np.flatnonzero(keep)]
@@ -104,9 +103,8 @@ def test_files(example: Example, texts: list[str], tmp_path: Path) -> None:
     assert example("files", source, tmp_path / "out") == said  # finished: left as it is
 
 
-def test_after_deduplication(example: Example, texts: list[str], tmp_path: Path) -> None:
+def test_after_deduplication(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
     said = example("after_deduplication", write(tmp_path / "in.parquet", texts), tmp_path / "out")
-    result = gpulsh.deduplicate(texts, source_column=[SOURCES[number % 3] for number in range(FEW)])
     marked = result.mark(pa.table({"text": texts}))
     component, sources = (np.array(marked[name].fill_null(0)) for name in ("component", "sources"))
     assert f"{result.keep.sum()} of {FEW} documents stay\n" in said
@@ -175,8 +173,7 @@ def test_datatrove(example: Example, texts: list[str], tmp_path: Path) -> None:
     assert len(list((tmp_path / "out/many/kept").iterdir())) == 2 and len(dropped) > 30
 
 
-def test_duckdb(example: Example, texts: list[str], tmp_path: Path) -> None:
-    result = gpulsh.deduplicate(texts)
+def test_duckdb(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
     path = write(tmp_path / "texts.parquet", texts)
     kept, similar = example("duckdb_sql", path, tmp_path / "out.parquet").splitlines()
     assert kept == f"{result.keep.sum():,} of {FEW:,} kept"
@@ -186,10 +183,9 @@ def test_duckdb(example: Example, texts: list[str], tmp_path: Path) -> None:
     assert similar == f"{above:,} of {len(pairs):,} candidate pairs are similar" and 0 < above < len(pairs)
 
 
-def test_polars(example: Example, texts: list[str], tmp_path: Path) -> None:
+def test_polars(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
     path = write(tmp_path / "texts.parquet", texts)
     head, *lost, last = example("polars_frames", path, tmp_path / "out.parquet").splitlines()
-    result = gpulsh.deduplicate(texts)
     assert head == f"{result.keep.sum():,} of {FEW:,} kept"
     assert pq.read_table(tmp_path / "out.parquet")["id"].to_pylist() == np.flatnonzero(result.keep).tolist()
     found = Counter(
@@ -201,10 +197,11 @@ def test_polars(example: Example, texts: list[str], tmp_path: Path) -> None:
     assert last == f"{alone:,} kept where each source is alone" and alone > result.keep.sum()
 
 
-def test_hugging_face(example: Example, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hugging_face(
+    example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     said = example("hugging_face", write(tmp_path / "texts.parquet", texts), tmp_path / "out")
-    keep = gpulsh.deduplicate(texts).keep
-    assert said == f"{len(candidates(texts)):,} candidate pairs\n{keep.sum():,} of {FEW:,} kept\n"
-    assert list(datasets.load_from_disk(tmp_path / "out")["id"]) == np.flatnonzero(keep).tolist()
+    assert said == f"{len(candidates(texts)):,} candidate pairs\n{result.keep.sum():,} of {FEW:,} kept\n"
+    assert list(datasets.load_from_disk(tmp_path / "out")["id"]) == np.flatnonzero(result.keep).tolist()

@@ -14,6 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from unittest import mock
 
 import fsspec
 import pyarrow as pa
@@ -58,9 +59,9 @@ def run(inputs: Any, out: Any = URL, **options: Any) -> FilesResult:
     return deduplicate_files(inputs, out, backend="reference", threads=1, **options)
 
 
-def there(lake: Any) -> dict[str, bytes]:
+def there(files: Any, folder: str = "/lake/out/") -> dict[str, bytes]:
     """What is behind the URL, but for the reports, which tell times."""
-    found = {path.removeprefix("/lake/out/"): lake.cat_file(path) for path in lake.find("/lake/out")}
+    found = {path.removeprefix(folder): files.cat_file(path) for path in files.find(folder)}
     return {name: content for name, content in found.items() if not name.startswith("report")}
 
 
@@ -133,23 +134,15 @@ def test_a_kill_at_any_file_is_gone_on_from(
         run(inputs, work=work, resume=True, keep="longest")
 
 
-def test_a_kill_behind_the_report_leaves_a_finished_run(
-    lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def end(self: Any, report: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(RemoteFolder, "_end", end)
+def test_a_kill_behind_the_report_leaves_a_finished_run(lake: Any, inputs: Path, tmp_path: Path) -> None:
+    with mock.patch.object(RemoteFolder, "_end", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         run(inputs, work=tmp_path / "work")
     assert lake.exists("/lake/out/report.json") and lake.exists("/lake/out/_unfinished.json")
     run(inputs, work=tmp_path / "work", resume=True)
     assert not lake.exists("/lake/out/_unfinished.json") and not (tmp_path / "work").exists()
 
 
-def test_results_are_replaced_when_new_ones_are_made(
-    lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_are_replaced_when_new_ones_are_made(lake: Any, inputs: Path, tmp_path: Path) -> None:
     first = run(inputs)
     with pytest.raises(OutputError, match="is not empty, it holds an earlier run's results; give another folder"):
         run(inputs)
@@ -161,8 +154,7 @@ def test_results_are_replaced_when_new_ones_are_made(
         real(self, outputs[:1])
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(RemoteFolder, "_upload", upload)
+    with mock.patch.object(RemoteFolder, "_upload", upload), pytest.raises(KeyboardInterrupt):
         run(inputs, work=tmp_path / "work", overwrite=True)
     run(inputs, work=tmp_path / "work", resume=True)
     assert {name for name in there(lake) if name.startswith("data/c")} == {"data/c/y.jsonl"}
@@ -183,20 +175,18 @@ def test_an_error_leaves_what_was_there(lake: Any, inputs: Path, tmp_path: Path)
     assert there(lake) == {"mine.txt": b"precious"} and list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_no_room_for_temporary_files(lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = str(tmp_path / "gone")
-    monkeypatch.setattr(tempfile, "tempdir", gone)
-    for work in (None, tmp_path / "work"):
-        with pytest.raises(OutputError, match=f"{gone}: cannot be written: No such file or directory"):
-            run(inputs, work=work)
-
-
-def test_a_file_that_fsspec_copies_here_first(lake: Any, inputs: Path, tmp_path: Path) -> None:
-    """Such a file system says that its files are local, and their paths are not."""
+def test_a_file_that_fsspec_copies_here_first(
+    lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a file system says that its files are local, and their paths are not. Temporary files need a place."""
     lake.pipe_file("/lake/x.jsonl", (inputs / "a/x.jsonl").read_bytes())
     result = run("simplecache::memory://lake/x.jsonl", tmp_path / "out")
     assert [file["file"] for file in result.report["files"]] == ["simplecache::memory://lake/x.jsonl"]
     assert (tmp_path / "out/data/x.jsonl").read_bytes() == (inputs / "a/x.jsonl").read_bytes()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    for work in (None, tmp_path / "work"):
+        with pytest.raises(OutputError, match=f"{tmp_path}/gone: cannot be written: No such file or directory"):
+            run(inputs, work=work)
 
 
 def test_what_is_refused_before_work_begins(lake: Any, inputs: Path, tmp_path: Path) -> None:
@@ -342,16 +332,13 @@ def test_what_is_not_there_or_damaged(bucket: Any, tmp_path: Path) -> None:
     assert (result.funnel["documents"], result.funnel["rejected"]) == (16, 1)
 
 
-def clean(bucket: Any) -> dict[str, bytes]:
-    return {path.removeprefix("crawl/clean/"): bucket.cat_file(path) for path in bucket.find("crawl/clean")}
-
-
 def test_results_go_to_a_bucket(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", format="jsonl")
     deduplicate_files("s3://crawl/part", "s3://crawl/clean/", backend="reference", format="jsonl")
-    found, wanted = clean(bucket), results(tmp_path / "out")
-    assert {name: found[name] for name in wanted} == wanted and "data/deep/c.warc.jsonl.gz" in wanted
-    assert set(json.loads(found["report.json"])["outputs"]) == set(found)
+    found = there(bucket, "crawl/clean/")
+    assert found == results(tmp_path / "out") and "data/deep/c.warc.jsonl.gz" in found
+    outputs = json.loads(bucket.cat_file("crawl/clean/report.json"))["outputs"]
+    assert set(outputs) == {path.removeprefix("crawl/clean/") for path in bucket.find("crawl/clean")}
     with pytest.raises(OutputError, match=r"s3://nowhere/out/_unfinished\.json: cannot be reached or written: The"):
         deduplicate_files("s3://crawl/part", "s3://nowhere/out", backend="reference")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -385,15 +372,14 @@ def test_a_run_killed_amid_the_upload_is_gone_on_from(bucket: Any, tmp_path: Pat
     command = ["dedup", str(tmp_path / "part"), "-o", out, "--work", str(work), "--backend", "reference"]
     assert subprocess.run([sys.executable, "-c", KILLED, *command], check=False, cwd=ROOT).returncode == -signal.SIGKILL
     bucket.invalidate_cache()
-    there = bucket.find("crawl/clean")
-    assert "crawl/clean/data/b.jsonl.zst" in there and "crawl/clean/report.json" not in there
+    put = bucket.find("crawl/clean")
+    assert "crawl/clean/data/b.jsonl.zst" in put and "crawl/clean/report.json" not in put
     with pytest.raises(OutputError, match=f"holds an unfinished run, which worked in {work}; give resume=True"):
         deduplicate_files(tmp_path / "part", out, backend="reference")
     deduplicate_files(tmp_path / "part", out, backend="reference", work=work, resume=True)
     deduplicate_files(tmp_path / "part", tmp_path / "out", backend="reference")
     bucket.invalidate_cache()
-    found, wanted = clean(bucket), results(tmp_path / "out")
-    assert {name: found[name] for name in found if not name.startswith("report")} == wanted and not work.exists()
+    assert there(bucket, "crawl/clean/") == results(tmp_path / "out") and not work.exists()
 
 
 def test_a_key_that_climbs_writes_nothing_outside(bucket: Any, tmp_path: Path) -> None:
