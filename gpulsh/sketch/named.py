@@ -29,6 +29,9 @@ def sketches_named(
     >>> sketches_named("simhash:64:3", "simhash:128")
     (NearBits(bits=64, weights='set', seed=1, distance=3), SimHash(bits=128, seed=1, weights='set'))
     """
+    for name, given in (("sketch", sketch), ("also", also)):
+        if isinstance(given, type):
+            raise ParameterError(f"{name} is the class {given.__name__}; give an object, such as gpulsh.SimHash()")
     if isinstance(also, str):
         also = _bits_named("--and", also, seed, distance)
     if not isinstance(sketch, str):

@@ -189,6 +189,8 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
     (run(sketch=SimHash(), num_perm=64), "num_perm is 64"),
     (run(sketch=SimHash(seed=2), seed=3), "seed is 3"),
     (run(sketch=["minhash"]), "sketch is of type list"),
+    (run(sketch=SimHash), "sketch is the class SimHash; give an object, such as gpulsh.SimHash()"),
+    (run(also=SimHash), "also is the class SimHash; give an object"),
     (run(sketch=gpulsh.OnePermutation(num_perm=64), num_perm=32), "num_perm is 32 and the sketch has 64"),
     (run(sketch=gpulsh.OnePermutation(seed=4), seed=5), "seed is 5 and the sketch has 4"),
 ]
