@@ -3,6 +3,7 @@
 import gc
 import logging
 import random
+import weakref
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -28,7 +29,7 @@ from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.lsh.collisions import bucketed
 from gpulsh.method import Method
-from gpulsh.params import Shingling
+from gpulsh.params import Family, Shingling
 from gpulsh.run.memory import DigestsByBand, decide, sign
 from gpulsh.secret import TOKEN_FAR, WORDS, evidence_keys
 from gpulsh.stats.stages import Progress, no_progress
@@ -214,6 +215,23 @@ def test_a_failed_attempt_holds_nothing_until_the_next_collection() -> None:
                 ops.unique(fingerprints)
                 before = -1
             assert memory.held == before < memory.peak
+    finally:
+        gc.enable()
+
+
+def test_a_backend_that_nobody_has_holds_nothing_until_the_next_collection() -> None:
+    """Each call makes one, with page-locked memory, keys and sketches."""
+    text = TextBatch(np.frombuffer(b"one text", np.uint8), np.array([0, 8]))
+    gc.collect()
+    gc.disable()
+    try:
+        with scarce_memory(1 << 30) as memory:
+            before, ops = memory.held, CudaBackend(Shared(DeviceModule(), HostLauncher()))
+            ops.text_signatures(text, Shingling(), Family(num_perm=8))
+            slots = weakref.ref(ops.staging)
+            assert memory.held > before
+            del ops
+            assert memory.held == before and slots() is None
     finally:
         gc.enable()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Literal
+from weakref import proxy
 
 import numpy as np
 
@@ -44,9 +45,10 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.staging = Staging(self.arrays, min(most_sizes(*self.budget).batch, MOST_PINNED))
-        # Several threads may share a machine.
-        self.sketch = lru_cache(KEPT)(lambda make, family: done(self.arrays, make(self, family)))
-        self.keys = lru_cache(KEPT)(self._new_keys)
+        # Several threads may share a machine. The caches do not hold it, or its memory would wait for a collection.
+        machine = proxy(self)
+        self.sketch = lru_cache(KEPT)(lambda make, family: done(machine.arrays, make(machine, family)))
+        self.keys = lru_cache(KEPT)(partial(_keys, self.arrays))
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -100,10 +102,6 @@ class Machine:
         with self.here():
             return text_sizes(free_bytes(self.arrays), self.geometry.text_bytes, *self.budget)
 
-    def _new_keys(self, keys: Keys) -> Array:
-        """All words of a secret; or the public keys of near places, of a token's and then of a shingle's."""
-        return done(self.arrays, self.arrays.asarray(public_words() if keys is None else keys.words))
-
     def table(self, reading: Reading) -> tuple[Array, Array]:
         """Both stages of the Unicode table of a reading."""
         key = self.device, reading
@@ -130,3 +128,8 @@ class Machine:
         """int64 [stop - start]: the row of each position from `start` on."""
         xp = self.arrays
         return xp.searchsorted(offset, xp.arange(start, stop, dtype=np.int64), side="right") - 1
+
+
+def _keys(arrays: ModuleType, keys: Keys) -> Array:
+    """All words of a secret; or the public keys of near places, of a token's and then of a shingle's."""
+    return done(arrays, arrays.asarray(public_words() if keys is None else keys.words))
