@@ -11,7 +11,7 @@ import pytest
 import gpulsh
 from gpulsh import errors
 from gpulsh.budget import Cut
-from gpulsh.cli import group, main
+from gpulsh.cli import group
 from gpulsh.forecast.formula import RATES, Corpus, stage_works
 from gpulsh.report.page import missing
 from gpulsh.run import stages
@@ -19,6 +19,7 @@ from gpulsh.run.files import deduplicate_files
 from gpulsh.stats import stages as stage_table
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, MARKS, WEIGHT
 from gpulsh.stats.stages import COSTS, ESTIMATED, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
+from tests.support.command import Command
 from tests.support.files import write_rows
 
 MANUAL = Path(__file__).parents[1] / "docs"
@@ -50,7 +51,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_every_stage_of_a_run_is_in_the_table_and_every_row_is_of_a_run(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     result = gpulsh.deduplicate([*PAGES, *NEAR], backend="reference")
     assert list(result.funnel.seconds) == list(OF_MEMORY)
@@ -61,10 +62,9 @@ def test_every_stage_of_a_run_is_in_the_table_and_every_row_is_of_a_run(
     assert list(report["funnel"]["seconds"]) == list(OF_FILES)
     report = deduplicate_files(corpus, tmp_path / "with", backend="reference", index=tmp_path / "known").report
     assert list(report["funnel"]["seconds"]) == list(OF_FILES_WITH_INDEX)
-    for command in ("build", "query"):
-        assert main(["index", command, str(tmp_path / "index"), str(corpus), "--backend", "reference"]) == 0
-    stages = re.findall(r"^gpulsh: (\w+): ", capsys.readouterr().err, flags=re.MULTILINE)
-    assert stages == list(OF_INDEX)
+    lines = (f"index {verb} {tmp_path}/index {corpus} --backend reference" for verb in ("build", "query"))
+    shown = "".join(command(line).err for line in lines)
+    assert re.findall(r"^gpulsh: (\w+): ", shown, flags=re.MULTILINE) == list(OF_INDEX)
     for table in (OF_FILES, OF_FILES_WITH_INDEX, OF_MEMORY, OF_INDEX):
         assert all(name == row.name and row.meaning and row.unit for name, row in table.items())
 

@@ -13,16 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.__main__ import main
 from gpulsh.budget import Cut
 from gpulsh.errors import ParameterError
-from gpulsh.report.reproduce import command, in_words
+from gpulsh.report.reproduce import command as reproducing
+from gpulsh.report.reproduce import in_words
 from gpulsh.report.summary import funnel_table, summary
 from gpulsh.run.stages.contamination import split_of
 from gpulsh.stats.counts import CONTAMINATION, COUNTS
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import MEMORY, cut_as
 from tests.support import naive
+from tests.support.command import Command
 from tests.support.files import read_rows, write_rows
 from tests.support.naive_contamination import common, contamination, windows
 from tests.support.pages import ROOT
@@ -136,17 +137,15 @@ def test_backends_secrets_and_cuts_give_the_same_bytes(tmp_path: Path) -> None:
     assert found[0] == found[1] == found[2] and len(rows_of(tmp_path / "0")) > 10
 
 
-def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_user_sees(folder: Path, command: Command) -> None:
     question = "what is the largest city on the river that runs past the old mill"
     page = "as the guide book has it " + question + " and the answer is a few pages on among many other words"
     Path("train.txt").write_text(f"{page}\nanother page\n{page} indeed\n")
     Path("test.txt").write_text(f"{question}\n")
-    command_line = ["dedup", "train.txt", "-o", "out", "--lines", "--backend", "reference", "--protect", "test.txt"]
-    command_line += ["--passages", "13"]
-    assert main(command_line) == 0
-    shown = capsys.readouterr()
+    line = "dedup train.txt -o out --lines --backend reference --protect test.txt"
+    shown = command(f"{line} --passages 13")
     told = "Kept 1 of 3 documents and dropped 0; 1 document protected; 2 documents dropped that quote protected"
-    assert told in shown.out
+    assert shown.status == 0 and told in shown.out
     assert "gpulsh: protect: " in shown.err and "gpulsh: screen: " in shown.err
     assert Path("out/data/train.txt").read_text() == "another page\n"
     place = {"file": "train.txt", "row": 0, "start": 25, "stop": 25 + len(question)}
@@ -156,18 +155,17 @@ def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     table = [f"| {row.name} | {row.type} | {row.meaning} |" for row in CONTAMINATION]
     assert "\n".join(table) in (ROOT / "docs/decontamination.md").read_text(encoding="utf-8")
     report = json.loads(Path("out/report.json").read_text())
-    again = command(report)
-    assert again is not None and "--passages 13 --coverage 0.8" in again
+    assert "--passages 13 --coverage 0.8" in str(reproducing(report))
     assert "80 % or more of the words of a protected" in " ".join(in_words(report["parameters"]))
     assert "contaminated" in funnel_table(report)
     assert "dropped that quote protected items" in summary(report, "out", earlier=False)
-    assert main([*command_line[:-2], "--overwrite"]) == 0
+    assert command(f"{line} --overwrite").status == 0
     assert not Path("out/contamination.parquet").exists()
     result = run("train.txt", "again", lines=True, protect="test.txt", passages=13, write="duplicates", ignore_common=1)
     assert result.contamination == Path("again/contamination.parquet") and result.data is None
     assert run("train.txt", "none", lines=True).contamination is None
-    assert main([*command_line[:3], "planned", *command_line[4:], "--dry-run"]) == 0
-    assert "planned/contamination.parquet" in capsys.readouterr().out
+    planned = command(f"{line.replace('-o out', '-o planned')} --passages 13 --dry-run")
+    assert planned.status == 0 and "planned/contamination.parquet" in planned.out
     names = {"test": "test", "a/b/validation.csv.gz": "validation", "test-00003-of-00010.parquet": "test"}
     names |= {"dev_0001.jsonl": "dev", "2024.txt": "2024", ".hidden": ".hidden", "mmlu_5.csv": "mmlu"}
     assert {name: split_of(name) for name in names} == names

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import Index
-from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.run.index.earlier_runs import EarlierRuns
 from gpulsh.run.index.jobs import add_to_index
 from tests.crash.test_resume import results
+from tests.support.command import Command
 from tests.support.files import write_rows
 from tests.support.naive_index import NaiveIndex
 from tests.support.runs import evidence, small_partitions
@@ -147,19 +147,15 @@ def test_the_documents_of_a_run_are_kept_by_any_policy(keep: str, measure: str, 
 
 
 PAGE, OTHER = "a b c d e f g h", "h g f e d c b a"
+KNOWN = "--index known --shingle word:2 --backend reference"
 
 
-def run(*arguments: str) -> int:
-    return main(["dedup", *arguments, "--index", "known", "--shingle", "word:2", "--backend", "reference"])
-
-
-def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, command: Command) -> None:
     write("jan.jsonl", [PAGE, OTHER])
-    assert main(["index", "build", "known", "jan.jsonl", "--shingle", "word:2", "--backend", "reference"]) == 0
+    assert command("index build known jan.jsonl --shingle word:2 --backend reference").status == 0
     write("feb.jsonl", [PAGE + " z", PAGE + " z", OTHER, "new one here", None])
-    capsys.readouterr()
-    assert run("feb.jsonl", "-o", "out", "--verbose") == 0
-    assert re.search("^dropped +[0-9]+ .*\n +3  for earlier runs$", capsys.readouterr().out, re.MULTILINE)
+    shown = command(f"dedup feb.jsonl -o out --verbose {KNOWN}").out
+    assert re.search("^dropped +[0-9]+ .*\n +3  for earlier runs$", shown, re.MULTILINE)
     names = ("row", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id", "cluster")
     told = [tuple(row[name] for name in names) for row in evidence("out")]
     assert told == [(0, "jan.jsonl", 0, None, 0), (1, "jan.jsonl", 0, None, 0), (2, "jan.jsonl", 1, None, 2)]
@@ -193,18 +189,16 @@ def test_integer_ids(kind: Any, folder: Path) -> None:
     assert ids == ([("300", "1"), ("301", "2")] if kind == pa.uint64() else [(300, 1), (301, 2)])
 
 
-def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None:
     write("jan.jsonl", [PAGE, OTHER])
     write("feb.jsonl", [OTHER, "three"])
-    assert run("jan.jsonl", "-o", "jan", "--threshold", "0.7") == 0
+    assert command(f"dedup jan.jsonl -o jan --threshold 0.7 {KNOWN}").status == 0
     before = results(Path("known"))
-    capsys.readouterr()
 
-    def refused(status: int, *arguments: str) -> str:
-        assert run(*arguments) == status
-        err = capsys.readouterr().err
-        assert results(Path("known")) == before and not Path("out").exists()
-        return err.splitlines()[-1]
+    def refused(status: int, line: str) -> str:
+        printed = command(f"dedup {line} {KNOWN}")
+        assert printed.status == status and results(Path("known")) == before and not Path("out").exists()
+        return printed.error
 
     write_rows("null.jsonl", [{"text": "one", "id": "x"}, {"text": "two", "id": None}])
     told = "{} and {} cannot be combined; leave one of the two out"
@@ -218,19 +212,20 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         (2, "feb.jsonl -o out --across", "--across and --index cannot be combined"),
         (2, "feb.jsonl -o out --and simhash:3", told.format("--and", "--index")),
         (2, "feb.jsonl -o out --on-error skip --id-column id", "leave --id-column out"),
-        (1, "null.jsonl -o out --id-column id", "row 1: column 'id' is null"),
+        (1, "null.jsonl -o out --id-column id", "null.jsonl: line 2: column 'id' is null"),
         (1, "feb.jsonl -o known", "known: is the index itself; give another path"),
         (1, "feb.jsonl -o known/out", "known/out: is inside the index known"),
     ):
-        assert reason in refused(status, *line.split())
+        assert reason in refused(status, line)
     with pytest.raises(ParameterError, match=f"^{told.format('also', 'index')}$"):
         run_files("feb.jsonl", index="known", also=gpulsh.SimHash(), distance=3)
     with pytest.raises(OutputError, match="out/new: is inside the output out; give a path outside of it"):
         run_files("feb.jsonl", index="out/new")
-    assert run("feb.jsonl", "-o", "feb", "--id-column", "id") == 0  # parameters left open are the index's own
+    line = f"dedup feb.jsonl -o feb --id-column id {KNOWN}"
+    assert command(line).status == 0  # parameters left open are the index's own
     assert json.loads(Path("feb/report.json").read_text())["parameters"]["threshold"] == 0.7
     before = results(Path("known"))
-    assert "'doc 0', which is in the index" in refused(2, "feb.jsonl", "-o", "out", "--id-column", "id")
+    assert "'doc 0', which is in the index" in refused(2, "feb.jsonl -o out --id-column id")
     with Index(backend="reference") as numbered:
         numbered.insert([1], [PAGE])
         numbered.save("numbered")
@@ -312,6 +307,5 @@ def test_a_finished_run_is_left_as_it_is(folder: Path) -> None:
 
 def test_a_name_that_is_no_utf8_is_in_keys_too(folder: Path) -> None:
     for number in range(2):  # the second time the index is asked whether it knows the file
-        write(f"{number}\udcff.jsonl", [f"a page of words {number}"])
-        assert run(f"{number}\udcff.jsonl", "-o", f"out{number}") == 0
+        run_files(write(f"{number}\udcff.jsonl", [f"a page of words {number}"]), f"out{number}", index="known")
     assert all(f"{number}\ufffd.jsonl:0" in Index.open("known") for number in range(2))

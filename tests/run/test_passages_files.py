@@ -111,11 +111,12 @@ def test_any_long_documents_piece_by_piece(
     whole = gpulsh.passages_files(list(files), folder / "whole", **options)
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch, 1, 1000)
-        for module, name, value in (
-            *((find, "GIANT_BYTES", 0), (windows, "PIECE", 4), (documents, "PLACES_AT_ONCE", 7)),
-            *((mark, "LOOKAHEAD", 40), (normal_form, "PIECE_BYTES", 5), (places, "PIECE_BYTES", 5)),
-        ):
-            patch.setattr(module, name, value)
+        patch.setattr(find, "GIANT_BYTES", 0)
+        patch.setattr(windows, "PIECE", 4)
+        patch.setattr(documents, "PLACES_AT_ONCE", 7)
+        patch.setattr(mark, "LOOKAHEAD", 40)
+        for module in (normal_form, places):
+            patch.setattr(module, "PIECE_BYTES", 5)
         result = gpulsh.passages_files(list(files), folder / "out", **options)
     wanted = gpulsh.passages(texts, **options).select(SPANS)
     assert by_position(pq.read_table(result.passages), files) == wanted.to_pylist()

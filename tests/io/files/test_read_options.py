@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, ParameterError
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.files.read_options import ReadOptions
+from tests.support.command import Command
 from tests.support.files import PACK, UNPACK, write_rows
 from tests.support.runs import below, run
 
@@ -39,18 +39,19 @@ def code(folder: Path) -> Path:
         (["src/*"], ["src/__init__.py", "src/c.PY", "src/d.go", "src/e.json"]),
     ],
 )
-def test_files_by_pattern_are_one_text_each(code: Path, patterns: list[str], kept: list[str]) -> None:
-    arguments = [part for pattern in patterns for part in ("--as-text", pattern)]
-    assert main(["dedup", "code/", "-o", "out", *arguments, "--shingle", "word:1"]) == 0
+def test_files_by_pattern_are_one_text_each(code: Path, patterns: list[str], kept: list[str], command: Command) -> None:
+    line = "dedup code/ -o out --shingle word:1 --backend reference"
+    given = " ".join(f"--as-text {pattern}" for pattern in patterns)
+    assert command(f"{line} {given}").status == 0
     assert below("out/data") == {*kept}
     for name in kept:
         assert Path("out/data", name).read_bytes() == Path("code", name).read_bytes()
     report = json.loads(Path("out/report.json").read_text())
     assert report["parameters"]["as_text"] == patterns
     # What reads the originals again finds them, and a run goes on only with the same.
-    assert main(["show", "out"]) == 0
-    assert main(["dedup", "code/", "-o", "out", *arguments, "--shingle", "word:1", "--resume"]) == 0
-    assert main(["dedup", "code/", "-o", "out", "--as-text", "*.p?", "--shingle", "word:1", "--resume"]) == 1
+    assert command("show out").status == 0
+    assert command(f"{line} {given} --resume").status == 0
+    assert command(f"{line} --as-text *.p? --resume").status == 1
 
 
 def test_a_pattern_as_a_string_a_glob_and_packed_files(code: Path) -> None:
@@ -190,10 +191,8 @@ def test_bytes_that_are_not_utf8_are_counted(name: str, tmp_path: Path, caplog: 
         write_rows(path, pa.table({"text": pa.array(texts, pa.binary())}))
     else:
         path.write_bytes(b"\n".join(texts[:-1]) + b"\n")
-    given = ["--lines"] if name == "a.txt" else []
-    assert main(["dedup", str(path), "-o", str(tmp_path / "out"), "--shingle", "word:1", *given]) == 0
+    funnel = run(path, tmp_path / "out", shingling="word:1", lines=name == "a.txt").funnel
     rows, size = {"a.csv": (3, 10), "b.txt": (1, 9)}.get(name, (2, 9))
-    funnel = json.loads((tmp_path / "out/report.json").read_text())["funnel"]
     assert (funnel["not_utf8"], funnel["stray_bytes"]) == (rows, size)
     line = f"{size} bytes in {rows} document{'s' * (rows > 1)} are invalid in UTF-8"
     assert [message for message in caplog.messages if line in message and "give encoding, such as latin-1" in message]
