@@ -27,17 +27,7 @@ from gpulsh.permutations import coefficients
 from tests.golden.write import FILE, bits
 from tests.support import naive
 from tests.support.rows import lists_of, table
-from tests.support.texts import (
-    KEYS,
-    SECRET,
-    all_shinglings,
-    batch_of,
-    known,
-    raw_documents,
-    shinglings,
-    strings,
-    word_shinglings,
-)
+from tests.support.texts import KEYS, SECRET, any_shingling, batch_of, known, raw_documents, shinglings, strings
 
 REFERENCE = ReferenceBackend()
 NAMES = {SEPARATOR: "separator", WORD: "word", SINGLE: "single"}
@@ -111,7 +101,7 @@ def fingerprints(words: list[str], shingling: Shingling) -> list[int]:
     return [naive.mix(x + label * naive.GOLDEN) if label else x for x, label in zip(found, earlier, strict=True)]
 
 
-@given(strings.map(known), st.one_of(all_shinglings, word_shinglings))
+@given(strings.map(known), any_shingling)
 @example("... \n🙂", Shingling(unit="char").under(Folding()))
 @example("a a a a a a a", Shingling(size=5).under(Folding()))
 @example("a", Shingling(size=5).under(Folding()))

@@ -79,13 +79,7 @@ def test_every_way_makes_datasketch_values(scheme: Any) -> None:
 def test_bulk_takes_the_bytes_that_update_takes(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(minhash.BACKENDS, "disable", mode)
     monkeypatch.setattr(sketches, "SETS_AT_ONCE", 3)
-    few: list[Any] = [
-        [b"", b"a" * 63, b"b" * 64, b"c" * 2000],
-        (),
-        {b"d"},
-        (bytearray(b"e"), memoryview(b"f")),
-        iter([b"g"]),
-    ]
+    few: Any = [[b"", b"a" * 63, b"b" * 64, b"c" * 2000], (), {b"d"}, (bytearray(b"e"), memoryview(b"f")), iter([b"g"])]
     sets = [[np.bytes_(b"h"), b"%d" % number, b"\0" * number] for number in range(130)]
     made = MinHash.bulk([*few, *sets], num_perm=4)
     few[-1] = [b"g"]

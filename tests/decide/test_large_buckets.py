@@ -270,12 +270,7 @@ def near_copies(count: int, seed: int) -> list[str]:
     return copies
 
 
-KINDS = {
-    "own": template(60),
-    "copies": near_copies(100, 1) + template(30),
-    "sentences": pages(80, 6),
-    "one": ["a b c d e f"],
-}
+KINDS = {"own": template(60), "copies": near_copies(100, 1) + template(30), "pages": pages(80, 6), "one": ["a b c d e"]}
 BACKENDS = {"cpu": CpuBackend(2), "one thread": CpuBackend(1), "scarce": CpuBackend(2, memory=1 << 18)}
 BACKENDS["reference"] = ReferenceBackend()
 BOUNDS = {"FEW_KEPT": [0, 8, 64], "FEW_DOCUMENTS": [0, 64], "FIRST_BLOCK": [1, 64, 1 << 20]}

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 PLANTED: dict[str, str] = {}
+Act = Callable[[], Any]
 
 
 def honest(arguments: list[str]) -> int:
@@ -24,11 +25,7 @@ def honest(arguments: list[str]) -> int:
 
 
 def _plant(
-    name: str,
-    kind: str,
-    before: Callable[[], Any] = lambda: None,
-    then: int | None = None,
-    after: Callable[[], Any] = lambda: None,
+    name: str, kind: str, before: Act = lambda: None, then: int | None = None, after: Act = lambda: None
 ) -> None:
     """A command `name` with an act before and after what it should do, or in place of it with a status."""
 

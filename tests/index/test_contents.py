@@ -52,14 +52,9 @@ def small_limits(batch: int = 200) -> Iterator[None]:
     """Every limit so low that small tests pass it."""
     with (
         mock.patch.object(admission, "LARGE_BUCKET", 3),
-        mock.patch.object(merging, "SPILL_BYTES", 2000),
-        mock.patch.object(blocks, "BLOCK_VALUES", 24),
-        mock.patch.object(blocks, "decoded", lru_cache(2)(blocks.decoded.__wrapped__)),
-        mock.patch.object(merging, "SETS_AT_ONCE", 3),
-        mock.patch.object(merging, "ROWS_AT_ONCE", 5),
-        mock.patch.object(merging, "SAMPLED", 2),
-        mock.patch.object(merging, "NARROW", 12),
+        mock.patch.multiple(merging, SPILL_BYTES=2000, SETS_AT_ONCE=3, ROWS_AT_ONCE=5, SAMPLED=2, NARROW=12),
         mock.patch.object(segments, "NARROW", 12),
+        mock.patch.multiple(blocks, BLOCK_VALUES=24, decoded=lru_cache(2)(blocks.decoded.__wrapped__)),
         mock.patch.object(cpu_backend, "SIZES", Sizes(batch=batch, tile=300, largest_tile=600)),
     ):
         yield
@@ -269,17 +264,9 @@ def test_a_template_of_many_held_documents_is_compared_once() -> None:
 def test_keys_are_of_one_kind_and_each_once() -> None:
     index = new_index()
     index.insert(["a"], ["one two"])
-    for keys, message in (
-        ([1], "integer"),
-        (["a"], "is in the index"),
-        (["b", "b"], "as keys"),
-        ([None], "None"),
-        ([True], "True"),
-        (["b", 2], "keys\\[1\\] is 2"),
-        (["\ud800"], "UTF-8"),
-        ("ab", "list"),
-        ({"b", "c"}, "set, which has no order"),
-    ):
+    wrongs: list[tuple[Any, str]] = [([1], "integer"), (["a"], "is in the index"), (["b", "b"], "as keys")]
+    wrongs += [([None], "None"), ([True], "True"), (["b", 2], r"keys\[1\] is 2"), (["\ud800"], "UTF-8"), ("ab", "list")]
+    for keys, message in [*wrongs, ({"b", "c"}, "set, which has no order")]:
         given = ["text"] * len(keys)
         for verb in (index.insert, index.add):
             with pytest.raises(ParameterError, match=message):

@@ -315,14 +315,8 @@ def test_a_query_may_ask_for_more_or_for_the_most_similar(folder: Path, command:
     write("b.jsonl", ["nothing like it at all", " ".join(page)])
     with Index.create("known", backend="reference", threshold=0.5) as index:
         index.insert(list(texts), list(texts.values()))
-    for asked, keys in (
-        ("", [0]),
-        ("--top 3", [0, 1, 2]),
-        ("--top 9", [0, 1, 2, 3]),
-        ("--every", [0, 1, 2, 3]),
-        ("--every --threshold 0.9", [0, 1, 2]),
-        ("--every --threshold 1", [0]),
-    ):
+    every = {"--every": [0, 1, 2, 3], "--every --threshold 0.9": [0, 1, 2], "--every --threshold 1": [0]}
+    for asked, keys in {"": [0], "--top 3": [0, 1, 2], "--top 9": [0, 1, 2, 3], **every}.items():
         rows = told(command(f"index query known b.jsonl {asked}", *REFERENCE[:2]).out)
         assert [(row["row"], row["duplicate_of"]) for row in rows] == [(1, key) for key in keys]
     for option, said in (

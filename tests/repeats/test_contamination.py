@@ -120,12 +120,10 @@ def test_neither_batch_nor_secret_nor_filter_matters(monkeypatch: pytest.MonkeyP
     assert expected.num_rows > 100
     for secret in SECRETS:
         assert gpulsh.contamination(texts, items, secret=secret, **options).equals(expected)
-    monkeypatch.setattr("gpulsh.repeats.benchmark.BATCH_BYTES", 5000)
+    small = {"BATCH_BYTES": 5000, "PLACES_AT_ONCE": 7, "HASHES_AT_ONCE": 11, "LEAST_BITS": 1, "FLAGS": 0}
+    for name, value in small.items():
+        monkeypatch.setattr(benchmark, name, value)
     monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 3000)
-    monkeypatch.setattr(benchmark, "PLACES_AT_ONCE", 7)
-    monkeypatch.setattr(benchmark, "HASHES_AT_ONCE", 11)
-    monkeypatch.setattr(benchmark, "LEAST_BITS", 1)
-    monkeypatch.setattr(benchmark, "FLAGS", 0)
     assert gpulsh.contamination(texts, items, **options).equals(expected)
 
 

@@ -153,12 +153,14 @@ def cut_up(text: str, form: Any) -> list[str]:
     return [text.encode()[start:stop].decode() for start, stop in pairwise(before)]
 
 
-@given(
+# Texts, the size of a window, the form, and the bytes of a piece.
+normalized = (
     st.lists(composed.map(known), max_size=4),
-    st.sampled_from([1, 2, 3]),
-    st.sampled_from(["NFC", "NFKC"]),
-    st.sampled_from([1, 5, 1 << 20]),
+    *(st.sampled_from(some) for some in ([1, 2, 3], ["NFC", "NFKC"], [1, 5, 1 << 20])),
 )
+
+
+@given(*normalized)
 @example(["\xa0\u0301"], 1, "NFKC", 1)  # a blank that NFKC changes, and a mark that it leaves as it is
 def test_spans_are_of_the_original_text(texts: list[str], size: int, form: Any, piece: int) -> None:
     """What is left has the tokens without marks; a character that is several tokens may stay."""
@@ -200,12 +202,7 @@ def test_a_character_that_is_several_tokens_is_marked_whole_or_not_at_all(backen
     assert found == [(3, 0, 1, 1), (4, 0, 3, 3)]
 
 
-@given(
-    st.lists(composed.map(known), max_size=4),
-    st.sampled_from([1, 2, 3]),
-    st.sampled_from(["NFC", "NFKC"]),
-    st.sampled_from([1, 5, 1 << 20]),
-)
+@given(*normalized)
 @example(["ﬃ", "i"], 1, "NFKC", 1)
 def test_every_token_of_documents_that_occur_twice_counts(texts: list[str], size: int, form: Any, piece: int) -> None:
     tokens = [len(naive.tokens(unicodedata.normalize(form, text), "char")) for text in texts]

@@ -125,12 +125,7 @@ def bits_of(value: int, place: int, width: int = 32) -> int:
     return ~mix64(exceeded * key(STREAM_BITS, place)) % 2**64
 
 
-@given(
-    backend=st.sampled_from(["reference", "cpu"]),
-    bits=st.sampled_from(BITS),
-    data=st.data(),
-    columns=st.integers(1, 140),
-)
+@given(backend=st.sampled_from(BACKENDS), bits=st.sampled_from(BITS), data=st.data(), columns=st.integers(1, 140))
 def test_fields(backend: Any, bits: int, data: st.DataObject, columns: int) -> None:
     row = st.lists(st.integers(0, 2**32 - 1), min_size=columns, max_size=columns)
     rows = [*data.draw(st.lists(row, min_size=1, max_size=3)), [2**32 - 1] * columns]

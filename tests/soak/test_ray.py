@@ -37,6 +37,8 @@ from tests.support import ray_cluster
 from tests.support.files import write_rows
 from tests.support.ray_cluster import OPTIONS, ROOT, cluster, cuts, inputs, joined, results, steps
 
+Cuts = Callable[[int], None]
+
 
 @pytest.mark.parametrize(
     ("partition", "options"),
@@ -44,13 +46,7 @@ from tests.support.ray_cluster import OPTIONS, ROOT, cluster, cuts, inputs, join
     ids=str,
 )
 def test_the_bytes_are_those_of_a_local_run(
-    joined: str,
-    inputs: Path,
-    tmp_path: Path,
-    cuts: Callable[[int], None],
-    steps: list[str],
-    partition: int,
-    options: dict[str, Any],
+    joined: str, inputs: Path, tmp_path: Path, cuts: Cuts, steps: list[str], partition: int, options: dict[str, Any]
 ) -> None:
     """Of keys alone, and of containment in two partitions."""
     given = {**OPTIONS, "id_column": "key", **options}
@@ -117,9 +113,7 @@ def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
     assert sum(step.startswith("sign-") for step in again) == sum(step.startswith("gather-") for step in again) == 2
 
 
-def test_the_first_error_is_that_of_a_local_run(
-    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None]
-) -> None:
+def test_the_first_error_is_that_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, cuts: Cuts) -> None:
     for number in (2, 4, 6):
         with open(inputs / f"{number}.jsonl", "a") as file:
             file.write("{broken\n")
@@ -142,7 +136,7 @@ def as_local(inputs: Any, **options: Any) -> None:
 
 
 @pytest.mark.usefixtures("joined", "inputs", "folder")
-def test_relative_paths_and_sources(cuts: Callable[[int], None]) -> None:
+def test_relative_paths_and_sources(cuts: Cuts) -> None:
     cuts(1)
     sources = ["in/[4-6].*", "in/3.parquet", "in/0.jsonl"]
     as_local(sources, protect="in/1.parquet", keep="source:" + ",".join(reversed(sources)))
@@ -170,7 +164,7 @@ def test_streams_of_records_written_as_parquet(inputs: Path) -> None:
 
 @pytest.mark.parametrize("keep", ["first", "longest"])
 @pytest.mark.usefixtures("joined", "folder")
-def test_runs_through_an_index(keep: str, inputs: Path, cuts: Callable[[int], None]) -> None:
+def test_runs_through_an_index(keep: str, inputs: Path, cuts: Cuts) -> None:
     files = sorted(map(str, inputs.iterdir()))
     for cut, out in ((1 << 30, "local"), (1, "ray")):
         cuts(cut)
@@ -186,7 +180,7 @@ def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
     joined: str,
     inputs: Path,
     tmp_path: Path,
-    cuts: Callable[[int], None],
+    cuts: Cuts,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -266,12 +260,7 @@ def started(inputs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
 
 
 def test_a_killed_driver_is_resumed(
-    joined: str,
-    inputs: Path,
-    tmp_path: Path,
-    cuts: Callable[[int], None],
-    steps: list[str],
-    caplog: pytest.LogCaptureFixture,
+    joined: str, inputs: Path, tmp_path: Path, cuts: Cuts, steps: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
     cuts(1)
@@ -291,7 +280,7 @@ def test_a_killed_driver_is_resumed(
         caplog.clear()
 
 
-def test_interrupted_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path, cuts: Callable[[int], None]) -> None:
+def test_interrupted_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path, cuts: Cuts) -> None:
     out = tmp_path / "out"
     with started(inputs, out, "--address", "local") as process:
         process.send_signal(signal.SIGINT)

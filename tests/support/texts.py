@@ -110,6 +110,7 @@ word_shinglings = st.builds(
 )
 any_choices = st.one_of(st.just({}), st.fixed_dictionaries({}, optional=CHOICES))
 all_shinglings = shinglings_of(any_size, any_choices)
+any_shingling = st.one_of(all_shinglings, word_shinglings)
 
 
 def batch_of(documents: Sequence[bytes], before: bytes = b"", after: bytes = b"") -> TextBatch:

@@ -20,7 +20,7 @@ from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, 
 from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
 from tests.backends.parity.agreement import CPU, DEVICE, HOST, PIECES, REFERENCE, agree, backend, marked, moved, said
 from tests.support.rows import EDGES, hashes, numbers, same, table, tables, weighted_of, weighted_tables
-from tests.support.texts import KEYS, all_shinglings, any_text, batch_of, documents_of, shinglings, word_shinglings
+from tests.support.texts import KEYS, all_shinglings, any_shingling, any_text, batch_of, documents_of, shinglings
 
 Case = Callable[..., Any]
 CASES: dict[str, tuple[Case, st.SearchStrategy[tuple[Any, ...]]]] = {}
@@ -40,7 +40,6 @@ def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
 
 # --- texts
 
-any_shingling = st.one_of(all_shinglings, word_shinglings)
 # Sixty-four characters at a time: symbols and gaps at the edges of a block, and what interrupts it.
 ascii_blocks = st.builds(
     lambda rows, between: batch_of([row.encode() for row in (*rows, between.join(rows))]),

@@ -109,12 +109,8 @@ def test_candidates_of_many_sizes_and_neighbours(ops: Backend, documents: int) -
     near += [np.sort(np.append(rng.choice(np.arange(1, documents), 40, replace=False), 0)) for _ in range(count)]
     agree(ops, "candidates", buckets_of(near))
     bands = [np.sort(rng.choice(40, size, replace=False)) + 2**32 - 3 for size in rng.integers(2, 12, 60)] * 2
-    for rows in (
-        bands,
-        [range(start, start + size) for start, size in enumerate(sizes)],
-        [[4], [], [5]],
-        [[2**32 - 1, 2**32 - 1], [2**32 - 2, 2**32 - 1]],
-    ):
+    runs = [range(start, start + size) for start, size in enumerate(sizes)]
+    for rows in (bands, runs, [[4], [], [5]], [[2**32 - 1, 2**32 - 1], [2**32 - 2, 2**32 - 1]]):
         candidates(ops, buckets_of(rows))
 
 
