@@ -65,13 +65,6 @@ def test_a_quoted_page_goes_whichever_comes_first() -> None:
         assert [texts[i] for i in np.flatnonzero(~found.keep)] == [quote]
         assert found.pair_similarity.tolist() == [1.0]
         assert gpulsh.deduplicate(texts, backend="cpu").keep.all()  # their Jaccard similarity is small
-    best = gpulsh.deduplicate([page, quote], measure="containment", priority=[0, 1], backend="cpu")
-    assert best.keep.all()  # a worse longer copy does not win, and the better short one does not contain it
-    given: dict[str, Any] = {"measure": "containment", "priority": [0, 1], "backend": "cpu"}
-    best = gpulsh.deduplicate([page, quote], **given, drop_contained_only=False)
-    assert best.keep.tolist() == [False, True] and best.similarity.tolist() == [1.0, 1.0]
-    with pytest.raises(gpulsh.ParameterError, match="drop_contained_only=False is given, and measure is 'jaccard'"):
-        gpulsh.deduplicate([page, quote], drop_contained_only=False)
 
 
 def test_copies_of_another_source_are_whole_also_if_nothing_is_measured(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gpulsh import BitSampling, BitSignatures, Fingerprints, HammingTables, MinHash, Signatures, Supershingles
+from gpulsh import BitSampling, BitSignatures, HammingTables, MinHash, Signatures, Supershingles
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.hamming_tables import designs
 from gpulsh.params import BandShape
 from gpulsh.permutations import words_at
+from tests.sketch.test_theory import sets_with
 from tests.support.traced import at_most
 
 words = st.integers(0, 2**64 - 1) | st.integers(0, 15) | st.integers(0, 63).map(lambda bit: 1 << bit)
@@ -157,9 +158,7 @@ def test_the_collision_curve(similarity: float) -> None:
     """A group of 14 minima agrees with probability similarity^14; a pair is found where two of six do."""
     generator, pairs, size = np.random.default_rng(1), 3000, 400
     common = round(2 * size * similarity / (1 + similarity))
-    values = generator.integers(0, 2**64, (pairs, 2, size), np.uint64)
-    values[:, 1, :common] = values[:, 0, :common]
-    rows = Fingerprints(values.reshape(-1), np.arange(2 * pairs + 1) * size)
+    rows = sets_with(common, size - common, pairs, generator)
     found = Supershingles()(MinHash(num_perm=84)(rows, backend="cpu"), backend="cpu")
     assert (found[:, 0] % 2 == 0).all() and (found[:, 1] == found[:, 0] + 1).all()
     group = (common / (2 * size - common)) ** 14

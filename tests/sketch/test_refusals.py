@@ -178,6 +178,7 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
     (run(also="minhash"), "also is 'minhash'; give simhash"),
     *((run(**{name: "simhash:64:3"}, distance=4), "distance") for name in ("sketch", "also")),
     (run(measure="cosine"), "measure is 'cosine'"),
+    (run(drop_contained_only=False), "drop_contained_only=False is given, and measure is 'jaccard'"),
     (run(measure="containment", verify="signature"), "measure is 'containment'"),
     (run(measure="containment", also=SimHash()), "also is given with measure 'containment'"),
     (run(also=gpulsh.MinHash(), distance=3), "also is of type MinHash"),

@@ -17,6 +17,7 @@ from gpulsh.backends.reference.hashing import mix64
 from gpulsh.permutations import words_at
 from gpulsh.sketch.bits import ones
 from tests.kernels.device_arrays import DeviceArray
+from tests.sketch.test_theory import sets_with
 from tests.support.rows import same, table
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
@@ -91,20 +92,13 @@ GOLDEN = [
 ]
 
 
-def sets_of(size: int, cosine: float, pairs: int, generator: np.random.Generator) -> Fingerprints:
-    """Rows 2 i and 2 i + 1, of `size` values each, have `cosine` of them in common."""
-    values = generator.integers(0, 2**64, (pairs, 2, size), np.uint64)
-    values[:, 1, : round(cosine * size)] = values[:, 0, : round(cosine * size)]
-    return Fingerprints(values.reshape(-1), np.arange(2 * pairs + 1) * size)
-
-
 @pytest.mark.parametrize(("cosine", "size"), [(0.0, 401), (0.9, 401), (0.75, 4001)])
 def test_the_angle_and_its_deviation(cosine: float, size: int) -> None:
     """Without bias in the angle; of its cosine the mean, below the cosine, and the deviation are as told."""
     pairs = 1_000_000 // size
     sketches = [SimHash(bits=64, seed=seed) for seed in range(-(-8000 // pairs))]
-    rows, asked = sets_of(size, cosine, pairs, np.random.default_rng(size)), np.arange(2 * pairs).reshape(-1, 2)
-    exact = round(cosine * size) / size
+    common, asked = round(cosine * size), np.arange(2 * pairs).reshape(-1, 2)
+    rows, exact = sets_with(common, size - common, pairs, np.random.default_rng(size)), common / size
     assert gpulsh.cosine(rows, asked[:3], backend="cpu").tolist() == [exact] * 3
     signed = [sketch(rows, backend="cpu") for sketch in sketches]
     angles = np.concatenate([s.estimate_angle(b, asked, backend="cpu") for s, b in zip(sketches, signed, strict=True)])

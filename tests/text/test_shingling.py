@@ -93,36 +93,22 @@ def test_another_hash_finds_the_same_duplicates(hashed: Any) -> None:
     assert not np.isin(other, gpulsh.shingle(texts, backend="cpu").values).any()
 
 
-def test_the_sketch_and_the_index_read_as_the_job_does() -> None:
-    given: dict[str, Any] = {"shingling": Shingling(symbols=True), "folding": EXACT_CASE}
-    signatures = gpulsh.MinHash().from_texts(SHORT, **given, backend="cpu")
-    whole = gpulsh.MinHash()(gpulsh.shingle(SHORT, **given, backend="cpu"), backend="cpu")
-    np.testing.assert_array_equal(signatures, whole)
-    index = gpulsh.Index(**given, backend="cpu")
+CHOICES: list[dict[str, Any]] = [{"labels": True}, {"hash": "rabin"}, {"stop": ["a"]}]
+CHOICES += [{"anchor": "stopwords", "stop": ["a"]}, {"symbols": True}]
+
+
+def test_sketches_and_the_index_read_as_the_job_does() -> None:
+    texts = ["a rose is a rose is a rose", "A rose, is a Rose is a rose!", "", "other a words b c d a", *SHORT]
+    for choices in CHOICES:
+        given: dict[str, Any] = {"shingling": Shingling(size=1, **choices), "folding": EXACT_CASE, "backend": "cpu"}
+        fingerprints = gpulsh.shingle(texts, **given)
+        for sketch in (gpulsh.MinHash(), gpulsh.SimHash(), gpulsh.SimHash(weights="idf"), gpulsh.BottomS(size=3)):
+            assert sketch.from_texts(texts, **given) == sketch(fingerprints, backend="cpu")
+        assert gpulsh.weigh(texts, **given).weight.sum() == len(fingerprints.values)
+    index = gpulsh.Index(**given)
     index.insert(list(range(len(SHORT))), SHORT)
     found = index.query(SHORT)
     assert found.positions.tolist() == found.keys.tolist() == list(range(len(SHORT)))
-
-
-@pytest.mark.parametrize(
-    "choices",
-    [{"symbols": True}, {"labels": True}, {"hash": "rabin"}, {"stop": ["a"]}, {"anchor": "stopwords", "stop": ["a"]}],
-)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_sketch_of_texts_is_that_of_their_fingerprints(backend: Any, choices: Any) -> None:
-    texts = ["a rose is a rose is a rose", "A rose, is a Rose is a rose!", "", "other a words b c d a", *SHORT]
-    given: dict[str, Any] = {"shingling": Shingling(size=1, **choices), "folding": EXACT_CASE, "backend": backend}
-    fingerprints = gpulsh.shingle(texts, **given)
-    for sketch in (gpulsh.MinHash(), gpulsh.SimHash(), gpulsh.SimHash(weights="count"), gpulsh.SimHash(weights="idf")):
-        found = sketch.from_texts(texts, **given)
-        if sketch != gpulsh.SimHash(weights="idf"):
-            np.testing.assert_array_equal(found, sketch(fingerprints, backend=backend))
-        np.testing.assert_array_equal(found, sketch.from_texts(texts, **{**given, "backend": "reference"}))
-    samples = gpulsh.BottomS(size=3).from_texts(texts, **given)
-    wanted = gpulsh.BottomS(size=3)(fingerprints, backend=backend)
-    np.testing.assert_array_equal(samples.values, wanted.values)
-    weighed = gpulsh.weigh(texts, **given)
-    assert weighed.weight.sum() == len(fingerprints.values)
 
 
 def test_the_command(tmp_path: Path) -> None:
