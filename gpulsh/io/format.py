@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -28,32 +28,39 @@ Make = Callable[[Numbers], pa.RecordBatch]
 ROWS_AT_ONCE = 1 << 13  # whose columns are made together
 
 
+def _as_made(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
 class AddedColumns:
-    """Columns for the written `rows` of a file, ascending; `make` gives the columns of some."""
+    """Columns for the written `rows` of files, one after another; `make` gives the columns of some.
+
+    They are made for many rows at once: a call costs as much as some hundred rows, and files may be small.
+    """
 
     def __init__(self, schema: pa.Schema, rows: Numbers, make: Make) -> None:
         self.schema = schema
         self._rows, self._make, self._done = rows, make, 0
+        self._begin, self._made = 0, dict[Callable[[pa.RecordBatch], Any], Any]()
 
-    def take(self, rows: int) -> pa.RecordBatch:
-        """The columns of the next so many rows."""
-        some = self._rows[self._done : self._done + rows]
-        self._done += rows
-        return self._make(some)
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The columns of all rows, many at once: each call costs as much as some hundred rows."""
-        while self._done < len(self._rows):
-            yield self.take(ROWS_AT_ONCE)
+    def take(self, rows: int, form: Callable[[pa.RecordBatch], Any] = _as_made) -> Any:
+        """The columns of the next so many rows, as a pyarrow.RecordBatch or in another `form` that can be sliced."""
+        start, stop = self._done, self._done + rows
+        self._done = stop
+        if form not in self._made or start < self._begin or stop > self._begin + len(self._made[form]):
+            some = self._rows[start : max(stop, start + ROWS_AT_ONCE)]
+            self._begin, self._made = start, {form: form(self._make(some))}
+        return self._made[form][start - self._begin : stop - self._begin]
 
 
 def with_added(batches: Iterator[pa.RecordBatch], added: AddedColumns | None) -> Iterator[pa.RecordBatch]:
     """The batches with the columns of `added`."""
     for batch in batches:
         if added is not None:
-            more = added.take(len(batch))
-            schema = pa.schema([*batch.schema, *more.schema], batch.schema.metadata)
-            batch = pa.record_batch([*batch.columns, *more.columns], schema=schema)
+            schema = pa.schema([*batch.schema, *added.schema], batch.schema.metadata)
+            # Copies: in an Arrow file, the bytes of a slice depend on its place.
+            more = [pa.concat_arrays([column]) for column in added.take(len(batch)).columns]
+            batch = pa.record_batch([*batch.columns, *more], schema=schema)
         yield batch
         del batch  # before the next one is read
 

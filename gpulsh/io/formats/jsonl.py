@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, compress
+from itertools import compress
 from typing import BinaryIO, NamedTuple, Unpack
 
 import numpy as np
@@ -193,7 +193,6 @@ class JsonLines(Streamed):
         """The kept rows of each group as they are, but without the parts that are cut, and with the added members."""
         cuts, added = how.get("cuts"), how.get("added")
         rows, done = np.flatnonzero(keep) if cuts else np.zeros(0, np.int64), 0
-        more = chain.from_iterable(map(members, added.batches())) if added is not None else None
         for kept in self._kept_lines(file, source, keep):
             if cuts is not None:
                 here = rows[done : done + len(kept.lines)]
@@ -201,16 +200,17 @@ class JsonLines(Streamed):
                 for at in np.flatnonzero(cuts.changed(here)).tolist():
                     change = partial(cuts.text, int(here[at]))
                     kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
-            if more is None:
+            if added is None:
                 yield kept
             else:
                 for start in range(0, len(kept.lines), LINES_AT_ONCE):
                     some = slice(start, start + LINES_AT_ONCE)
+                    more = added.take(len(kept.numbers[some]), members)
                     lines: list[Line] = [  # nearly always the line of an object, without spaces
                         line[:-2] + own
                         if line.startswith(b'{"') and line.endswith(b"}\n") and type(line) is bytes
                         else _with_members(line, own)
-                        for line, own in zip(kept.lines[some], more, strict=False)
+                        for line, own in zip(kept.lines[some], more, strict=True)
                     ]
                     yield Group(kept.numbers[some], lines)
                     del lines

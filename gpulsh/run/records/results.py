@@ -139,16 +139,16 @@ class MarkedRows:
         file, row = self._job.file_and_row(self._layout, positions)
         return {"file": file, "row": row, "id": self.ids.at(positions)}
 
-    def added(self, begin: int, rows: Numbers) -> AddedColumns:
-        """The added columns of the written `rows` of a file whose first document is at `begin`."""
+    def added(self, positions: Numbers) -> AddedColumns:
+        """The added columns of the written documents, at ascending `positions`."""
         names = self._job.added()
         known = {row.name: row for row in (*MARKS, *CLUSTERS, WEIGHT)}
         schema = types_of([known[name] for name in names], self.ids.type)
 
         def make(some: Numbers) -> pa.RecordBatch:
-            return pa.record_batch(self.columns(begin + some, names), schema=schema)
+            return pa.record_batch(self.columns(some, names), schema=schema)
 
-        return AddedColumns(schema, rows, make)
+        return AddedColumns(schema, positions, make)
 
     def columns(self, positions: Numbers, names: Sequence[str]) -> list[pa.Array]:
         """Some columns of the documents at ascending `positions`."""

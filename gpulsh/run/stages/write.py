@@ -128,32 +128,37 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
     start, job, limit = bounds[0], place.job, place.job.limit(place.parallel)
     several_sources = job.policy.retention.min_sources > 1
     keep, size = _kept_between(place, layout, start, bounds[-1])
-    bad = rejected(place.folder, layout, numbers)
-    marked = MarkedRows(job, place.folder, layout, *ids) if ids is not None else None
+    bad, parts = rejected(place.folder, layout, numbers), [slice(*part) for part in pairwise(np.array(bounds) - start)]
+
+    def of_files(rows: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+        return [bad.left_out(rows[part], number) for number, part in zip(numbers, parts, strict=True)]
+
+    kept = valid = shown = of_files(keep)
+    if job.write == "marked" or job.format is not None:
+        valid = of_files(np.ones(len(keep), bool))
+    if job.write == "marked":
+        shown = valid
+    added = None
+    if ids is not None:
+        marked = MarkedRows(job, place.folder, layout, *ids)
+        added = marked.added(start + np.flatnonzero(np.concatenate(shown)))
     targets, names, kept_rows = Targets(place.folder / DATA), dict[str, str](), dict[str, int]()
     with _turn if len(numbers) >= MANY_FILES else nullcontext(), DurableFiles(place.folder) as made:
         with place.unchanged(numbers):
-            for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
-                file, kept = job.files[number], bad.left_out(keep[begin - start : end - start], number)
+            for number, stays, typed, rows in zip(numbers, kept, valid, shown, strict=True):
+                file = job.files[number]
                 if several_sources:
-                    kept_rows[str(number)] = int(kept.sum())
-                if begin == end and bad.touches(number):  # so damaged that no row is known
+                    kept_rows[str(number)] = int(stays.sum())
+                if not len(rows) and bad.touches(number):  # so damaged that no row is known
                     continue
-                valid = kept
-                if job.write == "marked" or job.format is not None:
-                    valid = bad.left_out(np.ones(end - begin, bool), number)
-                if job.write == "marked":
-                    kept = valid
                 target = targets.of(file)
                 names[target] = f"{DATA}/{file.relative}"
                 # Not in `data/`: a killed attempt leaves no result.
                 part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
                 known = KnownTexts(job.columns, partial(_held, place, number))
-                how: Writing = {"limit": limit, "codec": job.codec, "known": known, "typed": valid}
-                if marked is not None:
-                    how["added"] = marked.added(begin, np.flatnonzero(kept))
+                how: Writing = {"limit": limit, "codec": job.codec, "known": known, "typed": typed, "added": added}
                 with naming(target):
-                    write_kept(job.format, job.columns, file, kept, part, **how)
+                    write_kept(job.format, job.columns, file, rows, part, **how)
         facts = made.complete()
     dropped = len(keep) - int(keep.sum())
     place.progress.advance(len(keep))
