@@ -153,10 +153,17 @@ def test_cluster_sizes_of_fineweb_2() -> None:
     assert (sizes <= wanted).all() and (sizes < wanted).any() and sizes.max() > 9
 
 
-def test_documents_of_few_sources_are_shown_as_left_out() -> None:
+def test_what_a_policy_keeps() -> None:
     page = " ".join(f"w{number}" for number in range(30))
     texts = [page, page, f"{page} more", "alone", f"{page} less", page]
     given: dict[str, Any] = {"backend": "reference", "source_column": ["a", "a", "b", "c", "b", "a"]}
+    for policy, targets in (
+        ({}, [0, 0, 0, 3, 0, 0]),
+        ({"max_copies": 3}, [0, 1, 2, 3, 0, 0]),
+        ({"min_cluster": 6}, [0, 1, 2, 3, 4, 5]),
+        ({"min_cluster": 5}, [0, 0, 0, 3, 0, 0]),  # the size of the component itself
+    ):
+        assert gpulsh.deduplicate(texts, **given, **policy).duplicate_of.tolist() == targets
     shared = gpulsh.deduplicate(texts, **given, min_sources=2)
     assert shared.keep.tolist() == [True, False, False, False, False, False]
     assert len(shared.duplicates()) == 4 and shared.funnel.few_sources == 1
