@@ -265,7 +265,7 @@ class Decision(Arrays):
         home = type(table).__module__.partition(".")[0]
         if home == "polars" and hasattr(table, "collect"):
             return table.filter(self.to_numpy().keep)
-        if not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
+        if not hasattr(table, "__len__") or isinstance(table, dict) or getattr(table, "shape", None) == ():
             raise ParameterError(
                 f"table is of type {type(table).__name__}, which has no rows; give the rows that were decided"
             )

@@ -27,7 +27,7 @@ def decision_order(priority: object, count: int) -> Numbers:
         )
     if values.dtype.kind == "f" and bool(np.isnan(values).any()):
         raise ParameterError(
-            f"priority is NaN at position {int(np.argmax(np.isnan(values)))}; give a number for every document"
+            f"priority is NaN or null at position {int(np.argmax(np.isnan(values)))}; give a number for every document"
         )
     # Sorting the reversed values, then reversing, keeps equal values in order without negating any value.
     return (count - 1 - np.argsort(values[::-1], kind="stable"))[::-1].astype(np.int64)

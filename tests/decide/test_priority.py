@@ -58,8 +58,9 @@ def test_priority(priority: Any, kept: int) -> None:
 @pytest.mark.parametrize(
     ("priority", "told"),
     [
-        ([1.0, float("nan"), 0, 0, 0], "NaN at position 1"),
-        (np.array([0, 0, 0, 0, np.nan], np.float32), "NaN at position 4"),
+        ([1.0, float("nan"), 0, 0, 0], "NaN or null at position 1"),
+        (np.array([0, 0, 0, 0, np.nan], np.float32), "NaN or null at position 4"),
+        (pa.array([1, 2, None, 3, 0]), "NaN or null at position 2"),
         (np.ma.array(range(5), mask=[0, 0, 1, 0, 1]), "masked at position 2"),
         ([1, 2], r"shape \(2,\)"),
         (np.zeros((5, 1)), r"shape \(5, 1\)"),
