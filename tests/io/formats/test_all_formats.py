@@ -1,17 +1,27 @@
-"""Each format gives the same decisions for the same rows, and keeps the same ones."""
+"""Each format gives the same decisions for the same rows and keeps the same ones, however the work is cut: also with
+ids of all types, bad records, files of one document, and a key that cannot be compared.
+"""
 
 import csv
+import gzip
 import io
 import json
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import gpulsh
+from gpulsh.budget import Cut
+from gpulsh.errors import InputError
 from gpulsh.run.files import FilesResult
+from tests.crash.test_resume import results
+from tests.run.test_partitioned import BANDING, MEMORY, SHINGLING, WHOLE, cut_as
 from tests.support.files import PACK, record, texts_of, write_rows
 from tests.support.runs import evidence, run
 
@@ -76,3 +86,93 @@ def test_results_are_those_of_json_lines(
     assert run(path, tmp_path / "out", resume=True, **how).report == found.report
     run(path, tmp_path / "evidence", write="duplicates", **how)
     assert pq.read_table(tmp_path / "evidence/duplicates.parquet").equals(pq.read_table(found.duplicates))
+
+
+# --- however the work is cut ---
+
+
+CUTS = [
+    Cut(memory=MEMORY, partition=1, digests=90, group=1),
+    Cut(memory=MEMORY, partition=600, digests=200, group=3000),
+    Cut(memory=MEMORY, partition=1 << 40, digests=90, group=1 << 40),
+]
+
+
+def pages(count: int, seed: int) -> list[str | None]:
+    """Near-copies and copies of a few pages, with what is empty or null among them."""
+    source = random.Random(seed)
+    words = [f"word{number}" for number in range(40)]
+    known = [source.choices(words, k=20) for _ in range(6)]
+    texts: list[str | None] = []
+    for _ in range(count):
+        page = [word if source.random() > 0.03 else "other" for word in source.choice(known)]
+        texts.append(source.choice([" ".join(page)] * 8 + ["", None, "漢字 " * 9]))
+    return texts
+
+
+def write_zoo(folder: Path, ids: dict[str, list[Any]]) -> None:
+    for name, own in ids.items():
+        texts = pa.array(pages(len(own), len(name)), pa.large_string())
+        if "jsonl" in name:
+            rows: Any = [{"text": text, "id": given} for text, given in zip(texts.to_pylist(), own, strict=True)]
+        else:
+            rows = pa.table({"text": texts.dictionary_encode() if ".parquet" in name else texts, "id": own})
+        write_rows(folder / name, rows, 3)
+
+
+def assert_one_result(given: Path, folder: Path, **options: Any) -> Path:
+    """The folder of the result, which all cuts have in common."""
+    options = {"backend": "cpu", "threads": 2, "shingling": SHINGLING, **BANDING, **options}
+    with cut_as(WHOLE, run=1 << 22):
+        gpulsh.deduplicate_files(given, folder / "whole", **options)
+    wanted = results(folder / "whole")
+    for number, cut in enumerate(CUTS):
+        with cut_as(cut):
+            gpulsh.deduplicate_files(given, folder / f"cut{number}", **options)
+        assert results(folder / f"cut{number}") == wanted, cut
+    return folder / "whole"
+
+
+def test_ids_of_all_types(tmp_path: Path) -> None:
+    """As JSON, however few of them a task sees."""
+    numbers = list(range(14))
+    other = [[number, f"id{number}", None, 1.5, True, [1], {"of": 1}][number % 7] for number in numbers]
+    ids = dict.fromkeys(("a.parquet", "b.jsonl", "d.jsonl.zst", "e.arrow", "f.arrows"), numbers)
+    write_zoo(tmp_path / "in", {**ids, "c.jsonl.gz": other, "g.jsonl": other[::-1], "h.jsonl": []})
+    out = assert_one_result(tmp_path / "in", tmp_path, id_column="id")
+    found = pq.read_table(out / "duplicates.parquet")
+    assert found.schema.field("id").type == pa.string() == found.schema.field("duplicate_of_id").type
+    assert len(found) > 35
+
+
+def test_bad_records_that_are_skipped(tmp_path: Path) -> None:
+    ids = list(range(15))
+    write_zoo(tmp_path / "in", {"a.parquet": ids, "b.jsonl": ids, "c.jsonl": ids, "d.arrow": ids})
+    given = (tmp_path / "in/c.jsonl").read_bytes().splitlines(keepends=True)
+    given[3:3] = [b"{no record\n", b'{"text": 5}\n']
+    (tmp_path / "in/c.jsonl").write_bytes(b"".join([*given, b'{"text": "cut sho']))
+    (tmp_path / "in/e.jsonl.gz").write_bytes(gzip.compress(b"".join(given * 40))[:200])
+    out = assert_one_result(tmp_path / "in", tmp_path, on_error="skip")
+    assert len(pq.read_table(out / "rejected.parquet")) >= 4
+
+
+def test_files_of_one_document(tmp_path: Path) -> None:
+    (tmp_path / "in/of/texts").mkdir(parents=True)
+    for number, text in enumerate(pages(40, 3)):
+        (tmp_path / f"in/of/texts/{number:02d}.txt").write_text(text or "")
+    out = assert_one_result(tmp_path / "in", tmp_path)
+    dropped = pq.read_table(out / "duplicates.parquet")
+    assert len(list((out / "data").rglob("*.txt"))) == 40 - len(dropped) < 40
+
+
+@pytest.mark.parametrize(("cut", "row"), [(WHOLE, 0), (CUTS[0], 4), (CUTS[1], 11), (CUTS[2], 19)])
+def test_where_a_key_is_nan(tmp_path: Path, cut: Cut, row: int) -> None:
+    """The row is told as it is in the file, whatever part of it a task reads."""
+    table = pa.table({"text": pages(20, 1), "key": [1.0] * 20})
+    write_rows(tmp_path / "in/a.parquet", table, 3)
+    keys = [math.nan if number == row else 2.0 for number in range(20)]
+    path = write_rows(tmp_path / "in/b.parquet", table.set_column(1, "key", [keys]), 4)
+    with cut_as(cut), pytest.raises(InputError) as told:
+        gpulsh.deduplicate_files(tmp_path / "in", tmp_path / "out", keep="key", backend="cpu", threads=1)
+    assert str(told.value) == f"{path}: row {row}: column 'key' is NaN; make it a number, or null to be kept last"
+    assert not (tmp_path / "out").exists()
