@@ -71,12 +71,7 @@ def known(ordered: bool) -> naive.Documents:
 def calls(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
     """The arguments of each call of `owner.name` from here on."""
     noted, called = list[Any](), getattr(owner, name)
-
-    def call(*given: Any) -> Any:
-        noted.append(given)
-        return called(*given)
-
-    patch.setattr(owner, name, call)
+    patch.setattr(owner, name, lambda *given: noted.append(given) or called(*given))
     return noted
 
 

@@ -190,12 +190,7 @@ def test_one_piece_is_uploaded_at_a_time(cuda: CudaBackend) -> None:
 def test_repeats_over_many_pieces_are_held_once(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     text, shingling = batch_of([" ".join(f"w{i}" for i in range(30)).encode() * 60]), Shingling(size=1)
     sort, sizes = DeviceArray.sort, list[int]()
-
-    def watched(array: DeviceArray) -> None:
-        sizes.append(len(array))
-        sort(array)
-
-    monkeypatch.setattr(DeviceArray, "sort", watched)
+    monkeypatch.setattr(DeviceArray, "sort", lambda array: sizes.append(len(array)) or sort(array))
     found = with_pieces(cuda, 20).shingle_part(text, shingling, 0, 1)
     assert len(found.values) == 31  # the last word of a round is one with the first of the next
     assert 31 < max(sizes) <= 3 * 31

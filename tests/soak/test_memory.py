@@ -85,12 +85,7 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
         write_rows(tmp_path / f"in/{name}.jsonl", [text])
     alone: list[int] = []
     in_turn = InProcess._alone
-
-    def noted(runner: InProcess, tasks: Mapping[int, Task]) -> Any:
-        alone.extend(tasks)
-        return in_turn(runner, tasks)
-
-    monkeypatch.setattr(InProcess, "_alone", noted)
+    monkeypatch.setattr(InProcess, "_alone", lambda runner, tasks: alone.extend(tasks) or in_turn(runner, tasks))
     results = {}
     for share in (512 << 20, 128 << 20):
         monkeypatch.setattr(local, "TASK_MEMORY", share)
