@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from numba.core.dispatcher import Dispatcher
@@ -352,9 +353,6 @@ def test_one_is_started_with_the_first_kernel_and_ends_with_the_run(started: lis
 
 @pytest.mark.parametrize("lacks", ["folder", "processor", "python", "room"])
 def test_none_is_started_if_of_no_use(started: list[Popen[bytes]], monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
-    def full(*given: Any, **named: Any) -> Popen[bytes]:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
     if lacks == "folder":
         monkeypatch.setattr(second, "kernel_cache", lambda: KernelCache(None))
     elif lacks == "processor":
@@ -362,7 +360,8 @@ def test_none_is_started_if_of_no_use(started: list[Popen[bytes]], monkeypatch: 
     elif lacks == "python":
         monkeypatch.setattr(sys, "executable", "/usr/bin/uwsgi")
     else:
-        monkeypatch.setattr(second, "Popen", full)
+        full = BlockingIOError(11, "Resource temporarily unavailable")
+        monkeypatch.setattr(second, "Popen", Mock(side_effect=full))
     with second_compiler():
         compile_one()
     assert not started

@@ -26,6 +26,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.cached import cached_value
 from gpulsh.errors import DeviceMemoryError
+from tests.support.runs import interrupted
 
 halves = partial(np.array_split, indices_or_sections=2)
 
@@ -107,10 +108,7 @@ def test_an_interrupt_waits_for_items_in_work() -> None:
         time.sleep(0.3)
         ended.append(item)
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
+    before = signal.signal(signal.SIGALRM, interrupted)
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
         with pytest.raises(KeyboardInterrupt):

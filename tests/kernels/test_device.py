@@ -5,12 +5,13 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -33,13 +34,11 @@ def cupy_with(place: str, value: Any) -> HostCupy:
     return cupy
 
 
-def failing(error: Exception) -> Callable[..., Any]:
-    def call(*_: Any, **__: Any) -> Any:
-        raise error
-
-    return call
+def failing(error: Exception) -> Mock:
+    return Mock(side_effect=error)
 
 
+NO_HEADERS = failing(RuntimeError("Failed to find CUDA headers.\nInstall them"))
 OLD_DRIVER = failing(CUDARuntimeError("cudaErrorInsufficientDriver: CUDA driver version is\ninsufficient"))
 
 
@@ -60,11 +59,7 @@ CUDA13 = 'pip install "gpulsh[cuda13]"'
         (COUNT, OLD_DRIVER, "no CUDA device can be used (cudaErrorInsufficientDriver: CUDA driver version is"),
         (PROPERTIES, lambda _: {"major": 6, "minor": 1}, "the CUDA device has compute capability 6.1; 7.0 or newer"),
         ("zeros", failing(MemoryError("out of memory")), "the CUDA device does not work (out of memory)"),
-        (
-            "arange",
-            failing(RuntimeError("No CUDA.\nGet")),
-            f"cupy cannot compile a kernel (No CUDA. Get); {CUDA13}",
-        ),
+        ("arange", NO_HEADERS, f"cupy cannot compile a kernel (Failed to find CUDA headers. Install them); {CUDA13}"),
         (None, None, f"cupy cannot be imported (import of cupy halted; None in sys.modules); {CUDA13}, or"),
     ],
 )

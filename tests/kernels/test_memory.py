@@ -7,6 +7,7 @@ import weakref
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -356,11 +357,7 @@ def test_only_the_texts_that_the_device_lacks_are_read_again(batch: int) -> None
 
 def test_texts_are_read_again_if_memory_does_not_hold_those_that_met(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = texts(60)
-
-    def gather(self: CudaBackend, *given: Any) -> TextBatch:
-        raise DeviceMemoryError("no memory")
-
-    monkeypatch.setattr(CudaBackend, "gather", gather)
+    monkeypatch.setattr(CudaBackend, "gather", Mock(side_effect=DeviceMemoryError("no memory")))
     assert_decisions(decided(documents, backend())[0], gpulsh.deduplicate(documents, backend="reference"))
 
 
