@@ -32,7 +32,13 @@ ITEM_TOKENS = 3  # of an item that begins with a stop word
 SCHEME = 1  # version of the definition of all bits; CHANGELOG.md lists the changes
 
 # Parameters by their names in other libraries.
-ELSEWHERE = {"num_hashes": "num_perm", "num_permutations": "num_perm", "ngram": "shingling", "ngram_size": "shingling"}
+ELSEWHERE = {
+    **dict.fromkeys(("num_hashes", "num_permutations"), "num_perm"),
+    **dict.fromkeys(("ngram", "ngram_size", "n_grams", "char_ngrams"), "shingling"),
+    **dict.fromkeys(("num_bands", "num_buckets"), "bands"),
+    **dict.fromkeys(("minhashes_per_band", "hashes_per_bucket"), "rows"),
+    "text_field": "text_column",
+}
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

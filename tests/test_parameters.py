@@ -83,6 +83,8 @@ def test_no_columns(tmp_path: Path) -> None:
         (partial(gpulsh.Index.open, "x"), "treshold", "threshold"),
         (partial(gpulsh.sample, TEXTS), "treshold", "thresholds"),
         (gpulsh.MinHash, "num_hashes", "num_perm"),
+        (partial(gpulsh.deduplicate, TEXTS), "n_grams", "shingling"),
+        (partial(gpulsh.deduplicate_files, "a", "b"), "hashes_per_bucket", "rows"),
         (gpulsh.BBit, "num_hashes", "num_perm"),
         (gpulsh.ModM, "modulo", "modulus"),
         (gpulsh.Shingling, "sizes", "size"),

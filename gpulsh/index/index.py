@@ -400,7 +400,7 @@ class Index:
             self.collection.close(save=kind is None)
         count = len(self) if self.collection.changed and self.path is None else 0
         if kind is None and count:
-            warnings.warn(f"the index is in memory only, {count} documents are unsaved; call save(path)", stacklevel=2)
+            warnings.warn(f"the index is in memory only, documents unsaved: {count}; call save(path)", stacklevel=2)
 
     def __reduce__(self) -> NoReturn:
         raise ParameterError("an Index cannot be pickled or copied; save it, and open its folder again")

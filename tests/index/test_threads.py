@@ -255,7 +255,7 @@ def test_a_context_saves_unless_it_raises(tmp_path: Path, recwarn: pytest.Warnin
 
 
 def test_a_context_in_memory_warns_of_what_is_not_saved(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    warned = pytest.warns(UserWarning, match=r"in memory only, 2 documents are unsaved; call save\(path\)")
+    warned = pytest.warns(UserWarning, match=r"in memory only, documents unsaved: 2; call save\(path\)")
     with warned as told, new_index() as index:
         index.add(["a", "b"], [PAGES[0]] * 2)
     assert told[0].filename == __file__
