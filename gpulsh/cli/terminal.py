@@ -119,8 +119,18 @@ def _terminal_closed(error: OSError) -> bool:
 def unwritable(error: OSError | ValueError) -> OutputError:
     """The error of standard output, which gets no more text."""
     silence(sys.stdout)
-    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-    return OutputError(f"standard output cannot be written: {reason}")
+    return OutputError(f"standard output cannot be written: {_reason(error)}")
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """The cause of an error of a stream.
+
+    >>> _reason(UnicodeEncodeError("latin-1", "a\u6f22", 1, 2, "ordinal not in range(256)"))
+    "its encoding latin-1 has no '\\\\u6f22'; set PYTHONIOENCODING=utf-8"
+    """
+    if isinstance(error, UnicodeEncodeError):
+        return f"its encoding {error.encoding} has no {error.object[error.start]!a}; set PYTHONIOENCODING=utf-8"
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
 
 
 class _Warnings(logging.Handler):
