@@ -166,6 +166,8 @@ def _message(error: Exception) -> str:
         return error.message
     if isinstance(error, MemoryError):
         return "out of memory"
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
+        return "the current folder was removed; change to another one"
     if isinstance(error, OSError):
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
         if frame.f_globals.get("__name__") == click.echo.__module__:  # click printed the help or the version

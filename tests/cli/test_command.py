@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import Mock
@@ -139,6 +139,11 @@ def test_errors_and_defects(command: Command, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(driver, "evidence", Mock(side_effect=KeyError("first line\nsecond line")))
     assert command(DEDUP).error.startswith("unexpected KeyError") and os.listdir() == ["a.parquet"]
+    given = os.path.abspath("a.parquet")
+    Path("gone").mkdir()
+    with chdir("gone"):
+        os.rmdir("../gone")
+        assert command("dedup", given, "-o", "out").error == "the current folder was removed; change to another one"
 
 
 SIGNALS = {
