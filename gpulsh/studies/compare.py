@@ -6,7 +6,7 @@ search the bits of SimHash, Broder's samples are joined, and whole-document sign
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -313,20 +313,21 @@ def compare(
     else:
         true = drawn.places(checked_pairs(truth, drawn.documents, select_backend("cpu")))
     sought, filled = sorted_distinct(packed(*np.sort(true, axis=1).T)), sets.lengths > 0
-    rows, texts, where = [], drawn.texts, finders.where
-    few = texts.slice(0, min(WARM, len(texts)))  # so that kernels are compiled before the clock starts
-    for name, finder in chosen.items():
+    on, where = drawn.texts, finders.where
+    few = on.slice(0, min(WARM, len(on)))  # so that kernels are compiled before the clock starts
+
+    def rows_of(name: str, finder: Finder) -> Iterator[MethodOnText]:
         finder.pairs(finder.sketch(few))
         jaccard(shingle(few, **how), [[0, 0]] if len(few) else [], **where)
         began = perf_counter()
-        sketches = finder.sketch(texts)
+        sketches = finder.sketch(on)
         candidates: Numbers = on_host(finder.pairs(sketches))
         searched = perf_counter() - began
-        candidates, size = candidates[filled[candidates].all(axis=1)], finder.size(sketches) / max(len(texts), 1)
+        candidates, size = candidates[filled[candidates].all(axis=1)], finder.size(sketches) / max(len(on), 1)
         for one in verify:
             began, found = perf_counter(), candidates
             if one == "exact":
-                found = candidates[on_host(jaccard(shingle(texts, **how), candidates, **where)) >= threshold]
+                found = candidates[on_host(jaccard(shingle(on, **how), candidates, **where)) >= threshold]
             elif one == "signature":
                 if finder.estimate is None:
                     continue
@@ -334,9 +335,10 @@ def compare(
             seconds = searched + perf_counter() - began
             hits = int(np.isin(packed(*found.T), sought, assume_unique=True).sum())
             counts = len(candidates), len(found), hits
-            rows.append(MethodOnText(name, one, *counts, *_scores(len(found), hits, len(sought)), seconds, size))
-        del sketches, candidates, found  # before the next method has its own
-    return Comparison(drawn.documents, len(texts), threshold, len(sought), tuple(rows))
+            yield MethodOnText(name, one, *counts, *_scores(len(found), hits, len(sought)), seconds, size)
+
+    rows = tuple(row for name, finder in chosen.items() for row in rows_of(name, finder))
+    return Comparison(drawn.documents, len(on), threshold, len(sought), rows)
 
 
 def _scores(found: int, hits: int, sought: int) -> tuple[float | None, float | None, float | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -158,17 +158,7 @@ def study(
     shingling, folding = text_reading(shingling, folding)
     threshold = checked_threshold(threshold)
     name, stated = ("capture", capture) if capture is not None else ("threshold and recall", (threshold, recall))
-    capture = checked_requirement(name, stated)
-    # With a similarity to reject, this checks it, and names the closest banding if none meets both.
-    captured = [choose_banding(num_perm, capture, reject)] if reject is not None else []
-    num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
-    default_banding(num_perm, *capture)  # its error names the num_perm that would do
-    for each in range(1, num_perm + 1):  # with the fewest bands that capture
-        fewest = fewest_bands(*capture, each, num_perm // each)
-        if fewest is not None:
-            curve = SCurve(bands=fewest, rows=each)
-            if reject is None or curve.probability(reject[0]) <= reject[1]:
-                captured.append(curve)
+    captured = list(_capturing(num_perm, checked_requirement(name, stated), reject))
     given = bands is not None or rows is not None
     always = {default_banding(num_perm, threshold, bands=bands, rows=rows)} if given else set()
     for at in THRESHOLDS:
@@ -204,6 +194,20 @@ def study(
     bandings = tuple(map(on_text, curves))
     counts = drawn.documents, len(drawn.texts), threshold, len(pairs)
     return BandingStudy(*counts, spread, bandings, best=curves.index(best))
+
+
+def _capturing(num_perm: int, capture: tuple[float, float], reject: tuple[float, float] | None) -> Iterator[SCurve]:
+    """The bandings to recommend from: for each number of rows, with the fewest bands that capture."""
+    if reject is not None:  # this checks it, and names the closest banding if none meets both
+        yield choose_banding(num_perm, capture, reject)
+    num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
+    default_banding(num_perm, *capture)  # its error names the num_perm that would do
+    for rows in range(1, num_perm + 1):
+        fewest = fewest_bands(*capture, rows, num_perm // rows)
+        if fewest is not None:
+            curve = SCurve(bands=fewest, rows=rows)
+            if reject is None or curve.probability(reject[0]) <= reject[1]:
+                yield curve
 
 
 def _count(number: float) -> str:
