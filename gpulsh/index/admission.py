@@ -222,7 +222,7 @@ class HeldSets(FingerprintSource):
 
 
 def sharing_buckets(
-    digests: NDArray[np.uint64], snapshot: Snapshot, ops: Backend, *, one_another: bool = True
+    digests: NDArray[np.uint64], snapshot: Snapshot, ops: Backend, *, one_another: bool
 ) -> tuple[Numbers, Collisions]:
     """Candidates by Jaccard: the numbers of held documents [h], and the collisions, in whose places they come first.
 
@@ -284,7 +284,7 @@ class _Buckets:
 
 
 def possible_containers(
-    sets: Fingerprints, snapshot: Snapshot, threshold: float, ops: Backend, *, one_another: bool = True
+    sets: Fingerprints, snapshot: Snapshot, threshold: float, ops: Backend, *, one_another: bool
 ) -> tuple[Numbers, Collisions]:
     """Candidates by containment, as `sharing_buckets`, of the unique fingerprints `sets` [m], none of them empty."""
     sizes, share = sets.lengths, least_share(threshold)

@@ -57,8 +57,8 @@ class Collection:
         secret: bytes,
         ops: Backend,
         spill: int,
-        evidence: EvidenceName = "index",
-        read: Read | None = None,
+        evidence: EvidenceName,
+        read: Read | None,
     ) -> None:
         self.method, self.ops, self.spill, self.evidence = method, ops, spill, evidence
         self._secret, self.evidence_keys = secret, evidence_keys(secret)

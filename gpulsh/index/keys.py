@@ -95,7 +95,7 @@ class KeyNames:
 GIVEN = KeyNames()
 
 
-def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None:
+def refuse_repeats(known: Keys, start: int, names: KeyNames) -> None:
     """ParameterError if a key comes twice; messages count from key number `start`."""
     alike = np.flatnonzero(known.key_hash[1:] == known.key_hash[:-1])
     if len(alike) == 0:

@@ -324,7 +324,7 @@ def remove_files(folder: Path, name: str) -> None:
         (folder / file_name(kind, name)).unlink(missing_ok=True)
 
 
-def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source] = ()) -> Segment:
+def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source]) -> Segment:
     """The segment in these files, mapped; `sources` are the sources of its index."""
     path = {kind: folder / file_name(kind, stored.name) for kind in stored.files}
     files: list[MappedBatches] = []

@@ -108,7 +108,7 @@ def is_long(count: int, tokens: int) -> bool:
 
 
 def sample_pieces(
-    ops: Backend, text: TextBatch, reading: Shingling, tokens: int, keys: EvidenceKeys, spell: Spell | None = None
+    ops: Backend, text: TextBatch, reading: Shingling, tokens: int, keys: EvidenceKeys, spell: Spell | None
 ) -> Iterator[Samples]:
     """Likewise for a batch of one document, which yields a long document in parts. The last part has its length."""
     size, last = sample_size(tokens), -1
@@ -137,7 +137,7 @@ def token_pieces(
     keys: EvidenceKeys | None,
     count: int,
     tokens: int,
-    spell: Spell | None = None,
+    spell: Spell | None,
 ) -> Iterator[tuple[int, Tokens]]:
     """Hashes of the tokens of PIECE windows at a time, and the first token's number.
 

@@ -44,8 +44,8 @@ def summarise(
     files: Sequence[File],
     columns: Columns,
     threshold: float,
-    known: Iterable[Beginnings] = (),
-    threads: int = 1,
+    known: Iterable[Beginnings],
+    threads: int,
 ) -> Mapping[str, Any]:
     """The summary as JSON values. Texts that are not `known` are read from `files`, by so many `threads` at most.
 

@@ -97,9 +97,7 @@ class Stages:
 Decider = Callable[[Sequence[Partition], int | None, Stages], Decided]
 
 
-def deduplicate_partitions(
-    job: Job, folder: Path, ops: Backend, stages: Stages, decider: Decider | None = None
-) -> Decided:
+def deduplicate_partitions(job: Job, folder: Path, ops: Backend, stages: Stages, decider: Decider | None) -> Decided:
     """All stages from the files to the results in `folder`; `ops` only decides how the work is divided."""
     texts = job.texts(ops)
     total = texts.check()

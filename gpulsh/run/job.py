@@ -143,7 +143,7 @@ class FileJob(ABC):
         skips, limit = self.on_error == "skip", self.limit(parallel)
         return open_files(self.reader, self.files, self.columns, ops, skips, limit, self.stamps, held)
 
-    def limit(self, parallel: int = 1) -> Limit:
+    def limit(self, parallel: int) -> Limit:
         """The memory of one of `parallel` readers or writers at the same time."""
         return Limit(self.cut.memory, parallel)
 

@@ -97,7 +97,7 @@ TALLIED = ("exact_copies", *_COPIES, "crowded", "candidates", "similar", "verifi
 CONTAINED = "pairs whose first document may contain the second; only the first of exact copies counts"
 
 
-def definitions(measure: str = "jaccard") -> dict[str, Mapping[str, Any]]:
+def definitions(measure: str) -> dict[str, Mapping[str, Any]]:
     """The table in the form of report.json."""
     found: dict[str, Mapping[str, Any]] = {}
     for row in (*COUNTS.values(), SAMPLED):

@@ -235,7 +235,7 @@ def plot_curves(
     threshold: float | None,
     histogram: tuple[str, Numbers] | None = None,
     *,
-    overwrite: bool = False,
+    overwrite: bool,
 ) -> None:
     """Write a PNG or SVG file with the first curve, the others in grey, and a line at the threshold.
 

@@ -27,10 +27,10 @@ def open_files(
     files: Sequence[File],
     columns: Columns,
     ops: Backend,
-    skip: bool = False,
-    limit: Limit | None = None,
-    stamps: Stamps | None = None,
-    held: HeldTexts | None = None,
+    skip: bool,
+    limit: Limit | None,
+    stamps: Stamps | None,
+    held: HeldTexts | None,
 ) -> FileTexts:
     """The documents of `files` as `reader` reads them; `skip` and `limit` are as in `FileTexts`.
 

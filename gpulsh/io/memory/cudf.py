@@ -17,7 +17,7 @@ from gpulsh.io.memory.device import DeviceTexts, column_texts
 DEFAULT_STREAM, PER_THREAD_STREAM = 1, 2  # in the words of the CUDA array interface
 
 
-def open_series(series: Any, ops: Backend | None = None) -> Any:
+def open_series(series: Any, ops: Backend | None) -> Any:
     """A `cudf.Series` of strings as `DeviceTexts` for a CUDA backend, in place, otherwise as a pyarrow.Array.
 
     Positions are row numbers, not its index.

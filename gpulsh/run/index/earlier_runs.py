@@ -77,7 +77,7 @@ class EarlierRuns:
         parameters: Mapping[str, Any],
         where: Mapping[str, Any],
         secret: bytes,
-        evidence: EvidenceName | None = None,
+        evidence: EvidenceName | None,
     ) -> None:
         self.path, self.key = Path(path), key
         self._parameters, self._where, self._secret, self._evidence = parameters, where, secret, evidence

@@ -79,7 +79,7 @@ class Finished:
         """The file of bad records, if the run skipped some."""
         return self.file(REJECTED) if REJECTED in self.report["outputs"] else None
 
-    def remake_page(self, by: Sequence[str] = ()) -> str:
+    def remake_page(self, by: Sequence[str]) -> str:
         """Make report.html from report.json, with shares `by` columns, and list it there; its path or URL."""
         page = self.file(PAGE).name
         if reason := missing():
@@ -137,7 +137,7 @@ def weigh_run(
     output: str | os.PathLike[str],
     weights: str | Mapping[int, float],
     *,
-    weight_by: WeightBy = "verified",
+    weight_by: WeightBy,
 ) -> int:
     """Write the rows of a finished run in `out` to a new folder, with a column `weight`; returns how many rows.
 

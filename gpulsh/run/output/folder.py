@@ -47,7 +47,7 @@ class OutputFolder:
     Raises OutputError if OUT is in use, or cannot be made, before anything in it is touched.
     """
 
-    def __init__(self, path: Path, *, overwrite: bool, resume: bool = False) -> None:
+    def __init__(self, path: Path, *, overwrite: bool, resume: bool) -> None:
         self.path = path
         self.work = path / WORK
         self._overwrite, self._resume = overwrite, resume
