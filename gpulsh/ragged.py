@@ -34,6 +34,28 @@ def first_of_runs(values: Array) -> Array:
     return first
 
 
+def last_of_runs(first: Array) -> Array:
+    """bool [n]: the last of each run, where `first` [n] says which begin one.
+
+    >>> last_of_runs(first_of_runs(np.array([7, 7, 9])))
+    array([False,  True,  True])
+    """
+    return np.append(first[1:], first[:1])
+
+
+def united(row: Numbers, begin: Numbers, end: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Ranges [begin, end) of ascending rows [n each], where those of a row that overlap or touch are one.
+
+    Both `begin` and `end` ascend in each row.
+
+    >>> united(np.array([0, 0, 0, 1]), np.array([1, 3, 8, 2]), np.array([4, 6, 9, 3]))
+    (array([0, 0, 1]), array([1, 8, 2]), array([6, 9, 3]))
+    """
+    first = first_of_runs(row)
+    first[1:] |= begin[1:] > end[:-1]
+    return row[first], begin[first], end[last_of_runs(first)]
+
+
 def distinct(ascending: Array) -> Array:
     """The different values of an ascending array, of NumPy or CuPy."""
     return ascending[first_of_runs(ascending)]

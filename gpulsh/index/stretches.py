@@ -21,7 +21,7 @@ from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method
 from gpulsh.params import check_integer
-from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges
+from gpulsh.ragged import cuts, first_of_runs, found_in, last_of_runs, offsets, ranges
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
@@ -56,7 +56,7 @@ def find_stretches(
     at, number = at[order], number[order]
     fresh = first_of_runs(number)
     fresh[1:] |= at[1:] != at[:-1] + 1
-    first, last = at[fresh], at[np.append(fresh[1:], fresh[:1])] + length - 1
+    first, last = at[fresh], at[last_of_runs(fresh)] + length - 1
     long = last - first + 1 >= least
     first, last, number = first[long], last[long], number[fresh][long]
     batch = TextBatch(np.frombuffer(text, np.uint8), np.array([0, len(text)]))

@@ -14,7 +14,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing, shown_type
-from gpulsh.ragged import between, chosen_rows, distinct, end_to_end, offsets
+from gpulsh.ragged import between, chosen_rows, distinct, end_to_end, offsets, united
 from gpulsh.text.documents import BATCH_BYTES, Documents
 
 if TYPE_CHECKING:
@@ -126,10 +126,7 @@ def without(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: N
     if len(wrong):
         span = f"{start[wrong[0]]} to {stop[wrong[0]]} of a text of {offset[row + 1][wrong[0]] - offset[row][wrong[0]]}"
         raise ParameterError(f"spans have bytes {span}; give the spans of these texts")
-    end = np.maximum.accumulate(end)
-    apart = np.ones(len(row), bool)
-    apart[1:] = (begin[1:] > end[:-1]) | (row[1:] != row[:-1])
-    row, begin, end = row[apart], begin[apart], end[np.append(apart[1:], True)]
+    row, begin, end = united(row, begin, np.maximum.accumulate(end))
     first, last = np.sort(np.concatenate([offset[:-1], end])), np.sort(np.concatenate([begin, offset[1:]]))
     pieces = ops.gather(ops.asarray(text.values), ops.asarray(first), ops.asarray(last)).moved(ops.asnumpy)
     return TextBatch(pieces.values, pieces.offset[offsets(1 + np.bincount(row, minlength=len(text)))])

@@ -25,7 +25,7 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.io.normal_form import PIECE_BYTES, normal_form, normal_pieces, normalizes_alone
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import Folding, NormalForm, Shingling
-from gpulsh.ragged import between, chosen_rows, distinct, first_of_runs, offsets
+from gpulsh.ragged import between, chosen_rows, distinct, first_of_runs, last_of_runs, offsets
 from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
 
@@ -253,7 +253,7 @@ def character_spans(spans: TokenSpans, start: Numbers, stop: Numbers) -> TokenSp
     meet = np.flatnonzero(touches & (stop[:-1] < start[1:]) & (first[:-1] <= stop[:-1]) & (start[1:] <= last[1:]))
     fresh = first_of_runs(stop[meet])
     begin, end = stop[meet[fresh]], start[meet[fresh] + 1]
-    parts = np.stack([meet[fresh], meet[np.append(fresh[1:], fresh[:1])] + 2], axis=1).reshape(-1)
+    parts = np.stack([meet[fresh], meet[last_of_runs(fresh)] + 2], axis=1).reshape(-1)
     rarest = np.minimum.reduceat(np.append(spans.occurrences, 0), parts)[::2] if len(parts) else parts
     kept = spans._replace(start=start, stop=stop).chosen(np.flatnonzero(start < stop))
     return kept.with_gaps(begin, end, rarest)

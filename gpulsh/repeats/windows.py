@@ -47,7 +47,7 @@ from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import FAR, SpanMarker, repeats
 from gpulsh.params import Shingling
-from gpulsh.ragged import ranges, sorted_distinct
+from gpulsh.ragged import ranges, sorted_distinct, united
 from gpulsh.secret import EvidenceKeys
 
 MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
@@ -208,9 +208,7 @@ def windows_near(met: Numbers, start: Numbers, stop: Numbers, tokens: int) -> Wi
     row = np.searchsorted(start, met, side="right") - 1
     begin = np.maximum(met - (tokens - sample_size(tokens)), start[row])
     end = np.minimum(met + 1, stop[row] - tokens)  # documents with windows take one place more than tokens
-    fresh = np.ones(len(met), bool)
-    fresh[1:] = (begin[1:] > end[:-1]) | (row[1:] != row[:-1])
-    begin, end = begin[fresh], end[np.append(fresh[1:], fresh[:1])]
+    _, begin, end = united(row, begin, end)
     return WindowRuns(begin, end - begin)
 
 

@@ -85,8 +85,8 @@ def test_runs_elsewhere_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.M
         with FIRSTS.create(tmp_path, step) as out:
             out.append(PlaceRows(np.arange(100 * step, 100 * step + 100)))
             out.finish()
-    rows, searches, between = PlacedRows(FIRSTS, tmp_path, range(50), 100, 300), [], documents._between
-    monkeypatch.setattr(documents, "_between", lambda *given: searches.append(given) or between(*given))
+    rows, searches, between = PlacedRows(FIRSTS, tmp_path, range(50), 100, 300), [], documents.between
+    monkeypatch.setattr(documents, "between", lambda *given: searches.append(given) or between(*given))
     assert rows.between(150, 250).place.tolist() == list(range(150, 250)) and len(searches) == 2
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import Bytes, joined, packed
-from gpulsh.ragged import distinct, offsets
+from gpulsh.ragged import between, distinct, offsets
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.passages.tables import PLACES, TakenPlaces
@@ -164,7 +164,7 @@ class PlacedRows(Generic[Row]):
         for step in steps:
             file = table.open(folder, step)
             for run in file.runs():
-                if (rows := _between(run[0], start, stop)) is not None:
+                if (rows := between(run[0], start, stop)).start < rows.stop:
                     found = table.rows(run, rows)
                     self._runs.append((int(found[0][0]), int(found[0][-1]), file, found))
                 file.release()
@@ -177,12 +177,6 @@ class PlacedRows(Generic[Row]):
     def runs(self, start: int, stop: int) -> Iterator[Row]:
         """`between` run by run, without copies; a run is released before the next one is read."""
         for least, greatest, file, run in self._runs:
-            if least < stop and start <= greatest and (rows := _between(run[0], start, stop)) is not None:
+            if least < stop and start <= greatest and (rows := between(run[0], start, stop)).start < rows.stop:
                 yield self._table.rows(run, rows)
                 file.release()
-
-
-def _between(ascending: Numbers, start: int, stop: int) -> slice | None:
-    """Where values are from `start` to before `stop`; None if none are."""
-    low, high = np.searchsorted(ascending, [start, stop]).tolist()
-    return slice(low, high) if low < high else None
