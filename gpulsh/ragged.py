@@ -179,11 +179,21 @@ def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
     return rows.remade(rows.values[ranges(begin, sizes)], offsets(sizes))
 
 
+def total_size(rows: Rows) -> int:
+    """The number of values of all rows, of NumPy or CuPy."""
+    return int(rows.offset[-1] - rows.offset[0])
+
+
+def own_values(rows: Rows) -> Array:
+    """The values of all rows, of NumPy or CuPy; the array may hold others before and after them."""
+    return rows.values[int(rows.offset[0]) : int(rows.offset[-1])]
+
+
 def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
     """The rows of all parts, end to end, of NumPy or CuPy arrays; a single part itself."""
     if len(parts) == 1:
         return parts[0]
-    values = np.concatenate([part.values[int(part.offset[0]) : int(part.offset[-1])] for part in parts])
+    values = np.concatenate([own_values(part) for part in parts])
     return parts[0].remade(values, offsets(np.concatenate([part.lengths for part in parts])))
 
 
@@ -209,7 +219,7 @@ class TextParts(TextBatch):
 
     def pieces(self) -> list[NDArray[np.uint8]]:
         """The bytes of each part, as views."""
-        return [part.values[part.offset[0] : part.offset[-1]] for part in self.parts]
+        return [own_values(part) for part in self.parts]
 
     def remade(self, values: Array, offset: Array) -> TextBatch:  # type: ignore[override]
         """A batch of one part."""

@@ -12,6 +12,7 @@ from threading import Lock
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend, Item, Result
+from gpulsh.ragged import total_size
 
 LARGE_BATCHES = 4  # a batch is large from this multiple of the backend's batch size on
 
@@ -110,7 +111,7 @@ def map_batches(
                 batch = next(waiting, None)
             if batch is None:
                 return
-            is_large = int(batch.offset[-1] - batch.offset[0]) > most
+            is_large = total_size(batch) > most
             if is_large:
                 alone.acquire()
             yield batch, is_large

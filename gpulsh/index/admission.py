@@ -35,7 +35,7 @@ from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.method import Method
-from gpulsh.ragged import chosen_rows, offsets, ranges, sorted_distinct, within_runs
+from gpulsh.ragged import chosen_rows, offsets, own_values, ranges, sorted_distinct, within_runs
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
 
@@ -93,7 +93,7 @@ class SignedBatch:
         """A segment that holds the documents of the ascending `rows` [m], with the fingerprints `sets` [m]."""
         size = np.zeros(len(numbers), np.int64)
         size[rows] = sets.lengths
-        fingerprints = Fingerprints(sets.values[sets.offset[0] : sets.offset[-1]], offsets(size))
+        fingerprints = Fingerprints(own_values(sets), offsets(size))
         digests = None if self.method.measure == "containment" else self.digests
         return make_segment(Documents(numbers, witness, similarity, size), self.exact, digests, fingerprints)
 
@@ -305,7 +305,7 @@ def possible_containers(
 def _rarest(sets: Fingerprints, snapshot: Snapshot, lengths: Numbers) -> Owners:
     """The first `lengths` [m] fingerprints of each set by the number of held documents, without those that none has."""
     sizes = sets.lengths
-    values, row = sets.values[sets.offset[0] : sets.offset[-1]], np.repeat(np.arange(len(sizes)), sizes)
+    values, row = own_values(sets), np.repeat(np.arange(len(sizes)), sizes)
     order, count = np.argsort(values, kind="stable"), np.empty(len(values), np.int64)
     count[order] = snapshot.frequencies(values[order])
     known = np.flatnonzero(count)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
 from gpulsh.io.normal_form import PIECE_BYTES, normal_bytes, normal_pieces
 from gpulsh.params import NormalForm
-from gpulsh.ragged import as_one, cuts, offsets
+from gpulsh.ragged import as_one, cuts, offsets, total_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,7 +141,7 @@ def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
     held: list[TextBatch] = []
     size = count = 0
     for piece in pieces:
-        added = int(piece.offset[-1] - piece.offset[0])
+        added = total_size(piece)
         large = added * 4 >= max_bytes
         if held and (large or size + added > max_bytes or count + len(piece) > most_rows):
             yield as_one(held)

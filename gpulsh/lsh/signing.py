@@ -19,6 +19,7 @@ from gpulsh.io.rows import normalized
 from gpulsh.lsh.hamming_tables import designs, key_digests
 from gpulsh.method import Method
 from gpulsh.params import BandShape, Family, NearBits, Shingling
+from gpulsh.ragged import total_size
 from gpulsh.secret import EvidenceKeys
 from gpulsh.sketch.simhash import keys_of
 from gpulsh.stats.stages import Funnel, Progress, with_progress
@@ -41,7 +42,7 @@ def sign_batches(
     """`by` of each batch, with exact hashes under `keys`; adds the bytes to `funnel` and `progress`."""
 
     def prepare(batch: TextBatch) -> TextBatch:
-        funnel.bytes += int(batch.offset[-1] - batch.offset[0])
+        funnel.bytes += total_size(batch)
         return normalized(batch, method.folding.form)
 
     with ops.here():
@@ -76,7 +77,7 @@ def sign_sets(
 ) -> tuple[Signed, Sequence[Fingerprints]]:
     """One batch: exact hashes without digests, and public unique fingerprints in NumPy arrays, in ranges if many."""
     least = ops.sign(batch, method.reading, *LEAST, keys)
-    size, whole = int(batch.offset[-1] - batch.offset[0]), ops.sizes().whole
+    size, whole = total_size(batch), ops.sizes().whole
 
     def sets(parts: int) -> list[Fingerprints]:
         if parts <= 1:

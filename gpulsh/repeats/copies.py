@@ -17,7 +17,7 @@ from gpulsh.backends.repeats import groups as equal_windows
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
 from gpulsh.params import NormalForm, Shingling
-from gpulsh.ragged import first_of_runs, sorted_distinct, stable_order, within_runs
+from gpulsh.ragged import first_of_runs, own_values, sorted_distinct, stable_order, total_size, within_runs
 from gpulsh.repeats.lines import LINE_END
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
@@ -75,12 +75,12 @@ def parts_of_batch(
 
 def pieces_of(batch: TextBatch, unit: Part) -> Iterator[tuple[int, TextBatch]]:
     """A batch, or a long document, which is a batch of its own, in pieces of whole parts; and where each begins."""
-    size = int(batch.offset[-1] - batch.offset[0])
+    size = total_size(batch)
     if len(batch) > 1 or size <= PIECE_BYTES:
         yield 0, batch
         return
     text = batch.moved(on_host)
-    values, start, length = text.values[text.offset[0] : text.offset[-1]], 0, PIECE_BYTES
+    values, start, length = own_values(text), 0, PIECE_BYTES
     while start < size:
         here = values[start : start + length]
         if start + length < size:

@@ -47,7 +47,7 @@ from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import FAR, SpanMarker, repeats
 from gpulsh.params import Shingling
-from gpulsh.ragged import ranges, sorted_distinct, united
+from gpulsh.ragged import ranges, sorted_distinct, total_size, united
 from gpulsh.secret import EvidenceKeys
 
 MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
@@ -115,7 +115,7 @@ def sample_pieces(
     if spell is None:
         count = int(ops.exact_hashes(text, reading, keys)[1][0])
     else:
-        count = int(text.offset[-1] - text.offset[0])
+        count = total_size(text)
     if not is_long(count, tokens):
         yield sample_windows(ops, text if spell is None else spell(text), reading, tokens)
         return

@@ -39,7 +39,7 @@ from gpulsh.lsh.pairs import order_by
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
-from gpulsh.ragged import offsets
+from gpulsh.ragged import offsets, total_size
 from gpulsh.run.key_rule import KeyHashes, check_flags, decide_by_key, refuse_with_key
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
@@ -211,7 +211,7 @@ def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, 
     most = sizes.resident if isinstance(source, DeviceTexts) and sizes.resident else sizes.batch
 
     def staged(batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend) -> tuple[Signed, TextBatch | None]:
-        fits = isinstance(batch.offset, np.ndarray) and int(batch.offset[-1] - batch.offset[0]) <= most
+        fits = isinstance(batch.offset, np.ndarray) and total_size(batch) <= most
         there = lane.stage(batch) if fits and not texts.is_full else None
         return sign_by_method(batch if there is None else there, method, keys, lane), there
 

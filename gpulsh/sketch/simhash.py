@@ -18,7 +18,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import NearBits, check_choice, check_type
 from gpulsh.permutations import stream
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, own_values
 from gpulsh.sketch.base import TextSketch
 from gpulsh.sketch.bits import WORD_BITS, BitSketch
 from gpulsh.text.documents import Documents
@@ -138,7 +138,7 @@ def _frequent(batches: Iterable[Fingerprints]) -> tuple[Array, Array, int]:
     """
     parts, documents = list[Array](), 0
     for rows in batches:
-        parts.append(rows.values[int(rows.offset[0]) : int(rows.offset[-1])])
+        parts.append(own_values(rows))
         documents += len(rows)
     values = np.concatenate(parts)
     parts.clear()

@@ -12,6 +12,7 @@ from typing import Any
 
 from gpulsh.arrays import TextBatch, html_table
 from gpulsh.backends.compiling import Stopwatch
+from gpulsh.ragged import total_size
 from gpulsh.stats.counts import COUNTS
 
 OTHER = "other"  # in a report: seconds of the run outside of all stages
@@ -148,7 +149,7 @@ def with_progress(
 ) -> Iterator[TextBatch]:
     """`prepare` of each batch. It reports the bytes and documents of a batch that was used, and releases it first."""
     for batch in batches:
-        size, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
+        size, count = total_size(batch), len(batch)
         ready = prepare(batch) if prepare else batch
         del batch
         yield ready

@@ -15,6 +15,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
 from gpulsh.errors import ParameterError
 from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, known_keywords, shown, text_reading
+from gpulsh.ragged import own_values
 from gpulsh.studies.study import (
     DEFAULT,
     THRESHOLDS,
@@ -54,7 +55,7 @@ class Kind:
     @classmethod
     def of(cls, texts: TextBatch, ops: Backend) -> Kind:
         """The kind of `texts`, which are in host memory."""
-        values = texts.values[texts.offset[0] : texts.offset[-1]]
+        values = own_values(texts)
         codes = np.frombuffer(values.tobytes().decode("utf-8", "replace").encode("utf-32-le"), np.uint32)
         plain, with_signs = (
             np.bincount(unicode_table(reading).entries(codes) & 3, minlength=SINGLE + 1)

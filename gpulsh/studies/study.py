@@ -29,7 +29,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import TextSource, gathered
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
 from gpulsh.permutations import words_at
-from gpulsh.ragged import as_one, between, cuts, offsets, ranges
+from gpulsh.ragged import as_one, between, cuts, offsets, own_values, ranges
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.text.documents import BATCH_BYTES, shingle
 from gpulsh.theory import SCurve
@@ -93,7 +93,7 @@ def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Number
     """
     count = len(sets)
     owner = np.repeat(np.arange(count), sets.lengths)
-    _, slot, met = np.unique(sets.values[sets.offset[0] : sets.offset[-1]], return_inverse=True, return_counts=True)
+    _, slot, met = np.unique(own_values(sets), return_inverse=True, return_counts=True)
     often = met * FREQUENT > max(count, FREQUENT)
     frequent = np.zeros((int(often.sum()), count), bool)  # whether a document has a frequent value
     known = often[slot]

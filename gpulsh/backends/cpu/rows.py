@@ -15,7 +15,7 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.cpu.vectors import leading_zeros, prefetch
-from gpulsh.ragged import cuts
+from gpulsh.ragged import cuts, own_values, total_size
 
 CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes
@@ -182,13 +182,13 @@ def _shift(counts: NDArray[np.uint8]) -> np.uint64:
 
 
 def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    values = fingerprints.values[fingerprints.offset[0] : fingerprints.offset[-1]]
+    values = own_values(fingerprints)
     _count(np.ascontiguousarray(values), _shift(counts), counts)
     return counts
 
 
 def _prefixes(rows: Fingerprints, counts: NDArray[np.uint8], lengths: Numbers, rare: int) -> Fingerprints:
-    most = int(lengths.sum()) if rare == 0 else int(rows.offset[-1] - rows.offset[0])
+    most = int(lengths.sum()) if rare == 0 else total_size(rows)
     out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
     offset = np.zeros(len(rows.offset), np.int64)
     longest = int(rows.lengths.max(initial=0))

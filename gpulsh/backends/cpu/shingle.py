@@ -23,7 +23,7 @@ from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.backends.parts import rows_in_part, union_of
 from gpulsh.backends.protocol import Keys, Result
 from gpulsh.params import BandShape, Family, Shingling
-from gpulsh.ragged import cuts
+from gpulsh.ragged import cuts, total_size
 from gpulsh.secret import EvidenceKeys
 
 SETS = 6  # log2 of the bytes for a fingerprint of a set: 16 for it and 16 for its text, in each of two items at work
@@ -86,7 +86,7 @@ class TextPass:
         Chunks are long, because Python's work for each takes time, but there are several a thread, so threads wait
         little.
         """
-        several = int(self.text.offset[-1] - self.text.offset[0]) // (2 * self.threads.count)
+        several = total_size(self.text) // (2 * self.threads.count)
         return cuts(self.text.offset, min(max(several, CHUNK_BYTES), LONGEST_CHUNK))
 
     def is_giant(self, start: int, stop: int) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, sorted_distinct
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, sorted_distinct, total_size
 from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
 
@@ -60,7 +60,7 @@ def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:
         for part in rows:
             blocks = [part.slice(start, stop) for start, stop in cuts(part.offset, BLOCK_VALUES)]
             first = np.cumsum([done, *map(len, blocks)])
-            counts = np.array([int(block.offset[-1] - block.offset[0]) for block in blocks], np.int64)
+            counts = np.array([total_size(block) for block in blocks], np.int64)
             file.append([first[:-1], counts, pa.array([encode(block) for block in blocks], pa.large_binary())])
             done = int(first[-1])
         return file.finish()

@@ -37,6 +37,7 @@ from gpulsh.io.formats.blocks import OrderColumn, typed_values
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
 from gpulsh.io.limits import COPIES, Limit, check_sizes, check_values_fit, too_large
 from gpulsh.io.rows import gathered
+from gpulsh.ragged import own_values
 
 STEP = 1 << 20  # bytes split at once
 MOST_ROWS = 1 << 14  # of a block
@@ -180,7 +181,7 @@ class Delimited(Streamed):
                 elif stays.any():
                     content = np.frombuffer(memoryview(records.content).toreadonly(), np.uint8)
                     kept = gathered(content, records.begin[stays], records.end[stays])
-                    out.write(kept.values[int(kept.offset[0]) : int(kept.offset[-1])].data)
+                    out.write(own_values(kept).data)
                 read.rows = start + len(stays)
 
     def _with_value(self, record: bytes, number: int, text: bytes) -> bytes:

@@ -29,7 +29,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import found_in, sorted_distinct
+from gpulsh.ragged import found_in, sorted_distinct, total_size
 from gpulsh.repeats.places import WIDTH, read_text, spelled
 from gpulsh.repeats.windows import (
     Samples,
@@ -75,7 +75,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
     written: list[Table[Any]] = [tables.SAMPLES, tables.MET_HERE, *([] if job.index is None else [tables.REST])]
 
     def sampled(ops: Backend, text: TextBatch) -> Iterable[Samples]:
-        if len(text) == 1 and int(text.offset[-1] - text.offset[0]) > GIANT_BYTES:
+        if len(text) == 1 and total_size(text) > GIANT_BYTES:
             return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, place.keys, spell))
         read = text if spell is None else spell(text)
         return list(_on_host(ops, [sample_windows(ops, read, job.windows, job.tokens)]))
