@@ -108,6 +108,17 @@ def between(ascending: Values, start: int, stop: int) -> slice:
     return slice(*np.searchsorted(ascending, [start, stop]).tolist())
 
 
+def by_range(ascending: Numbers, bounds: Numbers) -> Iterator[tuple[int, slice]]:
+    """The number of each range, from one of `bounds` to before the next, that has some of the values, and which.
+
+    >>> list(by_range(np.array([1, 3, 8]), np.array([0, 5, 6, 9])))
+    [(0, slice(0, 2, None)), (2, slice(2, 3, None))]
+    """
+    ends = np.searchsorted(ascending, bounds)
+    for number in np.flatnonzero(ends[1:] > ends[:-1]).tolist():
+        yield number, slice(int(ends[number]), int(ends[number + 1]))
+
+
 def runs_of(known: Values, wanted: Values) -> tuple[Numbers, Numbers, Numbers]:
     """`found_in`, the places the first of equal values, and how often each value occurs.
 

@@ -152,7 +152,7 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
         ranges = Ranges(keys=parts)
         if job.key.only:
             funnel.dropped = funnel.key_copies
-            funnel.kept = funnel.documents - funnel.protected - funnel.contaminated - funnel.dropped
+            funnel.kept = _undropped(funnel)
             return Decided(layout, _collect(stages, layout, numbers, parts), ranges=ranges)
     stages.ranges("copies", copies, parts, layout, ranges)
     ranges = replace(ranges, copies=parts)
@@ -180,7 +180,7 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
     for name in TALLIED:
         setattr(funnel, name, getattr(funnel, name) + tallied(verified, name))
     funnel.dissimilar = funnel.candidates - funnel.similar
-    funnel.kept = funnel.documents - funnel.protected - funnel.contaminated - funnel.dropped
+    funnel.kept = _undropped(funnel)
     if job.policy.retention.min_sources > 1:  # documents in no candidate pair have one source
         funnel.few_sources, funnel.kept = funnel.kept - tallied(verified, "kept"), tallied(verified, "kept")
     sample = NO_SAMPLE
@@ -212,6 +212,10 @@ def _route(job: Job, stages: Stages, ranges: Ranges) -> None:
     files = [(table, number) for table, count in counts.items() for number in range(count)]
     tasks = [Task(table.routed(number), route, (table, number)) for table, number in files]
     stages.tasks("route", tasks, len(tasks), parallel=True)
+
+
+def _undropped(funnel: Funnel) -> int:
+    return funnel.documents - funnel.protected - funnel.contaminated - funnel.dropped
 
 
 def _collect(stages: Stages, layout: Layout, partitions: range, groups: int) -> tuple[int, ...]:

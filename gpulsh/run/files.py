@@ -327,8 +327,7 @@ def deduplicate_files(
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     codec = None if compression is None else OutputCodec.parse(compression)
     run_secret = chosen_secret(secret)
-    where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
-    machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
+    machine = Machine(backend, threads, devices, memory, engine, address).checked()
     if dry_run:
         _refuse_dry_run(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)

@@ -34,7 +34,7 @@ from gpulsh.io.limits import Limit
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.method import Method
 from gpulsh.params import SCHEME, Shingling
-from gpulsh.ragged import offsets
+from gpulsh.ragged import by_range, offsets
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.policy import Counting, Policy, Screening, Write
 from gpulsh.secret import EvidenceKeys
@@ -115,16 +115,20 @@ class FileJob(ABC):
         rows = np.zeros(len(self.files), np.int64)
         for facts in read:
             rows[facts["first_file"] :][: len(facts["rows"])] += np.array(facts["rows"], np.int64)
-        files, numbers = offsets(rows), dict[str, int]()
-        sources = [numbers.setdefault(file.source, len(numbers)) for file in self.files]
+        files = offsets(rows)
         bad = [(number, facts["first_file"], facts) for number, facts in enumerate(read) if facts["rejected"]]
         return Layout(
             offsets([facts["documents"] for facts in read]),
             files,
-            np.array(sources, np.int64),
+            np.array(self._source_numbers(), np.int64),
             int(files[self.protected_files]),
             tuple((number, first, first + len(facts["rows"]) - 1) for number, first, facts in bad),
         )
+
+    def _source_numbers(self) -> list[int]:
+        """The number of the INPUT of each file."""
+        numbers = dict[str, int]()
+        return [numbers.setdefault(file.source, len(numbers)) for file in self.files]
 
     def own(self) -> list[int]:
         """The numbers of the files that are neither of a test set nor of earlier runs."""
@@ -186,9 +190,7 @@ class Job(FileJob):
         """The parameters and the input files, with the INPUT of each file where that matters."""
         if not self.policy.by_source() and self.policy.ranks is None:
             return super().to_json()
-        given: dict[str, int] = {}
-        sources = [given.setdefault(file.source, len(given)) for file in self.files]
-        return {**super().to_json(), "sources": _digest(sources)}
+        return {**super().to_json(), "sources": _digest(self._source_numbers())}
 
     @property
     def screening(self) -> Screening | None:
@@ -237,6 +239,16 @@ class Layout:
     def __len__(self) -> int:
         return int(self.partitions[-1])
 
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """The position of the first document of a partition, and the one after its last."""
+        start, stop = self.partitions[partition : partition + 2].tolist()
+        return start, stop
+
+    def file_bounds(self, number: int) -> tuple[int, int]:
+        """The position of the first document of a file, and the one after its last."""
+        start, stop = self.files[number : number + 2].tolist()
+        return start, stop
+
     def rows(self) -> list[int]:
         """How many rows each file has."""
         rows: list[int] = np.diff(self.files).tolist()
@@ -244,9 +256,7 @@ class Layout:
 
     def by_partition(self, positions: Numbers) -> Iterator[tuple[int, slice]]:
         """Each partition that has some of ascending `positions`, and which of them."""
-        ends = np.searchsorted(positions, self.partitions)
-        for number in np.flatnonzero(ends[1:] > ends[:-1]).tolist():
-            yield number, slice(int(ends[number]), int(ends[number + 1]))
+        return by_range(positions, self.partitions)
 
     def source_of(self, positions: Numbers) -> Numbers:
         """int64 [m]: the number of the INPUT of each document."""

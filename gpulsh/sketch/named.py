@@ -53,6 +53,11 @@ def _bits_named(name: str, text: str, seed: int | None, distance: int | None) ->
     return sketch.near(own)
 
 
+def is_count(text: str) -> bool:
+    """Whether a text is a number of at most eight digits."""
+    return text.isascii() and text.isdigit() and len(text) < 9
+
+
 def parse_bits(text: str, seed: int | None = None, parameter: str = "method") -> tuple[SimHash, int | None]:
     """The SimHash that `text`, the value of `parameter`, names, and the distance; None if the threshold chooses it.
 
@@ -64,7 +69,7 @@ def parse_bits(text: str, seed: int | None = None, parameter: str = "method") ->
     [None, None, 16]
     """
     name, *numbers = text.split(":")
-    if name != "simhash" or len(numbers) > 2 or not all(n.isascii() and n.isdigit() and len(n) < 9 for n in numbers):
+    if name != "simhash" or len(numbers) > 2 or not all(map(is_count, numbers)):
         raise ParameterError(f"{parameter} is {text!r}; give simhash[:BITS][:DISTANCE], such as simhash:64:16")
     given = [int(number) for number in numbers]
     bits = given.pop(0) if len(given) == 2 or (given and given[0] >= WORD_BITS) else WORD_BITS
@@ -79,7 +84,7 @@ def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None
     """
     name, colon, size = text.partition(":")
     kind = SETS.get(name.replace("_", "-"))
-    if kind is None or (colon and not (size.isascii() and size.isdigit() and len(size) < 9)):
+    if kind is None or (colon and not is_count(size)):
         names = ", ".join(sorted(SETS))
         raise ParameterError(
             f"sketch is {text!r}; give one of {names}, or one with its number of values, such as minhash:128,"

@@ -41,7 +41,7 @@ from gpulsh.sketch.b_bit import BBit
 from gpulsh.sketch.base import SetSketch, checked_pairs
 from gpulsh.sketch.bits import hamming
 from gpulsh.sketch.minhash import MinHash
-from gpulsh.sketch.named import SETS, parse_bits, parse_sketch
+from gpulsh.sketch.named import SETS, is_count, parse_bits, parse_sketch
 from gpulsh.sketch.samples import BottomS, ModM, SampleSketch
 from gpulsh.sketch.simhash import SimHash, Weights
 from gpulsh.sketch.weighted import WeightedMinHash
@@ -88,8 +88,7 @@ class Finders:
             names = sorted({*SETS, *KINDS, *(f"{name}[:BITS][:DISTANCE]" for name in SIMHASH)})
             raise ParameterError(f"there is no method {name!r}; give some of {', '.join(names)}")
         default, make = KINDS[kind]
-        digits = all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers)
-        if len(numbers) > (default is not None) or not digits:
+        if len(numbers) > (default is not None) or not all(map(is_count, numbers)):
             allowed = kind if default is None else f"{kind} or {kind}:{default}"
             raise ParameterError(f"there is no method {name!r}; give {allowed}")
         return make(self, int(numbers[0]) if numbers else default or 0)

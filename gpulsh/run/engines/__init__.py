@@ -23,7 +23,7 @@ Engine: TypeAlias = "ThisProcess | Cluster"  # where tasks run, while it is open
 Runner: TypeAlias = "InProcess | RayRunner"  # runs the tasks of a job
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Machine:
     """Where a run works: parameters that change no byte of its results."""
 

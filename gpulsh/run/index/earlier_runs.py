@@ -341,7 +341,7 @@ class _Decisions:
     def write(self, place: Workplace, partition: int) -> Made:
         """Write the decisions of a partition, and its earlier witnesses, ascending, with their keys."""
         base = self._numbers.start
-        start, stop = (base + self._layout.partitions[partition : partition + 2]).tolist()
+        start, stop = (base + bound for bound in self._layout.bounds(partition))
         documents = Documents.joined(self._decided(range(start, stop)))
         old = documents.witness < base
         dropped = documents.witness != documents.number

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import Bytes, joined, packed
-from gpulsh.ragged import between, distinct, offsets
+from gpulsh.ragged import between, by_range, distinct, offsets
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.passages.tables import PLACES, TakenPlaces
@@ -91,10 +91,9 @@ class TokenPlaces:
 
     def of(self, rows: Numbers) -> tuple[Numbers, Numbers]:
         """int64 [n] each, for documents at ascending `rows` [n]: the first place, and the place after the last."""
-        cuts = np.searchsorted(rows, self._rows)
         start, stop = np.empty_like(rows), np.empty_like(rows)
-        for number in np.flatnonzero(cuts[1:] > cuts[:-1]).tolist():
-            here, base = slice(cuts[number], cuts[number + 1]), self._bases(number, number + 1)
+        for number, here in by_range(rows, self._rows):
+            base = self._bases(number, number + 1)
             at = rows[here] - self._rows[number]
             start[here], stop[here] = base[at], base[at + 1]
         return start, stop

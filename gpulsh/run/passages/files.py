@@ -209,8 +209,7 @@ def passages_files(
     read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     check_columns(id_column=id_column, within=within)
     given, folders = paths("inputs", inputs), _folders(output, index, overwrite=overwrite, resume=resume)
-    where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
-    machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
+    machine = Machine(backend, threads, devices, memory, engine, address).checked()
     streams = Streams(read_options)  # to the end of the run
     files = input_files(given, guarded, streams, read_options, folders, on_error=on_error, engine=engine)
     text, id = text_named(text_column), id_column or natural_id(files)
@@ -338,8 +337,7 @@ def cut_files(
     given, folders = paths("inputs", inputs), _folders(output, None, overwrite=overwrite, resume=resume)
     (path,) = paths("passages", passages)
     found = parameters_of(Path(path))
-    where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
-    machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
+    machine = Machine(backend, threads, devices, memory, engine, address).checked()
     read_options = ReadOptions.taken_from(dict(found))
     streams = Streams(read_options)  # to the end of the run
     on_error: OnError = found.get("on_error", "fail")

@@ -148,7 +148,7 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
     """List the copies beyond `max_copies` in a partition, and the places of first copies."""
     job, folder, number = place.job, place.folder, partition.number
     position = int(layout.partitions[number])
-    origin, end = places.partitions[number : number + 2].tolist()
+    origin, end = places.bounds(number)
     counted, start = PlacedRows(tables.COUNTED, folder, range(parts), origin, end), origin
     counts = Counter[str]()
     often = np.zeros((len(CLASSIFIED), len(CLASSES)), np.int64)

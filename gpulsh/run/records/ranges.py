@@ -85,7 +85,7 @@ class Participants:
 
     def of(self, partition: int) -> NDArray[np.bool_]:
         """bool [documents of the partition]: whether each is compared."""
-        start, stop = self._layout.partitions[partition : partition + 2].tolist()
+        start, stop = self._layout.bounds(partition)
         takes_part = np.ones(stop - start, bool)
         for documents in self._known:
             here = documents[between(documents, start, stop)]

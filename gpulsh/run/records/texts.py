@@ -99,7 +99,7 @@ def beginnings(
 
 def documents_of(layout: Layout, piece: Piece) -> tuple[int, int]:
     """The position of the first document of a piece, and the one after its last."""
-    start, stop = layout.files[piece.file : piece.file + 2].tolist()
+    start, stop = layout.file_bounds(piece.file)
     return (start + piece.start, start + piece.start + piece.part.rows) if piece.part else (start, stop)
 
 

@@ -48,7 +48,7 @@ def route(place: Workplace, table: Table[Row], number: int) -> Made:
 
 def gather(place: Workplace, layout: Layout, partition: Partition, step: str) -> Made:
     """Copy the texts of the partition's documents that meet others; `step` has put them into groups."""
-    start, stop = layout.partitions[partition.number : partition.number + 2]
+    start, stop = layout.bounds(partition.number)
     known = MEMBERS.read(place.folder, step)
     rows = between(known.document, start, stop)
     meets = known.meets[rows]

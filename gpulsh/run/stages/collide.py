@@ -208,7 +208,7 @@ def weigh(place: Workplace, layout: Layout, ranges: Ranges, shingles: int) -> Ma
 
 def prefix(place: Workplace, layout: Layout, ranges: Ranges, partition: int) -> Made:
     """Choose the prefixes of a partition by the weights."""
-    start, stop = layout.partitions[partition : partition + 2].tolist()
+    start, stop = layout.bounds(partition)
     takes_part = Participants(place.folder, layout, ranges).of(partition)
     postings = tables.POSTINGS.open(place.folder, partition)
     sizes = np.zeros(stop - start, np.int64)

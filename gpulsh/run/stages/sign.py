@@ -177,12 +177,12 @@ def background_writer(threaded: bool) -> Iterator[Callable[[Work], None]]:
 
 def sight(place: Workplace, layout: Layout, partition: int) -> Made:
     """Read the sources and the dates of a partition; rejected records have neither."""
-    start, stop = layout.partitions[partition : partition + 2].tolist()
+    start, stop = layout.bounds(partition)
     job, limit, found = place.job, place.job.limit(place.parallel), list[SightingRows]()
     first, last = layout.file_of(np.array([start, stop - 1])).tolist() if start < stop else (0, -1)
     bad = rejected(place.folder, layout, range(first, last + 1))
     for number in range(first, last + 1):
-        file, (begin, end) = job.files[number], layout.files[number : number + 2].tolist()
+        file, (begin, end) = job.files[number], layout.file_bounds(number)
         here = slice(max(start, begin) - begin, min(stop, end) - begin)
         rows = np.flatnonzero(bad.left_out(np.ones(end - begin, bool), number)[here])
         count = here.stop - here.start

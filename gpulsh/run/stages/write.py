@@ -45,13 +45,13 @@ from gpulsh.store.durable import DurableFiles, FileFact, naming
 
 def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Made:
     """Bring together the decisions about a partition."""
-    bounds = layout.partitions[partition : partition + 2]
+    bounds = layout.bounds(partition)
     made = write_decisions(place, layout, partition, _of_groups(tables.DECIDED, place.folder, groups, bounds))
     seen = tables.SEEN.write(place.folder, partition, _of_groups(tables.SEEN_IN_GROUP, place.folder, groups, bounds))
     return replace(made, files={**made.files, **seen})
 
 
-def _of_groups(table: Table[Row], folder: Path, groups: int, bounds: Numbers) -> Row:
+def _of_groups(table: Table[Row], folder: Path, groups: int, bounds: tuple[int, int]) -> Row:
     """The rows that all groups have of the documents from one position to before another, ascending."""
     found = []
     for group in range(groups):
@@ -74,7 +74,7 @@ def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: 
     if column is None:
         return {}
     for number in sorted_distinct(layout.file_of(documents)).tolist():
-        file, (start, stop) = job.files[number], layout.files[number : number + 2]
+        file, (start, stop) = job.files[number], layout.file_bounds(number)
         here = documents[between(documents, start, stop)]
         with job.stamps.unchanged([number]):
             values = format_of(file).values(file, column, here - start, job.limit(place.parallel))
@@ -174,7 +174,7 @@ def _kept_between(place: Workplace, layout: Layout, start: int, stop: int) -> tu
     for partition in range(first, int(np.searchsorted(layout.partitions, stop, side="left"))):
         documents, stays = decided_in(place.folder, partition, start, stop)
         keep[documents - start] = stays
-        begin, end = layout.partitions[partition : partition + 2].tolist()
+        begin, end = layout.bounds(partition)
         contaminated = contaminated_in(place, partition) + begin
         keep[contaminated[between(contaminated, start, stop)] - start] = False
         here = slice(max(start, begin) - begin, min(stop, end) - begin)
