@@ -27,6 +27,15 @@ def offsets(sizes: Array) -> Numbers:
     return offset
 
 
+def row_of(starts: Numbers, places: Numbers) -> Numbers:
+    """int64 [m]: the row that holds each of `places` [m], by the ascending starts of rows, of NumPy or CuPy.
+
+    >>> row_of(np.array([0, 4, 6]), np.array([0, 5, 6]))
+    array([0, 1, 2])
+    """
+    return np.searchsorted(starts, places, side="right") - 1
+
+
 def first_of_runs(values: Array) -> Array:
     """bool [n]: whether a value differs from the one before it, for arrays of NumPy or CuPy."""
     first = np.ones_like(values, bool)

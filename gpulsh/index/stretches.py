@@ -21,7 +21,7 @@ from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method
 from gpulsh.params import check_integer
-from gpulsh.ragged import cuts, first_of_runs, found_in, last_of_runs, offsets, ranges
+from gpulsh.ragged import cuts, first_of_runs, found_in, last_of_runs, offsets, ranges, row_of
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
@@ -83,5 +83,5 @@ def _holders(
             numbers = documents.number[rows[start:stop]]
             sets = snapshot.fingerprints(numbers, ops)
             found, place = found_in(values, sets.values)
-            yield place, numbers[np.searchsorted(sets.offset, found, side="right") - 1]
+            yield place, numbers[row_of(sets.offset, found)]
             segment.release()

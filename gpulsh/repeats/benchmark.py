@@ -29,7 +29,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import called
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing
-from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges, within_runs
+from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges, row_of, within_runs
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.text.documents import BATCH_BYTES, Documents
@@ -197,7 +197,7 @@ class Benchmark:
                 # A document of fewer tokens has one shingle of all, which is no window of this size.
                 equal = (known[at] == rows.values[near]) & (sizes[at] == size)
                 near = near[equal]
-                of = np.searchsorted(rows.offset, near, side="right") - 1
+                of = row_of(rows.offset, near)
                 for column, part in zip((row, token, window), (of, near - rows.offset[of], at[equal]), strict=True):
                     column.append(ops.asnumpy(part))
         return np.concatenate(row), np.concatenate(token), np.concatenate(window)

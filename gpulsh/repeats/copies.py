@@ -17,7 +17,7 @@ from gpulsh.backends.repeats import groups as equal_windows
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
 from gpulsh.params import NormalForm, Shingling
-from gpulsh.ragged import first_of_runs, own_values, sorted_distinct, stable_order, total_size, within_runs
+from gpulsh.ragged import first_of_runs, own_values, row_of, sorted_distinct, stable_order, total_size, within_runs
 from gpulsh.repeats.lines import LINE_END
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
@@ -107,7 +107,7 @@ def part_offsets(text: TextBatch, unit: Part) -> tuple[Numbers, Numbers]:
     ends = np.flatnonzero(values == LINE_END) + first + 1
     begins = text.offset[:-1][text.lengths > 0]
     starts = sorted_distinct(np.concatenate([begins, ends[ends < last]]))
-    row = np.asarray(np.searchsorted(text.offset, starts, side="right") - 1, np.int64)
+    row = row_of(text.offset, starts)
     if unit == "paragraph" and len(starts):
         is_blank = np.add.reduceat(~WHITE[values], starts - first, dtype=np.int64) == 0
         chosen = first_of_runs(row)

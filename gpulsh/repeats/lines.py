@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch, Values, on_host
-from gpulsh.ragged import between, distinct, first_of_runs, ranges, within_runs
+from gpulsh.ragged import between, distinct, first_of_runs, ranges, row_of, within_runs
 from gpulsh.repeats.places import byte_bounds_of, character_spans, chosen_batches
 from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
@@ -55,10 +55,10 @@ class WholeLines(NamedTuple):
         begin = bounds[np.searchsorted(places, self.spans.start), 0]
         end = bounds[np.searchsorted(places, self.spans.stop - 1), 1]
         start, stop = np.where(self.start < 0, begin, self.start), np.where(self.stop < 0, end, self.stop)
-        row = np.searchsorted(base, self.spans.start, side="right") - 1
+        row = row_of(base, self.spans.start)
         if of_bytes:
             spans = character_spans(self.spans, base[row] + start, base[row] + stop)
-            row = np.searchsorted(base, spans.start, side="right") - 1
+            row = row_of(base, spans.start)
             return spans, row, spans.start - base[row], spans.stop - base[row], spans.stop - spans.start
         is_added = self.spans.first < 0
         begins, ends = self.start[1:] >= 0, self.stop[:-1] >= 0
@@ -81,7 +81,7 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
 
     The rest of a line is a span that does not repeat. It occurs as often as the line's most frequent mark.
     """
-    rows = distinct(np.searchsorted(base, spans.start, side="right") - 1)
+    rows = distinct(row_of(base, spans.start))
     parts = list[WholeLines]()
     for part, text in chosen_batches(documents, rows):
         chosen = rows[part]

@@ -23,7 +23,7 @@ from gpulsh.params import (
     known_keywords,
     normalizing,
 )
-from gpulsh.ragged import between, distinct, offsets, sorted_distinct
+from gpulsh.ragged import between, distinct, offsets, row_of, sorted_distinct
 from gpulsh.repeats.copies import Part, copies_of, group_numbers, parts_of
 from gpulsh.repeats.lines import WholeLines
 from gpulsh.repeats.lines import whole_lines as widened
@@ -204,7 +204,7 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
     runs = windows_near(met, base[:-1], base[1:], tokens)
     ends = offsets(runs.windows)
     proposed, proven = (np.empty(int(ends[-1]), np.uint64) for _ in range(2))
-    rows = distinct(np.searchsorted(base, runs.begin, side="right") - 1)
+    rows = distinct(row_of(base, runs.begin))
 
     def hashed(ops: Backend, chosen: tuple[slice, TextBatch]) -> None:
         part, text = chosen
@@ -259,7 +259,7 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
         "row": row,
         "start": start,
         "stop": stop,
-        "first_row": to_arrow(np.searchsorted(base, first, side="right") - 1, ~repeat),
+        "first_row": to_arrow(row_of(base, first), ~repeat),
         "first_start": to_arrow(bounds[np.searchsorted(places, first), 0], ~repeat),
         "tokens": tokens,
         "occurrences": spans.occurrences,

@@ -25,7 +25,7 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.io.normal_form import PIECE_BYTES, normal_form, normal_pieces, normalizes_alone
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import Folding, NormalForm, Shingling
-from gpulsh.ragged import between, chosen_rows, distinct, first_of_runs, last_of_runs, offsets
+from gpulsh.ragged import between, chosen_rows, distinct, first_of_runs, last_of_runs, offsets, row_of
 from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
 
@@ -54,7 +54,7 @@ def byte_bounds(documents: Documents, base: Numbers, places: Numbers) -> Numbers
     `places` ascend; `base` int64 [n] is the place of the first token of each document.
     """
     bounds = np.empty((len(places), 2), np.int64)
-    row = np.searchsorted(base, places, side="right") - 1
+    row = row_of(base, places)
     rows = distinct(row)
     for part, text in chosen_batches(documents, rows):
         here = between(row, rows[part][0], rows[part][-1] + 1)

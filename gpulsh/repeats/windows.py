@@ -47,7 +47,7 @@ from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import FAR, SpanMarker, repeats
 from gpulsh.params import Shingling
-from gpulsh.ragged import ranges, sorted_distinct, total_size, united
+from gpulsh.ragged import ranges, row_of, sorted_distinct, total_size, united
 from gpulsh.secret import EvidenceKeys
 
 MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
@@ -188,7 +188,7 @@ def text_parts(
 def _samples(ops: Backend, runs: Fingerprints, size: int, adjacent: int) -> Samples:
     with ops.here():
         chosen = ops.winnow(runs, adjacent)
-        row = np.searchsorted(runs.offset, chosen, side="right") - 1
+        row = row_of(runs.offset, chosen)
         place = chosen - runs.offset[:1] + row * size
         # The least of many hashes are small numbers. Mixed, as many of them are in each range of hashes.
         return Samples(mixed(runs.values[chosen]), place, runs.lengths + size)
@@ -205,7 +205,7 @@ def windows_near(met: Numbers, start: Numbers, stop: Numbers, tokens: int) -> Wi
 
     Documents, one of which has each of these places, take places from `start` to before `stop` [n each], ascending.
     """
-    row = np.searchsorted(start, met, side="right") - 1
+    row = row_of(start, met)
     begin = np.maximum(met - (tokens - sample_size(tokens)), start[row])
     end = np.minimum(met + 1, stop[row] - tokens)  # documents with windows take one place more than tokens
     _, begin, end = united(row, begin, end)
@@ -227,7 +227,7 @@ def hash_runs(
     ops: Backend, found: Tokens, base: Numbers, runs: WindowRuns, tokens: int, keys: EvidenceKeys
 ) -> tuple[Array, Array]:
     """The hashes of windows, from the hashes of the batch's tokens."""
-    row = np.searchsorted(base, runs.begin, side="right") - 1
+    row = row_of(base, runs.begin)
     begin, windows = ops.asarray(runs.begin - base[row]), ops.asarray(runs.windows)
     with ops.here():
         begin += found.offset[ops.asarray(row)]

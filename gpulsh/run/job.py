@@ -34,7 +34,7 @@ from gpulsh.io.limits import Limit
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.method import Method
 from gpulsh.params import SCHEME, Shingling
-from gpulsh.ragged import by_range, offsets
+from gpulsh.ragged import by_range, offsets, row_of
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.policy import Counting, Policy, Screening, Write
 from gpulsh.secret import EvidenceKeys
@@ -264,7 +264,7 @@ class Layout:
 
     def file_of(self, positions: Numbers) -> Numbers:
         """int64 [m]: the number of the file of each document."""
-        return np.searchsorted(self.files, positions, side="right") - 1
+        return row_of(self.files, positions)
 
 
 AnyJob = TypeVar("AnyJob", bound=FileJob, covariant=True)
@@ -300,6 +300,10 @@ class Place(Generic[AnyJob]):
     def unchanged(self, files: Iterable[int]) -> AbstractContextManager[None]:
         """ChangedInputError if one of the files of these numbers is changed before the context is left."""
         return self.job.stamps.unchanged(files)
+
+    def unchanged_pieces(self, pieces: Iterable[Piece]) -> AbstractContextManager[None]:
+        """`unchanged` for the files that have these pieces."""
+        return self.unchanged(piece.file for piece in pieces)
 
 
 Workplace: TypeAlias = Place[Job]

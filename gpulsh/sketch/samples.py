@@ -20,7 +20,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, Named, check_type, set_integer
 from gpulsh.permutations import stream
-from gpulsh.ragged import chosen_rows, counted, end_to_end, offsets, ranges
+from gpulsh.ragged import chosen_rows, counted, end_to_end, offsets, ranges, row_of
 from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, of_pairs
 from gpulsh.text.documents import Documents
 
@@ -145,7 +145,7 @@ class BottomS(SampleSketch):
         some = sizes > 0
         last = np.where(some, union.offset[:-1] + sizes - 1, 0)
         greatest = union.values[last] if len(union.values) else np.zeros(len(pairs), np.uint64, like=union.values)
-        row = np.searchsorted(together.offset, np.arange(len(together.values), like=pairs), side="right") - 1
+        row = row_of(together.offset, np.arange(len(together.values), like=pairs))
         within = counted(together.values <= greatest[row], together.offset)
         return within - sizes, np.maximum(sizes, 1)  # two empty sets: 0 and not NaN
 

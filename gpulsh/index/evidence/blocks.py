@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, sorted_distinct, total_size
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, row_of, sorted_distinct, total_size
 from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
 
@@ -34,7 +34,7 @@ class BlockRows:
 
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order; each block is decoded once."""
-        owner = np.searchsorted(self.bounds, rows, side="right") - 1
+        owner = row_of(self.bounds, rows)
         places = {number: np.flatnonzero(owner == number) for number in sorted_distinct(owner).tolist()}
         own = weakref.ref(self)
         parts = [chosen_rows(decoded(own, number), rows[at] - self.bounds[number]) for number, at in places.items()]

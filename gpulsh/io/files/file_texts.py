@@ -24,7 +24,7 @@ from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, OrderValues, Part, Re
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, packed, piece_rows
-from gpulsh.ragged import offsets, run_bounds
+from gpulsh.ragged import offsets, row_of, run_bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -370,7 +370,7 @@ class FileTexts:
     def locate(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The number of the file and the row in it, int64 [m] each, of the documents at `positions`."""
         starts = self.starts
-        files = np.searchsorted(starts, positions, side="right") - 1
+        files = row_of(starts, positions)
         return files, positions - starts[files]
 
     def chosen(self, piece: Piece, wanted: NDArray[np.bool_]) -> Iterator[list[Bytes]]:

@@ -18,7 +18,7 @@ from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import GROUP, is_null, string_rows
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
 from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, joined, packed
-from gpulsh.ragged import as_one, sorted_distinct
+from gpulsh.ragged import as_one, row_of, sorted_distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -240,7 +240,7 @@ class _RowTexts:
     def _of_blocks(self, ids: Numbers) -> list[tuple[Rows, Numbers, Numbers]]:
         """Each block that has some of the documents, their places in `ids`, and their rows of the block."""
         # The last block that begins at or before the row: empty blocks begin where the next one does.
-        owner = np.searchsorted(self._starts, ids, side="right") - 1
+        owner = row_of(self._starts, ids)
         places = [(number, np.flatnonzero(owner == number)) for number in sorted_distinct(owner).tolist()]
         return [(self._blocks[number], here, ids[here] - self._starts[number]) for number, here in places]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import Bytes, joined, packed
-from gpulsh.ragged import between, by_range, distinct, offsets
+from gpulsh.ragged import between, by_range, distinct, offsets, row_of
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.passages.tables import PLACES, TakenPlaces
@@ -40,7 +40,7 @@ class WantedDocuments(NamedTuple):
 
     def number(self, places: Numbers) -> Numbers:
         """int64 [m]: the number, in the batch, of the document that takes each of `places` [m]."""
-        return np.searchsorted(self.start, places, side="right") - 1
+        return row_of(self.start, places)
 
 
 class TokenPlaces:
@@ -108,7 +108,7 @@ def unchanged(place: PassagesPlace, partition: Partition) -> AbstractContextMana
     """As `Place.unchanged`, for a partition's files; files of earlier runs are checked when a text is read."""
     if partition.number < place.job.earlier_partitions:
         return nullcontext()
-    return place.unchanged(piece.file for piece in partition.pieces)
+    return place.unchanged_pieces(partition.pieces)
 
 
 def place_ranges(start: int, stop: int) -> list[tuple[int, int]]:
@@ -124,7 +124,7 @@ def read_documents(
     chosen = np.zeros(len(token_places), np.bool_)  # for each document a byte, where its number would take eight
     for low, high in place_ranges(token_places.start, token_places.stop):
         row, base = token_places.between(low, high)
-        chosen[row + distinct(np.searchsorted(base, wanted(low, high), side="right") - 1)] = True
+        chosen[row + distinct(row_of(base, wanted(low, high)))] = True
     starts = range(0, len(chosen), DOCUMENTS_AT_ONCE)
     found = (np.flatnonzero(chosen[start : start + DOCUMENTS_AT_ONCE]) + start for start in starts)
     rows = np.empty(0, np.int64)

@@ -133,7 +133,7 @@ def with_texts_again(
     """The entries by document, with their texts; the documents of the partition are read again."""
     documents = sorted_distinct(np.array([one[3] for one in entries], np.int64))
     found: list[Entry] = []
-    with place.unchanged(piece.file for piece in partition.pieces):
+    with place.unchanged_pieces(partition.pieces):
         texts = chain.from_iterable(chosen_texts(place.texts(), layout, partition, documents))
         for document, text in zip(documents.tolist(), texts, strict=True):  # one at a time: they may be long
             found += with_texts([one for one in entries if one[3] == document], {document: text}.__getitem__)

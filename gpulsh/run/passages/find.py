@@ -29,7 +29,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import found_in, sorted_distinct, total_size
+from gpulsh.ragged import found_in, row_of, sorted_distinct, total_size
 from gpulsh.repeats.places import WIDTH, read_text, spelled
 from gpulsh.repeats.windows import (
     Samples,
@@ -93,7 +93,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
 
     with rejected, tables.PLACES.create(folder, number) as places_out, ExitStack() as files:
         outs = [files.enter_context(table.create(folder, number)) for table in written]
-        with place.unchanged(piece.file for piece in partition.pieces), ops.here():
+        with place.unchanged_pieces(partition.pieces), ops.here():
             for run in bundles(all_samples(), RUN_SAMPLES, lambda found: len(found.place)):
                 samples += _write_samples(ops, run, *outs)
         bad = rejected.finish()
@@ -138,7 +138,7 @@ def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
             again = np.zeros(len(known), np.bool_)
             for found in _met_earlier(held, places, part, parts, known, again):
                 out.append(tables.PlaceRows(found))
-                there[np.searchsorted(places.partitions, found, side="right") - 1] = True
+                there[row_of(places.partitions, found)] = True
             _, at = found_in(known, samples.value)
             met = sorted_distinct(np.concatenate([met, samples.place[again[at]]]))
         out.append(tables.PlaceRows(met))

@@ -21,7 +21,7 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import found_in, sorted_distinct, stable_order
+from gpulsh.ragged import found_in, row_of, sorted_distinct, stable_order
 from gpulsh.repeats.lines import WholeLines, ascending, lines_of_batch, lines_of_parts, widened
 from gpulsh.repeats.places import NormalPieces, bounds_as_read, byte_bounds_of
 from gpulsh.repeats.windows import Marker, Repeats, TokenSpans, is_long, text_parts
@@ -76,7 +76,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
             waiting.append(first)
             if sum(map(len, waiting)) >= RUN_FIRSTS:
                 _write_firsts(firsts, waiting)
-            of = np.searchsorted(places.partitions, first, side="right") - 1
+            of = row_of(places.partitions, first)
             there[of[of < len(there)]] = True
             is_first = windows.place == windows.first
             if job.keep == "first" and job.whole_lines:

@@ -107,7 +107,7 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
         tables.COPIES_HERE.create(folder, number) as copies_out,
         tables.SPOTS.create(folder, number) as spots_out,
     ):
-        with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
+        with place.unchanged_pieces(partition.pieces), place.ops.here():
             for run in bundles(all_parts(), RUN_PARTS, lambda one: len(one[0])):
                 hashes = np.concatenate([one for one, _ in run])
                 rows, copies = _equal(hashes, parts)

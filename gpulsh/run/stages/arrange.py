@@ -19,7 +19,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.io.file import wrong_length
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import batch_cuts
-from gpulsh.ragged import between, offsets
+from gpulsh.ragged import between, offsets, row_of
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, write_facts
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
@@ -61,7 +61,7 @@ def gather(place: Workplace, layout: Layout, partition: Partition, step: str) ->
     made = PLACES.write(place.folder, partition.number, places)
     target = texts_file(place.folder, partition.number)
     with unfinished(target) as part:
-        with open(part, "wb") as out, place.unchanged(piece.file for piece in partition.pieces):
+        with open(part, "wb") as out, place.unchanged_pieces(partition.pieces):
             _copy(place, layout, partition, document, size, offset, out.fileno())
         made[target.name] = completed(part, target)
     return Made(made, {"amount": len(document), "bytes": int(size.sum())})
@@ -109,7 +109,7 @@ def survey(place: Workplace, partition: Partition) -> Made:
     """Read the values that order the documents of a partition."""
     with RejectionsFile(place.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
-        with place.unchanged(piece.file for piece in partition.pieces):
+        with place.unchanged_pieces(partition.pieces):
             for _ in place.read(partition.pieces, facts):
                 pass
         return write_facts(place, partition, facts, rejected)
@@ -122,7 +122,7 @@ def rank(place: Workplace, layout: Layout) -> Made:
     ordered = np.argsort(ranks)
     sizes = offsets(sizes_of(documents, place.folder, layout)[ordered])
     cuts = [start for start, _ in batch_cuts(sizes, place.ops.sizes().batch)]
-    group = np.searchsorted(np.array(cuts, np.int64), ranks, side="right") - 1
+    group = row_of(np.array(cuts, np.int64), ranks)
     made = MEMBERS.write(place.folder, RANK, Members(documents, group, np.ones(len(documents), np.bool_)))
     made |= RANKS.write(place.folder, RANK, Ranks(ranks))
     place.progress.advance(len(layout))

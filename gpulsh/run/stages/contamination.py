@@ -50,7 +50,7 @@ def protect(place: ScreenedPlace, pieces: Sequence[Piece]) -> Made:
     """Index the items in all protected files."""
     screening, facts = place.job.screening, PartitionFacts()
     assert screening is not None
-    with place.unchanged(piece.file for piece in pieces):
+    with place.unchanged_pieces(pieces):
         batches = place.read(pieces, facts, partial(normalized, form=screening.folding.form))
         given = screening.shingling, place.keys, screening.overlap, place.job.cut.memory // SHARE
         found = index_items(place.ops, batches, *given)
@@ -82,7 +82,7 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
         return len(text), items, marked
 
     parts, marks, documents = list[tables.HeldItems](), list[tables.HeldSpans](), 0
-    with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
+    with place.unchanged_pieces(partition.pieces), place.ops.here():
         for count, items, marked in map_batches(place.ops, place.read(partition.pieces, facts), find):
             parts.append(items._replace(row=items.row + documents))
             marks.append(marked._replace(row=marked.row + documents))

@@ -63,7 +63,7 @@ def sign(place: Workplace, partition: Partition) -> Made:
             facts.copy_keys = hashes
         batches = place.texts().read(partition.pieces, place.ops.sizes().batch, facts)
         given = batches, job.method, place.keys, place.ops, Funnel(), place.progress
-        with place.unchanged(piece.file for piece in partition.pieces):
+        with place.unchanged_pieces(partition.pieces):
             if not is_signed:
                 for _ in with_progress(batches, place.progress):
                     pass
