@@ -69,6 +69,7 @@ CASES: list[tuple[Callable[[], None], str, list[str]]] = [
     (parquet(body=[TEXT]), "a.parquet", ["a.parquet", "'text'", "body"]),
     (lines(b'{"body": "x"}', b'{"body": "y"}'), "a.jsonl", ["a.jsonl", "'text'", "body"]),
     (lines(LINE, b"", b'{"text": "x", "n": "?"}'), "a.jsonl --date-column n", ["a.jsonl: line 1", "'n' is"]),
+    (write("a.csv", b'text,n\n"a\nb",2024-01-31\nc,?\n'), "a.csv --date-column n", ["a.csv: line 4", "'n' is '?'"]),
     (good, "a.jsonl --keep score", ["a.jsonl", "'score'"]),
     (good, "a.jsonl --id-column key", ["a.jsonl", "'key'"]),
     (parquet(text=[TEXT], s=["x"]), "a.parquet --keep s", ["a.parquet: row 0", "'s' is 'x'"]),

@@ -103,6 +103,15 @@ class Delimited(Streamed):
             else:
                 self._numbers(file, opened.names, columns)
 
+    def place(self, file: File, row: int) -> str:
+        """The line where the row's record begins, from 1."""
+        with reading(file), self._opened(file) as opened:
+            for start, records in opened.records if opened else ():
+                if row < start + len(records.begin):
+                    (line,) = records.part(np.array([row - start])).lines()
+                    return f"line {line}"
+        return super().place(file, row)
+
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """At most MOST_ROWS a block, those without a wanted row left out."""
         order_column = None if columns.order is None or wanted is not None else OrderColumn(file, columns.order)
