@@ -25,13 +25,14 @@ CUDA = (2, 0)  # DLPack's name of the first device
 # CuPy's functions and methods that the library uses, with all that they take.
 LIKE = "dtype order subok shape"
 FUNCTIONS = f"""
-    arange(start stop step dtype) argmax(a axis dtype out keepdims) argsort(a axis kind)
-    concatenate(tup axis out dtype casting) copyto(dst src casting where) count_nonzero(a axis) cumsum(a axis dtype out)
-    diff(a n axis prepend append) empty(shape dtype order) empty_like(a {LIKE}) flatnonzero(a)
+    arange(start stop step dtype) argmax(a axis dtype out keepdims) argmin(a axis dtype out keepdims)
+    argsort(a axis kind) concatenate(tup axis out dtype casting) copyto(dst src casting where) count_nonzero(a axis)
+    cumsum(a axis dtype out) diff(a n axis prepend append) empty(shape dtype order) empty_like(a {LIKE}) flatnonzero(a)
     full(shape fill_value dtype order) full_like(a fill_value {LIKE}) isin(element test_elements assume_unique invert)
-    maximum(x1 x2 out dtype) minimum(x1 x2 out dtype) ones(shape dtype order) ones_like(a {LIKE})
-    searchsorted(a v side sorter) sort(a axis kind) stack(tup axis out dtype casting) unpackbits(a axis bitorder)
-    where(condition x y) zeros(shape dtype order) zeros_like(a {LIKE})"""
+    maximum(x1 x2 out dtype) minimum(x1 x2 out dtype) moveaxis(a source destination) ones(shape dtype order)
+    ones_like(a {LIKE}) searchsorted(a v side sorter) sort(a axis kind) stack(tup axis out dtype casting)
+    take_along_axis(a indices axis) unpackbits(a axis bitorder) where(condition x y) zeros(shape dtype order)
+    zeros_like(a {LIKE})"""
 METHODS = """
     all(axis out keepdims) any(axis out keepdims) compress(condition axis out) max(axis out keepdims)
     mean(axis dtype out keepdims) min(axis out keepdims) sum(axis dtype out keepdims) take(indices axis out)"""
