@@ -7,6 +7,7 @@
 // with a pattern before each block.
 // Test-only; blocks run one after the other.
 #pragma once
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -235,7 +236,13 @@ static void run_block() {
     }
 }
 
+static pthread_t launching;
+
 static void on_signal(int signal) {
+    if (!pthread_equal(pthread_self(), launching)) {  // a timer's signal reaches any thread of the process
+        pthread_kill(launching, signal);
+        return;
+    }
     failure = signal == SIGVTALRM                     ? "a kernel does not end"
               : signal == SIGSEGV || signal == SIGBUS ? "a kernel reads or writes outside an array"
                                                       : "a kernel shifts, counts or indexes beyond bounds";
@@ -259,6 +266,7 @@ static const char* launch(void (*kernel)(void**), void** given, unsigned x, unsi
     mode = (Order)order_mode;
     seed = order_seed | 1;
     failure = nullptr;
+    launching = pthread_self();
     gridDim = {x, y, 1};
     blockDim = {threads, 1, 1};
     threadIdx = blockIdx = {0, 0, 0};
