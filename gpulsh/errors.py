@@ -130,7 +130,7 @@ class ParameterError(GpulshError, ValueError):
 
 
 def refuse_given(given: Mapping[str, object], message: str) -> None:
-    """ParameterError with the option, instead of {} in `message`, of the first keyword that is `given` a true value.
+    """ParameterError if a keyword in `given` has a true value; the first one's option replaces {} in `message`.
 
     >>> refuse_given({"min_cluster": 3}, "{} is given without --protect")
     Traceback (most recent call last):

@@ -53,7 +53,7 @@ def last_of_runs(first: Array) -> Array:
 
 
 def united(row: Numbers, begin: Numbers, end: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Ranges [begin, end) of ascending rows [n each], where those of a row that overlap or touch are one.
+    """Join the ranges [begin, end) of a row that overlap or touch; rows ascend [n each].
 
     Both `begin` and `end` ascend in each row.
 
@@ -118,7 +118,7 @@ def between(ascending: Values, start: int, stop: int) -> slice:
 
 
 def by_range(ascending: Numbers, bounds: Numbers) -> Iterator[tuple[int, slice]]:
-    """The number of each range, from one of `bounds` to before the next, that has some of the values, and which.
+    """The number of each range [bounds[i], bounds[i + 1]) that has values, and where they are.
 
     >>> list(by_range(np.array([1, 3, 8]), np.array([0, 5, 6, 9])))
     [(0, slice(0, 2, None)), (2, slice(2, 3, None))]

@@ -23,7 +23,7 @@ from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_pa
 from gpulsh.backends.protocol import GOLDEN, Backend, Keys, operations
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
-from gpulsh.ragged import first_of_runs, offsets
+from gpulsh.ragged import first_of_runs, offsets, row_of
 from gpulsh.secret import EvidenceKeys
 
 Operation = Callable[..., Any]
@@ -166,7 +166,7 @@ def _items(ops: Backend, tokens: Tokens, is_stop: NDArray[np.bool_], offset: Num
     runs = ops.shingles(tokens, ITEM_TOKENS, keys)
     ends = np.repeat(offset[1:], np.diff(offset))
     begins = np.flatnonzero(is_stop & (np.arange(len(is_stop)) + ITEM_TOKENS <= ends))
-    row = np.searchsorted(offset, begins, side="right") - 1
+    row = row_of(offset, begins)
     places = begins - offset[row] + ops.asnumpy(runs.offset)[row]
     items = np.searchsorted(begins, offset)
     return Tokens(ops.asarray(ops.asnumpy(runs.values)[places]), ops.asarray(items.astype(np.int64)))

@@ -15,7 +15,7 @@ from gpulsh.arrays import Array, Fingerprints, Tokens, Words
 from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, NO_DIGEST, ROUND_SHIFT, STREAM_SHINGLE, STREAM_TOKEN
 from gpulsh.params import Family, Shingling
 from gpulsh.permutations import word_array, word_pairs, words
-from gpulsh.ragged import offsets
+from gpulsh.ragged import offsets, row_of
 from gpulsh.secret import LONGEST_SHINGLE, PLACES, SHINGLE, EvidenceKeys
 
 _U = np.uint64
@@ -53,7 +53,7 @@ def rolled(tokens: Tokens, shingling: Shingling, keys: EvidenceKeys | None) -> F
     if not total:
         return Fingerprints(np.zeros(0, np.uint64, like=tokens.values), offset)
     places = np.arange(total, dtype=np.int64, like=offset)
-    row = np.searchsorted(offset, places, side="right") - 1
+    row = row_of(offset, places)
     first, last = tokens.offset[row] + (places - offset[row]), tokens.offset[row + 1] - 1
     found = np.zeros(total, np.uint64, like=tokens.values) + _U(1)
     for place in range(shingling.size):

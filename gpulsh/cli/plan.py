@@ -267,7 +267,7 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
 
 
 def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
-    """The stages; those of less than 0.05 s are left out."""
+    """The stages that take 0.05 s or more."""
     from gpulsh.report.summary import SHORT
     from gpulsh.report.wording import duration, many, size
 
@@ -294,7 +294,7 @@ def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
 
 
 def _size_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
-    """The sizes on disk, and the number of false candidates."""
+    """Sizes on disk and the number of false candidates."""
     from gpulsh.report.wording import duration, size
 
     each, compact = (size(round(of / given["documents"])) for of in (found.index, found.index_at_source))

@@ -56,7 +56,7 @@ def sample_files(files: Sequence[File], share: float, folder: Path, protected: S
             own = Path(folders.setdefault(file.source, str(folder / str(len(folders)))))
             own.mkdir(exist_ok=True)
             # The number keeps the order, and makes names unique.
-            path = str(own / f"{len(names):06d}-{os.path.basename(file.named)}")
+            path = str(own / f"{len(names):06d}-{os.path.basename(file.plain_path)}")
             names[path] = file.name
             taken += bytes_of([file]) * format_of(file).write_sample(file, each, path)
     return SampledFiles(folders, names, taken / max(bytes_of(files), 1))

@@ -110,7 +110,7 @@ def _compression(file: File, codec: OutputCodec | None) -> Compression:
     """The compression of JSON lines: `codec`, by default as in the file."""
     if codec is not None:
         return STREAMS[codec.name]
-    return compression_of(file.named)
+    return compression_of(file.plain_path)
 
 
 def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str, codec: OutputCodec | None) -> None:

@@ -96,7 +96,7 @@ class File:
     intact_only: bool = False  # skip damaged members of compressed data
 
     @property
-    def named(self) -> str:
+    def plain_path(self) -> str:
         """The path without the query of a web address: its end names the format."""
         return self.path if self.filesystem is None else without_query(self.path)
 

@@ -203,7 +203,7 @@ def met_again(ops: Backend, values: Array, place: Array) -> Array:
 def windows_near(met: Numbers, start: Numbers, stop: Numbers, tokens: int) -> WindowRuns:
     """The windows whose sample may be at a place in `met` int64 [c], ascending.
 
-    Documents, one of which has each of these places, take places from `start` to before `stop` [n each], ascending.
+    The n documents take the places from `start` to before `stop` [n each], ascending; each place in `met` is in one.
     """
     row = row_of(start, met)
     begin = np.maximum(met - (tokens - sample_size(tokens)), start[row])

@@ -21,6 +21,7 @@ from gpulsh.backends.protocol import Keys, Sizes
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import BackendError, DeviceMemoryError, GpulshError
 from gpulsh.params import Reading
+from gpulsh.ragged import row_of
 
 KEPT = 8  # keys, and sketches: small, and used again and again
 MAX_BLOCKS = (2**31 - 1, 65535)
@@ -126,8 +127,7 @@ class Machine:
 
     def row_of(self, offset: Array, start: int, stop: int) -> Array:
         """int64 [stop - start]: the row of each position from `start` on."""
-        xp = self.arrays
-        return xp.searchsorted(offset, xp.arange(start, stop, dtype=np.int64), side="right") - 1
+        return row_of(offset, self.arrays.arange(start, stop, dtype=np.int64))
 
 
 def _keys(arrays: ModuleType, keys: Keys) -> Array:

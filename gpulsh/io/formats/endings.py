@@ -60,8 +60,8 @@ KNOWN = (
 def format_of(file: File) -> Format:
     """The format that the file's name says it has, or its owner."""
     if file.as_text:
-        return text(compression_of(file.named), file.encoding)
-    found = known_format(file.named)
+        return text(compression_of(file.plain_path), file.encoding)
+    found = known_format(file.plain_path)
     if found is not None and not (file.lines or file.delimiter or file.encoding):
         return found
     if isinstance(found, PlainText):
@@ -69,7 +69,7 @@ def format_of(file: File) -> Format:
     if isinstance(found, Delimited) and (file.delimiter or file.encoding):
         return delimited(file.delimiter or found.delimiter, found.compression, file.encoding)
     if found is None:
-        ending = _last_ending(file.named)
+        ending = _last_ending(file.plain_path)
         kind = FOREIGN.get(ending.lower(), "of no known format")
         raise InputError(f"{file.name}: is {kind}; {_advice([ending])}")
     return found
