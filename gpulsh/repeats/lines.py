@@ -14,6 +14,7 @@ from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
 
 LINE_END = 10
+ADDED = -2  # `first` of an added part of a line; -1 is that of a bridge
 
 
 class WholeLines(NamedTuple):
@@ -60,7 +61,7 @@ class WholeLines(NamedTuple):
             spans = character_spans(self.spans, base[row] + start, base[row] + stop)
             row = row_of(base, spans.start)
             return spans, row, spans.start - base[row], spans.stop - base[row], spans.stop - spans.start
-        is_added = self.spans.first < 0
+        is_added = self.spans.first == ADDED
         begins, ends = self.start[1:] >= 0, self.stop[:-1] >= 0
         parts = (begins & ~ends & is_added[1:]) | (ends & ~begins & is_added[:-1])
         touching = np.append(self.spans.stop[:-1] == self.spans.start[1:], np.False_)[: len(stop)]
@@ -204,7 +205,7 @@ def widened(
             gap, of = gap[is_whole[of]], of[is_whole[of]]
             first, last = np.maximum(first[gap], some.first[of]), np.minimum(last[gap], some.stop[of])
             is_gap = first < last
-            joined = spans.with_gaps(first[is_gap], last[is_gap], most[of[is_gap]])
+            joined = spans.with_gaps(first[is_gap], last[is_gap], most[of[is_gap]], ADDED)
             line = np.searchsorted(some.stop, joined.start, side="right")
             begin = np.where(is_whole[line] & (some.first[line] == joined.start), some.begin[line], -1)
             begin[: len(begins)] = begins

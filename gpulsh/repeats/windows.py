@@ -253,16 +253,16 @@ class TokenSpans(NamedTuple):
 
     start: Numbers  # the place of the first token
     stop: Numbers  # the place after the last token
-    first: Numbers  # the place of the equal token of the first occurrence; -1 of tokens that do not repeat
+    first: Numbers  # the place of the equal token of the first occurrence; negative of tokens that do not repeat
     occurrences: Numbers
 
     def chosen(self, which: slice | Numbers) -> TokenSpans:
         """Some of the spans."""
         return TokenSpans(*(column[which] for column in self))
 
-    def with_gaps(self, start: Numbers, stop: Numbers, occurrences: Numbers) -> TokenSpans:
-        """The spans, and others between them that do not repeat, in order."""
-        gaps = start, stop, np.full(len(start), -1, np.int64), occurrences
+    def with_gaps(self, start: Numbers, stop: Numbers, occurrences: Numbers, first: int = -1) -> TokenSpans:
+        """The spans, and others between them that do not repeat, in order; their `first` is negative."""
+        gaps = start, stop, np.full(len(start), first, np.int64), occurrences
         order = np.argsort(np.concatenate([self.start, start]), kind="stable")
         return TokenSpans(*(np.concatenate(pair)[order] for pair in zip(self, gaps, strict=True)))
 

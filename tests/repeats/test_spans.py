@@ -90,6 +90,8 @@ def test_whole_lines(texts: list[str], size: int, keep: str) -> None:
         # A line with a first occurrence stays, with its end.
         (["a b c", "a b c x y z", "x y z"], {"tokens": 3}, ["a b c", " x y z", ""]),
         (["a b c\nd e f", "u v w a b c\nz d e f\nlast", "u v w"], {"tokens": 3}, ["a b c\nd e f", "u v w \nlast", ""]),
+        # A line's end that a bridge covers goes.
+        (["x y", "a b x y\nz\nx y", "a b"], {"tokens": 2, "bridge": 2}, ["x y", "a b ", ""]),
     ],
 )
 def test_ends_of_whole_lines(texts: list[str], options: dict[str, Any], left: list[str]) -> None:

@@ -75,7 +75,7 @@ class Spots(NamedTuple):
 
 
 class ByteStretches(NamedTuple):
-    """Marked stretches of documents by position, in bytes of their texts; `first` is a place of a token, or -1."""
+    """Marked stretches of documents by position, in bytes of texts; `first` is a place of a token, or negative."""
 
     document: Numbers
     start: Numbers
