@@ -205,9 +205,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         column, changed = pa.array([value] * len(table), kind), tmp_path / "changed.parquet"
         pq.write_table(table.set_column(table.column_names.index(name), name, column), changed)
         refused(InputError, f"column {name} is not int64 without nulls", passages=changed)
+    for parameters in ("[" * 100_000, "7", "{}", '{"unit": "word", "symbols": false, "text_column": 7}'):
+        pq.write_table(table.replace_schema_metadata({"gpulsh.passages": parameters}), changed)
+        refused(InputError, "its metadata is damaged; give OUT/passages.parquet", passages=changed)
     path.write_text('{"text": "short"}\n' * 5)
     refused(ChangedInputError, r"a\.jsonl: was written to after its passages were found")
-    (tmp_path / "marks" / "report.json").unlink()  # without it the texts tell
+    (tmp_path / "marks" / "report.json").write_text('{"gpulsh": 0}')  # of no finished run, so the texts tell
     refused(InputError, "is not as it was when its passages were found")
     write_rows(path, TEXTS[:2])
     refused(InputError, "has 2 rows")

@@ -27,6 +27,7 @@ from gpulsh.io.file import File, first_line
 from gpulsh.io.files.file_texts import PartitionFacts, Piece
 from gpulsh.io.files.no_documents import DATA
 from gpulsh.io.files.places import Targets
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import Cuts
 from gpulsh.io.formats.arrow_ipc import Ipc
@@ -35,10 +36,11 @@ from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.rows import normalized
+from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import between, chosen_rows, distinct
 from gpulsh.repeats.cut import without
 from gpulsh.run.driver import Stages
-from gpulsh.run.job import Made, Place, Task, step_of
+from gpulsh.run.job import Made, OnError, Place, Task, step_of
 from gpulsh.run.output.folder import SHORT
 from gpulsh.run.output.paths import marked
 from gpulsh.run.passages.evidence import FILE, PARAMETERS
@@ -105,15 +107,20 @@ def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tupl
     return found
 
 
-def parameters_of(path: Path) -> dict[str, Any]:
-    """The parameters of the run that wrote `passages.parquet`; InputError if no run did."""
+def reading_of(path: Path) -> tuple[ReadOptions, OnError, Columns, Shingling, Folding]:
+    """How the run that wrote `passages.parquet` read its files; InputError if no run did."""
     with _opened(path) as source:
         schema = source.schema_arrow
         written = (schema.metadata or {}).get(PARAMETERS)
         if written is None or any(name not in schema.names for name in NEEDED):
             raise InputError(f"{path}: was not written by `gpulsh passages`; give OUT/{FILE} of such a run")
-        found: dict[str, Any] = json.loads(written)
-        return found
+    try:
+        found = json.loads(written)
+        options, on_error = ReadOptions.taken_from(found), found.get("on_error", "fail")
+        unit = Shingling(unit=found["unit"], symbols=found["symbols"])
+        return options, on_error, Columns(text=found["text_column"]), unit, Folding(**found["folding"])
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: its metadata is damaged; give OUT/{FILE} of a run of `gpulsh passages`") from error
 
 
 @contextmanager

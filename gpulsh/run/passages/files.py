@@ -55,9 +55,9 @@ from gpulsh.run.file_run import (
     run_job,
 )
 from gpulsh.run.job import FileJob, OnError
-from gpulsh.run.output.folder import PAGE, read_report
+from gpulsh.run.output.folder import PAGE, is_finished, read_report
 from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
-from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
+from gpulsh.run.passages.cut import cut_all, reading_of, refuse_uncuttable, written
 from gpulsh.run.passages.driver import hold_items, mark_partitions, pick_parts
 from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.index import PassagesIndex
@@ -336,12 +336,9 @@ def cut_files(
     cutting = _cutting(min_left, min_occurrences, format)
     given, folders = paths("inputs", inputs), _folders(output, None, overwrite=overwrite, resume=resume)
     (path,) = paths("passages", passages)
-    found = parameters_of(Path(path))
+    read_options, on_error, columns, unit, folding = reading_of(Path(path))
     machine = Machine(backend, threads, devices, memory, engine, address).checked()
-    read_options = ReadOptions.taken_from(dict(found))
     streams = Streams(read_options)  # to the end of the run
-    on_error: OnError = found.get("on_error", "fail")
-    columns = Columns(text=found["text_column"])
     files = input_files(given, (), streams, read_options, folders, on_error=on_error, engine=engine)
     files = _cuttable(files, columns, (), cutting)
     refuse_overlap(folders.output, [], [File(path, path, path)])
@@ -357,8 +354,8 @@ def cut_files(
         passages=path,
         passages_stamp=(stamp.st_size, stamp.st_mtime_ns),
         cutting=cutting,
-        unit=Shingling(unit=found["unit"], symbols=found["symbols"]),
-        folding=Folding(**found["folding"]),
+        unit=unit,
+        folding=folding,
     )
 
     @contextmanager
@@ -404,7 +401,7 @@ def _report(
 def _refuse_changed(passages: Path, stamps: Stamps) -> None:
     """ChangedInputError if a file has changed since the run of this passages.parquet read it."""
     report = read_report(passages.with_name(REPORT))
-    known = report["job"]["inputs"] if "gpulsh" in report else {}  # otherwise it is somebody else's
+    known = report["job"].get("inputs", {}) if is_finished(report) else {}  # otherwise it is somebody else's
     for file, now in zip(stamps.files, stamps.known, strict=True):
         before = known.get(file.name)
         size = 1 if file.copied else 2  # a copied stream has another time each time
