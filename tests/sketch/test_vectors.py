@@ -1,6 +1,7 @@
 """Sketches of vectors: hyperplanes by hand in whole numbers, and the earth mover's distance."""
 
 from fractions import Fraction
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def by_hand(rows: list[list[float]], bits: int, seed: int) -> list[list[int]]:
     for row in rows:
         largest = max(map(abs, row), default=0.0) or 1.0
         whole = [round(Fraction(x / largest) * 2**15) for x in row]
-        sums = [sum(w * coordinate(seed, c, bit) for c, w in enumerate(whole)) for bit in range(bits)]
+        sums = [sum(w * coordinate(seed, c, bit) for c, w in enumerate(whole) if w) for bit in range(bits)]
         found.append([sum((sums[64 * w + i] > 0) << i for i in range(64)) for w in range(bits // 64)])
     return found
 
@@ -47,6 +48,17 @@ def test_the_definition(vectors: Any, bits: int, seed: int) -> None:
     found = Hyperplanes(bits=bits, seed=seed)(vectors, backend="cpu")
     assert found.values.tolist() == by_hand(vectors.tolist(), bits, seed) and found.dtype == np.uint64
     assert found.shape == (len(vectors), bits // 64)
+
+
+def test_small_entries_are_rounded() -> None:
+    """Where the coordinate of the largest entry's column is 0, the small entry decides the bit."""
+    column = next(c for c in count() if coordinate(1, c, 0) == 0 < coordinate(1, c + 1, 0))
+    rows = [[0.0] * column + [1.0, x * 2**-15] for x in (0.49, 0.51, 1.49, -0.51)]
+    wanted = by_hand(rows, 64, 1)
+    assert [row[0] & 1 for row in wanted] == [0, 1, 1, 0]
+    sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
+    for vectors in (rows, sparse.csr_array(rows)):
+        assert Hyperplanes()(vectors, backend="cpu").values.tolist() == wanted
 
 
 def test_odd_sparse_vectors() -> None:
