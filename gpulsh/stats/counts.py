@@ -166,8 +166,8 @@ CLUSTERS = (
     ColumnRow("id", OWN, "its id, as in duplicates.parquet"),
     CLUSTER,
     *_counts(
-        ("copies", "int64", "exact copies that were dropped for it"),
-        ("near", "int64", "other documents that were dropped for it, each verified"),
+        ("copies", "int64", "documents dropped for it as exact copies, or with --key for the same key"),
+        ("near", "int64", "other documents dropped for it: near-duplicates, and copies of these"),
         ("component", "int64", "documents in its connected component of duplicates, itself included"),
         ("sources", "int64", "different INPUTs, or values of --source-column, of it and those dropped for it"),
         ("source_names", NAMES, "these sources, ascending"),

@@ -1,8 +1,7 @@
 """How many documents each kept one represents. Runs in memory, runs over files and indexes use these definitions.
 
-    copies        documents dropped for it with the same words in the same order
-    near          all other documents dropped for it: near-duplicates, exact copies of these, and copies by a key, whose
-                  texts were not compared
+    copies        documents dropped for it with the same words in the same order, or with the same key (`--key`)
+    near          all other documents dropped for it: near-duplicates, and copies of these
     component     documents in its connected component of verified pairs, itself included
     sources       different sources of it and the documents dropped for it; a null source does not count
     source_names  the names of these sources, ascending
@@ -15,9 +14,6 @@ so the sum of 1 + copies + near is the number of documents. `component` is the `
 (Penedo et al. 2025, arXiv 2506.20920). It also counts documents that are connected only through others, so it is at
 least 1 + copies + near. Two kept documents of one component both have its size. With `resolve="components"`, one
 document of a component stays, and component = 1 + copies + near, unless some documents are protected.
-
-A document dropped by its key (`--key`) counts as a copy of the kept document with that key, or otherwise in `near`. It
-was not compared.
 
 A dropped document represents none: all its counts but `component` are null.
 """
