@@ -25,7 +25,7 @@ def index() -> None:
 
 EVIDENCE = (
     "Where evidence comes from. index: the stored shingles of kept documents. source: texts read again from INPUT,"
-    " with only hashes stored, about 360 bytes per document with the default bands."
+    " with only hashes stored, about 360 bytes per kept document with the default bands."
 )
 
 _files = opt.together(
