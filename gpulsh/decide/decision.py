@@ -46,7 +46,7 @@ class Decision(Arrays):
     cluster          int64 [n]: smallest position of its connected component of verified pairs
     pairs            int64 [m, 2]: verified pairs, i < j, lexicographic
     pair_similarity  float32 [m]
-    exact_copy       bool [n]: dropped, with the same words in the same order as that document
+    exact_copy       bool [n]: dropped, with the words of that document in the same order, or with its `key`
     funnel           counts and seconds of every stage
 
     >>> import gpulsh

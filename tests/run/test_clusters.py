@@ -249,6 +249,7 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
     [
         ({"write": "marked"}, "has a column 'near', which would be added; rename it"),
         ({"weights": "log"}, "has a column 'weight', which would be added; rename it"),
+        ({"weights": "log", "format": "parquet"}, "has a column 'weight', which would be added; rename it"),
         ({"add_counts": True, "write": "duplicates"}, "add_counts=True is given and write is 'duplicates'"),
         ({"add_counts": True, "index": "known"}, "add_counts=True and index cannot be combined"),
         ({"max_copies": 2, "index": "known"}, "max_copies and index cannot be combined"),
@@ -273,7 +274,7 @@ def test_what_is_refused(options: dict[str, Any], told: str, tmp_path: Path) -> 
     by_kind = {"jsonl": told, "parquet": told, "csv": told}
     if options in ({"write": "marked"}, {"weights": "log"}):
         by_kind["csv"] = "a.csv: its rows take no more columns in this format; run with format"
-    elif options.keys().isdisjoint({"source_column", "date_column"}):
+    elif options.keys().isdisjoint({"source_column", "date_column", "format"}):
         by_kind = {"jsonl": told}  # decided before a file is opened
     for kind, words in by_kind.items():
         with pytest.raises((ParameterError, InputError), match=words):

@@ -29,7 +29,7 @@ from gpulsh.io.arrow.buffers import binary_array, python_array
 from gpulsh.io.arrow.copy_keys import copy_keys
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
-from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
+from gpulsh.io.columns import WHOLE, Columns, Place, missing_column, refuse_added
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
@@ -248,7 +248,8 @@ class Delimited(Streamed):
             yield Opened(names, head, _numbered(first.part(slice(1, None)), split))
 
     def _numbers(self, file: File, names: list[str], columns: Columns) -> dict[Place, int]:
-        """The number of each wanted column."""
+        """The number of each wanted column; none of those that will be added may be there."""
+        refuse_added(file, columns, names)
         numbers = {}
         for place in columns.places():
             name = ".".join(place)  # the usual column name of a nested field
