@@ -52,6 +52,8 @@ def given_array(name: str, value: Any, wanted: str) -> Array:
 
     Raises ParameterError if its rows have unequal length, or values are masked.
     """
+    if isinstance(value, type):
+        raise ParameterError(f"{name} is the class {value.__name__}; give {wanted}")
     if isinstance(value, np.ma.MaskedArray):
         if np.ma.is_masked(value):
             raise ParameterError(f"{name} has masked values; fill them, and give {wanted}")

@@ -195,6 +195,8 @@ def shown_type(value: object) -> str:
     """A value that is no path, as messages show it."""
     if value is None:
         return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     return "empty" if isinstance(value, str) and not value else f"of type {type(value).__name__}"
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Arrays, Rows, Values, html_table, on_host
 from gpulsh.decide.counts.counts import Sightings, count, dates, seen
 from gpulsh.errors import BackendError, ParameterError
+from gpulsh.params import shown_type
 from gpulsh.ragged import chosen_rows, offsets
 from gpulsh.stats.stages import Funnel
 
@@ -219,8 +220,8 @@ class Decision(Arrays):
         from gpulsh.io.arrow.buffers import chosen, to_arrow
         from gpulsh.io.arrow.validation import given_column
 
-        if isinstance(table, Mapping) or not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
-            raise ParameterError(f"table is of type {type(table).__name__}; give the table that was decided")
+        if isinstance(table, Mapping) or not hasattr(type(table), "__len__") or getattr(table, "shape", None) == ():
+            raise ParameterError(f"table is {shown_type(table)}; give the table that was decided")
         self._check_length("table", len(table), "the rows that were decided")
         here = self.to_numpy()
         kept, none = here.keep, here.duplicate_of == np.arange(len(here))
@@ -265,10 +266,8 @@ class Decision(Arrays):
         home = type(table).__module__.partition(".")[0]
         if home == "polars" and hasattr(table, "collect"):
             return table.filter(self.to_numpy().keep)
-        if not hasattr(table, "__len__") or isinstance(table, dict) or getattr(table, "shape", None) == ():
-            raise ParameterError(
-                f"table is of type {type(table).__name__}, which has no rows; give the rows that were decided"
-            )
+        if not hasattr(type(table), "__len__") or isinstance(table, dict) or getattr(table, "shape", None) == ():
+            raise ParameterError(f"table is {shown_type(table)}, which has no rows; give the rows that were decided")
         if home == "scipy":  # its sparse arrays have no length
             raise ParameterError(
                 f"table is a {type(table).__name__} of scipy; index it with the array keep, as in table[result.keep]"

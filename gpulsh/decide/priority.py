@@ -6,6 +6,7 @@ import numpy as np
 
 from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.errors import ParameterError
+from gpulsh.params import shown_type
 
 
 def decision_order(priority: object, count: int) -> Numbers:
@@ -51,7 +52,7 @@ def _no_numbers(priority: object) -> str:
     """The message for a priority that holds other values."""
     rule = "give floats, integers or dates, one for each document, the higher kept first"
     if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__") or np.ndim(_numbers(priority)) == 0:
-        return f"priority is of type {type(priority).__name__}; {rule}"
+        return f"priority is {shown_type(priority)}; {rule}"
     for place, value in enumerate(priority):
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             return f"priority[{place}] is {value!r}; {rule}"
@@ -61,7 +62,8 @@ def _no_numbers(priority: object) -> str:
 def _numbers(priority: object) -> Values:
     """`priority` as an array; of a list's integers that no float holds, which NumPy would round, the ranks."""
     try:
-        values = on_host(priority) if hasattr(priority, "dtype") else np.asarray(priority)
+        is_array = hasattr(priority, "dtype") and not isinstance(priority, type)
+        values = on_host(priority) if is_array else np.asarray(priority)
     except (ValueError, NotImplementedError) as error:  # rows of unequal length, an Arrow type that NumPy lacks
         raise ParameterError(f"priority is not an array of numbers: {error}; give one for each document") from None
     if values.dtype.kind == "O" and not isinstance(priority, list) and values.ndim:

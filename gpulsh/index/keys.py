@@ -14,7 +14,7 @@ from gpulsh.arrays import Values
 from gpulsh.errors import ParameterError
 from gpulsh.index.segment import KEY_TYPES, Keys
 from gpulsh.io.arrow.validation import check_given
-from gpulsh.params import shown
+from gpulsh.params import shown, shown_type
 from gpulsh.ragged import sorted_distinct
 
 HASHED_AT_ONCE = 1 << 16  # strings
@@ -23,8 +23,8 @@ NO_KEYS = {kind: pa.array([], arrow) for kind, arrow in KEY_TYPES.items()}
 
 def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None]:
     """Keys as a pyarrow.Array of large_string or int64, and their kind, None if there is no key."""
-    if isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__") or getattr(keys, "shape", None) == ():
-        raise ParameterError(f"{name} is of type {type(keys).__name__}; give a list of strings or integers")
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable) or getattr(keys, "shape", None) == ():
+        raise ParameterError(f"{name} is {shown_type(keys)}; give a list of strings or integers")
     if isinstance(keys, (pa.Array, pa.ChunkedArray)):
         check_given(keys, name, utf8=True)
         types, arrow, kind = pa.types, keys.type, None

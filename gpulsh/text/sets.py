@@ -14,7 +14,7 @@ from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputTypeError, ParameterError
-from gpulsh.params import shown
+from gpulsh.params import shown, shown_type
 from gpulsh.ragged import cuts, end_to_end, offsets, within_runs
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def item_parts(sets: object) -> Iterator[tuple[pa.Array, Numbers]]:
     """The items of some sets end to end, and the offset of each set."""
     import pyarrow as pa
 
+    if isinstance(sets, type):
+        raise InputTypeError(f"sets is {shown_type(sets)}; {ALLOWED}")
     if isinstance(sets, pa.ChunkedArray):
         column = sets
     elif hasattr(sets, "__arrow_c_stream__"):

@@ -67,6 +67,7 @@ def test_priority(priority: Any, kept: int) -> None:
         (["a"] * 5, r"priority\[0\] is 'a'; give floats, integers or dates"),
         ([1, None, 1, 1, 1], r"priority\[1\] is None; give"),
         ([True] * 5, "priority"),
+        (np.ndarray, "priority is the class ndarray; give floats, integers or dates"),
         (3.0, r"shape \(\)"),
         (["2024-01-01"] * 5, "priority"),
         (np.zeros(5, "timedelta64[s]"), "priority"),

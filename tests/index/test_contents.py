@@ -271,6 +271,8 @@ def test_keys_are_of_one_kind_and_each_once() -> None:
         for verb in (index.insert, index.add):
             with pytest.raises(ParameterError, match=message):
                 verb(keys, given)
+    with pytest.raises(ParameterError, match="keys is the class list; give a list"):
+        index.add(list, ["a"])
     with pytest.raises(ParameterError, match="64 bits"):
         new_index().insert([1 << 63], ["a"])
     with pytest.raises(ParameterError, match="one key for each text"):

@@ -182,6 +182,7 @@ def test_any_column_may_name_the_groups(within: Any, firsts: list[tuple[int, int
         (pd.DataFrame({"x": [1, 2, 3, 4]}), "within is of type DataFrame; give a column"),
         (pa.table({"x": [1, 2, 3, 4]}), "within is of type Table; give a column"),
         ({"x": 1}, "within is of type dict; give a column"),
+        (list, "within is the class list; give a column"),
         ({"w", "x", "y", "z"}, "within is of type set; give a column"),
         (["x"], "within has 1 values for 4 documents; give one for each document"),
     ],

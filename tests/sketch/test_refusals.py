@@ -74,6 +74,7 @@ SKETCHES: list[tuple[Callable[[], Any], str]] = [
     (called(gpulsh.hamming, BITS, [[0, 2]]), "pairs holds rows from 0 to 2"),
     (called(gpulsh.hamming, BITS, [[0.5, 1]]), "pairs is an array of float64"),
     (called(gpulsh.hamming, BITS, [0, 1]), "pairs is an array"),
+    (called(gpulsh.hamming, BITS, np.ndarray), "pairs is the class ndarray; give integers of shape"),
     (called(gpulsh.hamming, BITS.values, [[0, 1]]), "bit_signatures is of type ndarray"),
     (lambda: BitSignatures(np.zeros((2, 1), np.int64)), "BitSignatures.values is int64"),
     *((partial(parse_sketch, text), "sketch is") for text in ("", "minhush", "minhash:", "minhash:x")),

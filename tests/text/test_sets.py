@@ -109,6 +109,7 @@ def test_rows_of_every_kind() -> None:
     [
         ("abc", "sets is of type str; give a list of sets"),
         (5, "sets is of type int"),
+        (pa.Array, "sets is the class Array; give a list of sets"),
         (["abc"], "set 0 is 'abc'; give a list or set of items, or texts to gpulsh.shingle"),
         ([[1], 7], "set 1 is 7"),
         ([[1], [2, "a"]], "item that is not valid"),

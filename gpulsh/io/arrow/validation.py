@@ -7,6 +7,7 @@ The C interface does not give the sizes of buffers, so there offsets are only kn
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Any, TypeAlias
 
@@ -91,7 +92,7 @@ def _bare(array: pa.Array) -> pa.Array:
 def given_values(name: str, values: Any, count: int) -> Any:
     """The `values`, an iterator's as a list; ParameterError with `name` for no column or list, and another length."""
     others = (pa.Table, pa.RecordBatch, dict, set, frozenset, str, bytes)  # a set has no order
-    if isinstance(values, others) or getattr(values, "ndim", 1) != 1 or not hasattr(values, "__iter__"):
+    if isinstance(values, others) or getattr(values, "ndim", 1) != 1 or not isinstance(values, Iterable):
         raise ParameterError(f"{name} is {shown_type(values)}; give a column or a list, one value for each document")
     values = values if hasattr(values, "__len__") else list(values)
     if len(values) != count:

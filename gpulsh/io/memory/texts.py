@@ -18,6 +18,7 @@ from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import GROUP, is_null, string_rows
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
 from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, joined, packed
+from gpulsh.params import shown_type
 from gpulsh.ragged import as_one, row_of, sorted_distinct
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
             f"texts is one {type(texts).__name__}; give a list of them, such as [text], or a path to"
             " gpulsh.deduplicate_files"
         )
+    if isinstance(texts, type):  # it has the methods of its objects
+        raise InputTypeError(f"texts is {shown_type(texts)}; {ALLOWED}")
     refuse_tables(texts)
     home = type(texts).__module__.partition(".")[0]
     readers = 1 if ops is None else ops.sizes().readers  # threads that have time to copy texts while `ops` works

@@ -275,6 +275,7 @@ def test_arrow_text_is_not_copied() -> None:
         (pl.LazyFrame({"a": ["x"]}), "give one of its columns, or call gpulsh.deduplicate"),
         ("one text", "texts is one str; give a list"),
         (b"bytes", "texts is one bytes; give a list"),
+        *((kind, f"texts is the class {kind.__name__}; give a list") for kind in (pd.DataFrame, pa.Array, pl.Series)),
         ([1, 2], r"texts\[0\] is 1 \(int\)"),
         (["a", None, 1.5], r"texts\[2\] is 1.5 \(float\)"),
         (["a", True], r"texts\[1\] is True \(bool\)"),
