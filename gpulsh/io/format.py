@@ -204,11 +204,8 @@ class Format(ABC):
         return None
 
     @abstractmethod
-    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
-        """The column's values at `rows`, ascending, as a pyarrow.Array.
-
-        A LargeDocumentError if all have more bytes than `limit` allows a document.
-        """
+    def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
+        """The column's values at `rows`, ascending, as a pyarrow.Array."""
 
     def place(self, file: File, row: int) -> str:
         """How a message names a row of the file."""

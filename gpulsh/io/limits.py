@@ -60,14 +60,6 @@ def check_sizes(file: File, start: int, sizes: Numbers, limit: Limit | None, uni
         raise too_large(file, f"{unit} {start + row}", int(sizes[row]), limit)
 
 
-def check_values_fit(file: File, column: str, held: int, done: int, rows: int, limit: Limit | None) -> None:
-    """LargeDocumentError if the first `done` of `rows` values of a column already take more bytes than allowed."""
-    if limit is not None and held > limit.document:
-        raise too_costly(
-            *(file, f"{rows} values of column {column!r} together"), held * rows // max(done, 1), limit.document, limit
-        )
-
-
 def _exact(size: int) -> str:
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit and size % unit == 0:

@@ -27,7 +27,6 @@ from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
-from gpulsh.io.limits import Limit
 from gpulsh.report.evidence import Evidence, spread
 from gpulsh.report.excerpts import Place, read_texts
 
@@ -122,7 +121,7 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
     with reading(duplicates):
         dropped = Evidence(duplicates, originals.named).rows_by_file()
     bad, names = rejected_rows(rejected), strings([file.name for file in originals.named]).to_pylist()
-    columns, limit = Columns(parameters["text_column"], id=column), Limit(parameters["memory"])
+    columns = Columns(parameters["text_column"], id=column)
     counts: dict[str | None, Numbers] = {}
     only_json_lines = True  # their readers do not refuse a missing field
     for number in originals.unprotected:
@@ -134,7 +133,7 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
         what[dropped[number], 1] = True
         for rows in bad[names[number]]:
             what[rows, 0] = False
-        for value, found in _counted(file, columns, what, limit):
+        for value, found in _counted(file, columns, what):
             counts[value] = counts.get(value, 0) + found
         if len(counts) > MOST:
             raise ParameterError(
@@ -165,9 +164,7 @@ def rejected_rows(file: File | None) -> dict[str, list[slice]]:
     return found
 
 
-def _counted(
-    file: File, columns: Columns, what: NDArray[np.bool_], limit: Limit
-) -> Iterator[tuple[str | None, Numbers]]:
+def _counted(file: File, columns: Columns, what: NDArray[np.bool_]) -> Iterator[tuple[str | None, Numbers]]:
     """Values of a file with the numbers of their documents and dropped ones, int64 [2]; values may repeat."""
     kind, column = format_of(file), columns.id
     assert column is not None
@@ -176,7 +173,7 @@ def _counted(
     ends = [(0, len(what))] if parts is None else [(part.start, part.start + part.rows) for part in parts]
     for start, stop in ends:
         rows = start + np.flatnonzero(what[start:stop, 0])
-        values = kind.values(file, column, rows, limit)
+        values = kind.values(file, column, rows)
         try:
             coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
         except pa.ArrowNotImplementedError:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.io.arrow.buffers import binary_array, null_mask, numbers, size_of, to_arrow
+from gpulsh.io.arrow.buffers import binary_array, null_mask, numbers, to_arrow
 from gpulsh.io.format import Mask
 from gpulsh.io.rows import Bytes, Copy, Rows, batch_cuts, byte_values, gathered, piece_rows
 from gpulsh.ragged import offsets
@@ -49,13 +49,6 @@ def unread_rows(count: int) -> Rows:
 def array_of(rows: Rows) -> pa.Array | None:
     """The pyarrow.Array of the rows, where its texts are adjacent."""
     return rows._array if type(rows) is _OffsetRows else None  # cheaper than isinstance of a protocol
-
-
-def bytes_of(array: pa.Array) -> int:
-    """Bytes of a `pyarrow.Array`, each row of a dictionary of text for itself."""
-    if pa.types.is_dictionary(array.type) and is_text(array.type):
-        return arrow_rows(array).size()
-    return size_of(array)
 
 
 def _has_offsets(kind: pa.DataType) -> bool:

@@ -20,7 +20,6 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept
 from gpulsh.io.arrow.ids import refuse_unheld
-from gpulsh.io.arrow.rows import bytes_of
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named, without_dictionary
 from gpulsh.io.arrow.validation import check_batch, check_values
 from gpulsh.io.columns import Columns, place_named
@@ -38,7 +37,6 @@ from gpulsh.io.format import (
     with_added,
 )
 from gpulsh.io.formats.blocks import OrderColumn, batch_block
-from gpulsh.io.limits import Limit, check_values_fit
 from gpulsh.io.rows import ROW_COST
 
 BATCH_BYTES = 64 << 20  # of a record batch that are written together
@@ -77,19 +75,17 @@ class Ipc(Format):
         with reading(file), _opened(file) as source:
             return type_named(source.schema, column)
 
-    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The column at `rows`, batch by batch."""
         found: list[pa.Array] = []
-        start = held = done = 0
+        start = 0
         with reading(file), _opened(file) as source:
             kind = type_named(source.schema, column)
             for batch in source.batches([place_named(column, source.schema.names)[0]]):
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
                 if first < last:
-                    part = check_values(file, column, chosen(column_named(batch, column), rows[first:last] - start))
-                    found.append(part)
-                    held, done = held + bytes_of(part), done + len(part)
-                    check_values_fit(file, column, held, done, len(rows), limit)
+                    some = chosen(column_named(batch, column), rows[first:last] - start)
+                    found.append(check_values(file, column, some))
                 start += len(batch)
                 if last == len(rows):
                     break

@@ -35,7 +35,7 @@ from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.blocks import OrderColumn, typed_values
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
-from gpulsh.io.limits import COPIES, Limit, check_sizes, check_values_fit, too_large
+from gpulsh.io.limits import COPIES, Limit, check_sizes, too_large
 from gpulsh.io.rows import gathered
 from gpulsh.ragged import own_values
 
@@ -146,10 +146,9 @@ class Delimited(Streamed):
                 yield Block(start, texts, order, tuple(rejected), self._stray(records), copy_key)
                 del found, texts, order, copy_key  # each may be as large as a document may be
 
-    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The column at `rows` as strings; invalid UTF-8 becomes U+FFFD."""
         found: list[str | None] = []
-        held = 0
         with reading(file), self._opened(file) as opened:
             if opened is not None:
                 number = self._numbers(file, opened.names, Columns(WHOLE + column))[(column,)]
@@ -158,8 +157,6 @@ class Delimited(Streamed):
                     if first < last:
                         values, _ = self._column(records.part(rows[first:last] - start), number)
                         found += as_strings(values).to_pylist()
-                        held += values.nbytes
-                        check_values_fit(file, column, held, len(found), len(rows), limit)
                     if len(found) == len(rows):
                         break
         if len(found) != len(rows):

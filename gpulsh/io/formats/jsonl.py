@@ -40,7 +40,7 @@ from gpulsh.io.formats.streamed import (
     split_elements,
     split_lines,
 )
-from gpulsh.io.limits import COPIES, Limit, check_values_fit, too_large
+from gpulsh.io.limits import COPIES, Limit, too_large
 from gpulsh.io.output_codec import Sink
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
@@ -147,10 +147,9 @@ class JsonLines(Streamed):
         if records and missing:
             raise missing_column(file, next(place for place in columns.places() if place in missing), columns, names)
 
-    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
         found: list[object] = []
-        held = 0
         wanted = np.zeros(int(rows[-1]) + 1 if len(rows) else 0, np.bool_)
         wanted[rows] = True
         file, source = self._opened(file)
@@ -161,8 +160,6 @@ class JsonLines(Streamed):
                     reader.load(number, line)
                     found.append(reader.id(column))
                     reader.clear()
-                    held += len(found[-1]) if isinstance(found[-1], (str, dict, list)) else 8
-                    check_values_fit(file, column, held, len(found), len(rows), limit)
         # One Arrow type for several objects would give each the fields of all.
         if not any(isinstance(value, (dict, list)) for value in found):
             with suppress(pa.ArrowException, OverflowError, UnicodeError):

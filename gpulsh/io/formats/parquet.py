@@ -24,7 +24,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept, size_of, to_arrow
 from gpulsh.io.arrow.copy_keys import of_python
 from gpulsh.io.arrow.ids import parquet_type
-from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
+from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
 from gpulsh.io.arrow.validation import check_batch, check_values
 from gpulsh.io.columns import Columns
@@ -43,7 +43,6 @@ from gpulsh.io.format import (
     spread,
 )
 from gpulsh.io.formats.blocks import OrderColumn, batch_block
-from gpulsh.io.limits import Limit, check_values_fit
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.io.rows import piece_rows
 from gpulsh.memory_limit import check_room
@@ -98,10 +97,9 @@ class Parquet(Format):
         with reading(file), _opened(file) as source:
             return type_named(source.schema, column)
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> pa.Array:
         """The column at `rows`, read from the row groups that hold them."""
         found: list[pa.Array] = []
-        held = done = 0
         with reading(file), _opened(file) as source:
             kind = type_named(source.schema, column)
             for groups in source.runs():
@@ -110,10 +108,8 @@ class Parquet(Format):
                 wanted = np.zeros(there.stop - there.start, np.bool_)
                 wanted[rows[first:last] - there.start] = True
                 for _, batch, some in source.wanted(groups, wanted, [column]):
-                    part = check_values(file, column, chosen(column_named(batch, column), np.flatnonzero(some)))
-                    found.append(part)
-                    held, done = held + bytes_of(part), done + len(part)
-                    check_values_fit(file, column, held, done, len(rows), limit)
+                    part = chosen(column_named(batch, column), np.flatnonzero(some))
+                    found.append(check_values(file, column, part))
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
     def takes(self, codec: OutputCodec) -> bool:

@@ -88,7 +88,7 @@ class PlainText(Streamed):
             text = bytes(text).decode(self.encoding, "replace").encode()
         return Block(row, piece_rows([text]), stray=found)
 
-    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """Raise InputError, as plain text has no column."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 

@@ -113,7 +113,7 @@ class Warc(Format):
         """Headers are strings."""
         return pa.string()
 
-    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The header of the documents at `rows`."""
         wanted, stop = set(rows.tolist()), int(rows[-1]) + 1 if len(rows) else 0
         documents = (record for record, page in self._records(file) if page is not None)

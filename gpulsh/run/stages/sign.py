@@ -178,7 +178,7 @@ def background_writer(threaded: bool) -> Iterator[Callable[[Work], None]]:
 def sight(place: Workplace, layout: Layout, partition: int) -> Made:
     """Read the sources and the dates of a partition; rejected records have neither."""
     start, stop = layout.bounds(partition)
-    job, limit, found = place.job, place.job.limit(place.parallel), list[SightingRows]()
+    job, found = place.job, list[SightingRows]()
     first, last = layout.file_of(np.array([start, stop - 1])).tolist() if start < stop else (0, -1)
     bad = rejected(place.folder, layout, range(first, last + 1))
     for number in range(first, last + 1):
@@ -189,7 +189,7 @@ def sight(place: Workplace, layout: Layout, partition: int) -> Made:
         source, date = pa.nulls(count, pa.string()), np.full(count, NO_DATE)
 
         def values(column: str, file: File = file, rows: Numbers = rows + here.start) -> pa.Array:
-            return format_of(file).values(file, column, rows, limit) if len(rows) else pa.nulls(0)
+            return format_of(file).values(file, column, rows) if len(rows) else pa.nulls(0)
 
         def where(row: int, file: File = file, rows: Numbers = rows + here.start) -> str:
             return f"{file.name}: {format_of(file).place(file, int(rows[row]))}"

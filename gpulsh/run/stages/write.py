@@ -77,7 +77,7 @@ def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: 
         file, (start, stop) = job.files[number], layout.file_bounds(number)
         here = documents[between(documents, start, stop)]
         with job.stamps.unchanged([number]):
-            values = format_of(file).values(file, column, here - start, job.limit(place.parallel))
+            values = format_of(file).values(file, column, here - start)
         parts.append((here, decoded(values)))
     made: dict[str, FileFact] = {}
     for number, (_, run) in enumerate(groupby(parts, lambda part: part[1].type)):

@@ -6,18 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.errors import LargeDocumentError
 from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.ids import DAY, as_texts, one_type, values_in_parquet
-from gpulsh.io.files.inputs import find_files
-from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import in_groups
-from gpulsh.io.limits import Limit
 from tests.support.files import write_rows
 from tests.support.runs import run
 
@@ -120,27 +115,12 @@ def test_types_that_nulls_cannot_be_cast_to() -> None:
     assert one_type([views, pa.nulls(2)], [views.type]).to_pylist() == [[1], None, None]
 
 
-# --- large ids: told of a few at a time, and refused by name where those of a partition do not fit ---
+# --- large ids: written a few at a time ---
 
 
 ROWS = 200
 IDS = [f"{row:03d}" + "x" * (1000 + row) for row in range(ROWS)]
 TABLE = pa.table({"text": ["the same words in every row"] * ROWS, "id": IDS})
-
-
-@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
-def test_values_that_do_not_fit_together(ending: str, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / f"a.{ending}", TABLE, 70)
-    (file,) = find_files([path])
-    rows = np.arange(ROWS)
-    assert format_of(file).values(file, "id", rows, Limit(1 << 20)).to_pylist() == IDS
-    told = rf"a\.{ending}: {ROWS} values of column 'id' together: about 2\d{{5}} "
-    with pytest.raises(LargeDocumentError, match=told):
-        format_of(file).values(file, "id", rows, Limit(400_000))
-    if ending != "jsonl":  # one value of a dictionary, in each row
-        write_rows(path, TABLE.set_column(1, "id", pa.array(["y" * 2000] * ROWS).dictionary_encode()), 70)
-        with pytest.raises(LargeDocumentError, match="together"):
-            format_of(file).values(file, "id", rows, Limit(800_000))
 
 
 def test_the_evidence_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
