@@ -356,8 +356,8 @@ class Shingling(Parameters):
         flags = found[3].split("+")[1:] if found else []
         if not found or not 1 <= int(found[2]) <= 64 or len(set(flags)) < len(flags):
             raise ParameterError(
-                f"--shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, such as word:5, plus"
-                f" any of {', '.join('+' + flag for flag in FLAGS)}, such as word:5+{FLAGS[0]}"
+                f"--shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, plus any of"
+                f" {', '.join('+' + flag for flag in FLAGS)}, such as word:5+{FLAGS[0]}"
             )
         return cls(unit=found[1], size=int(found[2]), **dict.fromkeys(flags, True))  # type: ignore[arg-type]
 

@@ -176,8 +176,7 @@ def choose_banding(
     raise ParameterError(
         f"no banding of num_perm={num_perm} has P({capture_at:g}) >= {capture_by:g} "
         f"and P({reject_at:g}) <= {reject_by:g}; closest is {bands[best]} bands of {rows[best]} rows "
-        f"with P({capture_at:g}) = {captured[best]:.4g} and P({reject_at:g}) = {unwanted[best]:.4g}; "
-        "give a larger num_perm, or ease capture or reject"
+        f"with {captured[best]:.4g} and {unwanted[best]:.4g}; give a larger num_perm, or relax capture or reject"
     )
 
 

@@ -39,8 +39,8 @@ def text_places(given: str) -> tuple[Place, ...]:
     places = tuple(tuple(name.split(".")) for name in given.split(","))
     if given and not all(map(all, places)):
         raise ParameterError(
-            f"text_column is {given!r}, and a part of it is empty; give NAME, NAME.FIELD for a field of objects,"
-            " or several with commas between them. Give column:NAME for a name with a dot or comma"
+            f"text_column is {given!r}, and a part of it is empty; give NAME, NAME.FIELD or several with commas,"
+            " or column:NAME for a name with a dot or comma"
         )
     return places
 

@@ -319,8 +319,8 @@ LEGACY = signature("a", scheme="legacy")
         (lambda: MinHash(hashfunc=7), "hashfunc is of type int"),  # type: ignore[arg-type]
         (lambda: MinHash(0), "num_perm is 0"),
         (lambda: MinHash(2, scheme="affine32", permutations=[[1, 2], [3, 4]]), "even multipliers"),
-        (lambda: MinHash(2, scheme="affine32", permutations=[[1], [3]]), "1 functions of 2 values"),
-        (lambda: MinHash(hashvalues=[2**32], scheme="affine32"), "too large for scheme 'affine32'"),
+        (lambda: MinHash(2, scheme="affine32", permutations=[[1], [3]]), "give one for each of 2 values"),
+        (lambda: MinHash(hashvalues=[2**32], scheme="affine32"), "exceed scheme 'affine32'; give the scheme"),
         (lambda: MinHash(hashfunc=identity).update(2**32), "scheme 'affine32' cannot hold"),
         (lambda: MinHash(hashfunc=identity, scheme="affine64").update(-1), "scheme 'affine64' cannot hold"),
         (lambda: MinHash(4).jaccard(MinHash(4, scheme="legacy")), "scheme 'affine32' and 'legacy'"),

@@ -273,7 +273,7 @@ def test_a_compression_that_no_input_can_have(name: str, compression: str, tmp_p
     """A codec alone leaves a file at the level that it has; with a level it is taken."""
     write_rows(tmp_path / name, ["some words"])
     test = write_rows(tmp_path / "test.parquet", ["other words"])  # is only read
-    with pytest.raises(ParameterError, match=f"'{compression}', but no input can be written with it"):
+    with pytest.raises(ParameterError, match=f"'{compression}', which no INPUT takes"):
         run(tmp_path / name, tmp_path / "out", compression=compression, protect=test)
     assert not (tmp_path / "out").exists()
     if compression == "gzip":

@@ -179,6 +179,6 @@ def test_a_hint_of_documents_shorter_than_a_shingle(caplog: pytest.LogCaptureFix
         assert not caplog.records
         gpulsh.deduplicate(["two words", "three words here", "a text of six words here"], backend="cpu")
     (record,) = caplog.records
-    assert record.getMessage().startswith("at least half of the documents have at most 5 words, so they duplicate only")
+    assert record.getMessage().startswith("at least half of the documents have at most 5 words, so only")
     assert not list(hints(Method.chosen(shingling=gpulsh.Shingling(size=1)), Funnel(documents=3, shingles=3)))
     assert not list(hints(Method.chosen(), Funnel(documents=3, empty=3)))

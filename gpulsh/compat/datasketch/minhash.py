@@ -92,7 +92,9 @@ class MinHash:
             if self.scheme != "legacy" and (self.permutations[0] % 2 == 0).any():
                 raise ParameterError(f"permutations has even multipliers; scheme {self.scheme!r} needs odd ones")
         if len(self.permutations[0]) != self.num_perm:
-            raise ParameterError(f"permutations has {len(self.permutations[0])} functions of {self.num_perm} values")
+            raise ParameterError(
+                f"permutations has {len(self.permutations[0])} functions; give one for each of {self.num_perm} values"
+            )
         self._gpu_mode = gpu_mode
 
     def _empty(self, num_perm: int) -> Values:
@@ -252,7 +254,7 @@ def scheme_values(given: ArrayLike, scheme: Scheme) -> Values:
     """Numbers in the scheme's type; ParameterError if one does not fit."""
     values = np.array(given, np.uint64 if not isinstance(given, np.ndarray) else None)
     if scheme != "legacy" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= _MASKS[scheme]:
-        raise ParameterError(f"hashvalues or permutations hold numbers too large for scheme {scheme!r}")
+        raise ParameterError(f"hashvalues or permutations exceed scheme {scheme!r}; give the scheme that made them")
     return values.astype(_DTYPES[scheme])
 
 

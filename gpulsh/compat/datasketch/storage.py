@@ -26,5 +26,5 @@ def check_in_memory(storage_config: Mapping[str, Any] | None) -> None:
     if kind != "dict":
         raise ParameterError(
             f"storage_config has the type {kind!r}, and gpulsh keeps tables in memory only; leave it out, or use"
-            " datasketch itself, or gpulsh.Index for an index in files"
+            " datasketch, or gpulsh.Index for files"
         )

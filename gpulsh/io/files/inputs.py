@@ -49,8 +49,8 @@ def refuse_codec(files: Sequence[File], codec: OutputCodec) -> None:
     """ParameterError if none of the files can be written so."""
     if not any(format_of(file).takes(codec) for file in files):
         raise ParameterError(
-            f"--compression is '{codec}', but no input can be written with it: Parquet files take any codec; .gz"
-            " and .zst files of JSON lines, CSV or text lines take their own codec at any level; leave it out"
+            f"--compression is '{codec}', which no INPUT takes: Parquet takes any codec, .gz and .zst files only a"
+            " level of their own; leave it out"
         )
 
 

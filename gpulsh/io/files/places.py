@@ -41,7 +41,7 @@ def refuse_outside(file: File) -> None:
         possible = False
     if not possible:
         raise InputError(
-            f"{file.name}: no file can have this name: a part of it holds a NUL or a lone surrogate, or has more than"
+            f"{file.name}: no file can have this name: a part of it has a NUL, a lone surrogate or more than"
             f" {LONGEST_NAME} bytes; rename it"
         )
 

@@ -450,5 +450,5 @@ def check_reachable(address: str) -> None:
         how = f" ({lines[-1] if lines else done.returncode})"
     raise BackendError(
         f"the Ray cluster at {address!r} could not be joined: the service there does not answer as a Ray cluster{how};"
-        " give the address that `ray start --head` shows (its port is 6379 unless another was given)"
+        " give the address that `ray start --head` shows, by default with port 6379"
     )

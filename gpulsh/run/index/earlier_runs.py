@@ -152,8 +152,8 @@ class EarlierRuns:
         recorded = manifest.find(ADMIT)
         if taken_in is None and any(manifest.find(step) for step in (*map(step_of_run, runs_of(job)), EVIDENCE)):
             raise OutputError(
-                f"{self.path}: has lost the documents of this run, which it contained before; restore it from a copy,"
-                " or start again with --overwrite"
+                f"{self.path}: has lost the documents of this run; restore it from a copy, or start again with"
+                " --overwrite"
             )
         with self.opened() as index:
             collection = index.collection

@@ -274,7 +274,7 @@ def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[s
         more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
         raise OutputError(
             f"{out}: belongs to another run: {'; '.join(found[:MOST_SHOWN])}{more};"
-            " give the same, another folder, or --overwrite in place of --resume"
+            " give the same, another folder, or --overwrite instead of --resume"
         )
 
 
