@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from gpulsh.backends.protocol import Backend
-from gpulsh.budget import EXACT_COST, Cut
+from gpulsh.budget import EXACT_COST
 from gpulsh.decide.decide import is_read
 from gpulsh.decide.edges import NO_SAMPLE, Sample
-from gpulsh.io.files.file_texts import FileTexts, Partition
+from gpulsh.io.files.file_texts import Partition
 from gpulsh.run.engines import Runner
-from gpulsh.run.job import Job, Layout, Made, Stage, Task, step_of, tallied
+from gpulsh.run.job import FileJob, Job, Layout, Made, Stage, Task, step_of, tallied
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import rejected
@@ -99,35 +99,37 @@ Decider = Callable[[Sequence[Partition], int | None, Stages], Decided]
 
 def deduplicate_partitions(job: Job, folder: Path, ops: Backend, stages: Stages, decider: Decider | None) -> Decided:
     """All stages from the files to the results in `folder`; `ops` only decides how the work is divided."""
-    texts = job.texts(ops)
-    total = texts.check()
-    partitions = partitions_of(texts, job.cut, total, parallel=decider is None)
+    partitions, total = partitioned(job, ops, parallel=decider is None)
     decided = decider(partitions, total, stages) if decider else _decide(job, folder, stages, partitions, total)
     return replace(decided, kept=_write(job, folder, stages, decided))
 
 
-def partitions_of(
-    texts: FileTexts, cut: Cut, total: int | None, *, parallel: bool = True, first: int = 0
-) -> list[Partition]:
-    """The partitions of a run, of about `total` bytes of text; smaller ones where several may be read in parallel.
-
-    They begin with the file `first`.
+def partitioned(job: FileJob, ops: Backend, *, parallel: bool = True) -> tuple[list[Partition], int | None]:
+    """The partitions of the job's own files, smaller ones where several may be read in parallel; and the bytes of text
+    of all, if they are known.
     """
-    partition = cut.partition
-    if cut.parallel is not None and total is not None and parallel:
-        partition = min(partition, max(total // FEWEST_PARTITIONS, cut.parallel))
-    return texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS), first)
+    texts, partition = job.texts(ops), job.cut.partition
+    total = texts.check(job.earlier_files)
+    if job.cut.parallel is not None and total is not None and parallel:
+        partition = min(partition, max(total // FEWEST_PARTITIONS, job.cut.parallel))
+    return texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS), job.earlier_files), total
+
+
+def screened(
+    job: FileJob, stages: Stages, partitions: Sequence[Partition], total: int | None
+) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+    """Find the documents that hold protected items; the facts of the items, and of each partition."""
+    pieces = tuple(piece for each in partitions for piece in each.pieces if job.protects(piece.file))
+    (items,) = stages.tasks("protect", [Task(PROTECT, protect, (pieces,))], None)
+    return items, stages.run("screen", screen, zip(partitions), total, parallel=job.cut.parallel is not None)
 
 
 def _sign(job: Job, stages: Stages, partitions: Sequence[Partition], total: int | None) -> Layout:
     """Find the documents that quote protected ones, sign all others, and count them in the funnel."""
     funnel, parallel = stages.funnel, job.cut.parallel is not None
     if job.policy.overlap is not None:
-        pieces = (piece for partition in partitions for piece in partition.pieces)
-        items = tuple(piece for piece in pieces if job.policy.protects(job.files[piece.file]))
-        stages.tasks("protect", [Task(PROTECT, protect, (items,))], None)
-        screened = stages.run("screen", screen, zip(partitions), total, parallel=parallel)
-        funnel.contaminated = tallied(screened, "dropped")
+        _, facts = screened(job, stages, partitions, total)
+        funnel.contaminated = tallied(facts, "dropped")
     signed = stages.run("sign", sign, zip(partitions), total, parallel=parallel)
     if job.policy.order_column is not None:
         check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.order_column)

@@ -371,7 +371,7 @@ def deduplicate_files(
     policy.check_sources(files, source_column)
     added = counting.added(write)
     if added:
-        refuse_without_columns([file for file in files if not policy.protects(file)], format)
+        refuse_without_columns([file for file in files if file.source not in guarded], format)
     files = file_run.named_for_output(files, guarded, format, codec)
     earlier = None
     if folders.index is not None:

@@ -102,9 +102,18 @@ class FileJob(ABC):
         return 0
 
     @property
+    def protected_inputs(self) -> tuple[str, ...]:
+        """The INPUTs whose documents are never dropped; their files are the first ones."""
+        return ()
+
+    def protects(self, number: int) -> bool:
+        """Whether the documents of a file, given by number, are never dropped, nor written."""
+        return self.files[number].source in self.protected_inputs
+
+    @property
     def protected_files(self) -> int:
-        """How many of them, the first ones, have documents that are never dropped."""
-        return 0
+        """How many of the files are protected."""
+        return sum(map(self.protects, range(len(self.files))))
 
     def ranges(self, hashes: int) -> int:
         """The number of ranges for so many hashes."""
@@ -131,9 +140,8 @@ class FileJob(ABC):
         return [numbers.setdefault(file.source, len(numbers)) for file in self.files]
 
     def own(self) -> list[int]:
-        """The numbers of the files that are neither of a test set nor of earlier runs."""
-        screening, new = self.screening, range(self.earlier_files, len(self.files))
-        return [at for at in new if screening is None or not screening.protects(self.files[at])]
+        """The numbers of the files that are neither protected nor of earlier runs."""
+        return [number for number in range(self.earlier_files, len(self.files)) if not self.protects(number)]
 
     def file_and_row(
         self, layout: Layout, positions: Numbers, null: NDArray[np.bool_] | None = None
@@ -199,12 +207,12 @@ class Job(FileJob):
         if overlap is None:
             return None
         words = Shingling(unit=method.shingling.unit, symbols=method.shingling.symbols)  # no stop words, stems, anchors
-        return Screening(self.policy.protect, overlap, words.under(method.folding), method.folding)
+        return Screening(overlap, words.under(method.folding), method.folding)
 
     @property
-    def protected_files(self) -> int:
-        """How many of its files, the first ones, are protected."""
-        return sum(map(self.policy.protects, self.files))
+    def protected_inputs(self) -> tuple[str, ...]:
+        """The INPUTs of --protect."""
+        return self.policy.protect
 
     @cached_value
     def inputs(self) -> pa.StringArray:

@@ -37,17 +37,12 @@ _log = logging.getLogger("gpulsh")
 
 @dataclass(frozen=True)
 class Screening:
-    """Which files are a test set, and how documents are compared with its items."""
+    """How documents are compared with the items of a test set, which are the protected documents."""
 
-    protect: tuple[str, ...]  # the INPUTs
     overlap: Overlap
     shingling: Shingling  # how tokens are read
     folding: Folding
     marks: bool = False  # whether all that documents hold of items is wanted, too
-
-    def protects(self, file: File) -> bool:
-        """Whether a file is of the test set."""
-        return file.source in self.protect
 
 
 @dataclass(frozen=True)
@@ -95,10 +90,6 @@ class Policy:
         overlap = {} if self.overlap is None else self.overlap.to_json()
         plain = {"keep": self.keep, "protect": protect, "within": self.within, "across": self.across}
         return {**plain, **overlap, **self.retention.to_json()}
-
-    def protects(self, file: File) -> bool:
-        """Whether the documents of a file are never dropped, nor written."""
-        return file.source in self.protect
 
     def by_source(self) -> bool:
         """Whether it matters which INPUT a document is of."""

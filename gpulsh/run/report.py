@@ -24,6 +24,7 @@ from gpulsh.run.driver import Decided, Stages
 from gpulsh.run.file_run import OpenRun
 from gpulsh.run.job import Job
 from gpulsh.run.output.folder import PAGE
+from gpulsh.run.stages.write import written
 from gpulsh.stats.counts import SAMPLED, definitions
 from gpulsh.stats.hints import give_hints
 from gpulsh.stats.stages import Funnel
@@ -50,7 +51,6 @@ class RunClock:
 
 def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The report of a dry run, before anything is read."""
-    written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
     lists = [EVIDENCE, *([] if job.earlier else [COUNTED]), *(["rejected.parquet"] if job.on_error == "skip" else [])]
     lists += ["contamination.parquet"] if job.policy.overlap is not None else []
     return {
@@ -60,7 +60,7 @@ def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
         "files": [{"file": file.name} for file in job.files],
         "funnel": Funnel().to_dict(),
         "outputs": [
-            *sorted(f"{DATA}/{file.relative}" for file in written),
+            *sorted(f"{DATA}/{job.files[number].relative}" for number in written(job)),
             *lists,
             REPORT,
             *([] if missing() else [PAGE]),

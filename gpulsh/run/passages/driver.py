@@ -11,14 +11,14 @@ import numpy as np
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import offsets
-from gpulsh.run.driver import Stages, partitions_of
+from gpulsh.run.driver import Stages, partitioned, screened
 from gpulsh.run.job import Layout, Task, tallied
 from gpulsh.run.passages import parts
 from gpulsh.run.passages.evidence import LIST, LISTED, apart, collect, most_frequent, write_list
 from gpulsh.run.passages.find import meet, repeat, sample, window
 from gpulsh.run.passages.job import PassagesJob
 from gpulsh.run.passages.mark import CLASSES, CLASSIFIED, hold, locate, mark
-from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
+from gpulsh.run.stages.contamination import contamination
 
 # Memory, in digests, for a sample, one of a run with an index, a window, and a line or paragraph.
 SAMPLE_COST, HELD_COST, WINDOW_COST, PART_COST = 2, 3, 2, 4
@@ -77,28 +77,22 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 
 def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """Mark text that items of the protected files cover; also write `contamination.parquet`."""
-    assert job.screening is not None
     partitions, total, parallel = _partitioned(job, ops)
     count = len(partitions)
-    protected = [job.screening.protects(file) for file in job.files]
-    pieces = tuple(piece for each in partitions for piece in each.pieces if protected[piece.file])
-    (indexed,) = stages.tasks(PROTECT, [Task(PROTECT, protect, (pieces,))], None)
-    screened = stages.run("screen", screen, zip(partitions), total, parallel=parallel)
-    layout = job.layout(screened)
+    indexed, facts = screened(job, stages, partitions, total)
+    layout = job.layout(facts)
     held = stages.run("hold", hold, ((layout, each) for each in partitions), count, parallel=parallel)
     ids = tuple(int(facts["ids"]) for facts in held)
     lists = Task(LIST, write_list, (layout, ids)), Task("contamination", contamination, (layout,))
     bad, _ = stages.tasks("list", lists, 2)
-    counts, items = _counts(bad, screened, held), int(indexed["documents"])
+    counts, items = _counts(bad, facts, held), int(indexed["documents"])
     others = {"documents": counts["documents"] - items, "bytes": counts["bytes"] - int(indexed["amount"])}
     return Marked(layout, {**counts, **others, "items": items}, [], _frequent(held)[:LISTED])
 
 
 def _partitioned(job: PassagesJob, ops: Backend) -> tuple[Sequence[Partition], int | None, bool]:
     """The new partitions, the bytes of all if they are known, and whether several are processed in parallel."""
-    texts, first = job.texts(ops), job.earlier_files
-    total = texts.check(first)
-    found = partitions_of(texts, job.cut, total, first=first)
+    found, total = partitioned(job, ops)
     partitions = [replace(each, number=each.number + job.earlier_partitions) for each in found]
     return partitions, total, job.cut.parallel is not None
 

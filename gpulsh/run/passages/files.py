@@ -229,7 +229,7 @@ def passages_files(
         whole_lines=whole_lines,
         part=cast("Part", unit) if most else None,
         max_copies=most or 0,
-        protect=tuple(guarded),
+        protected_inputs=tuple(guarded),
         overlap=overlap,
         unit=reading,
         folding=folding or Folding(),

@@ -102,7 +102,7 @@ class PassagesJob(TokenJob):
     part: Part | None = None  # counts parts instead of windows: copies within documents of equal `columns.copy_key`
     max_copies: int = 0
     of_bytes: bool = False  # whether windows are of bytes; then `unit` only counts the text that a cut leaves
-    protect: tuple[str, ...] = ()  # INPUTs of a test set, whose items are marked instead of windows that repeat
+    protected_inputs: tuple[str, ...] = ()  # of a test set, whose items are marked instead of windows that repeat
     overlap: Overlap | None = None
     cutting: Cutting | None = None
     index: str | None = None  # the folder that holds the documents of earlier runs
@@ -122,7 +122,7 @@ class PassagesJob(TokenJob):
             "whole_lines": self.whole_lines,
         }
         parts = {"part": self.part, "max_copies": self.max_copies, "within": self.columns.copy_key}
-        items = {} if self.overlap is None else {"protect": list(self.protect), **self.overlap.to_json()}
+        items = {} if self.overlap is None else {"protect": list(self.protected_inputs), **self.overlap.to_json()}
         return {
             **(items or (windows if self.part is None else parts)),
             **self.reading(),
@@ -152,7 +152,7 @@ class PassagesJob(TokenJob):
         """How documents that hold protected items are found."""
         if self.overlap is None:
             return None
-        return Screening(self.protect, self.overlap, self.shingling, self.folding, marks=True)
+        return Screening(self.overlap, self.shingling, self.folding, marks=True)
 
 
 @dataclass(frozen=True, kw_only=True)

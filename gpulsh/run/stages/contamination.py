@@ -64,7 +64,7 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
     """Find the documents of a partition that hold items; protected ones are left out."""
     job, screening, where = place.job, place.job.screening, (place.folder, partition.number)
     assert screening is not None
-    if not screening.marks and all(screening.protects(job.files[piece.file]) for piece in partition.pieces):
+    if not screening.marks and all(job.protects(piece.file) for piece in partition.pieces):
         return Made(tables.HELD.write(*where, tables.HELD.empty()), {"amount": 0})
     facts, reading, folding = PartitionFacts(), screening.shingling, screening.folding
     index = Benchmark(screening.overlap, *(table.read(place.folder, PROTECT) for table in ITEMS))
@@ -87,7 +87,7 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
             parts.append(items._replace(row=items.row + documents))
             marks.append(marked._replace(row=marked.row + documents))
             documents += count
-    protected = sum(rows for number, rows in facts.rows.items() if screening.protects(job.files[number]))
+    protected = sum(rows for number, rows in facts.rows.items() if job.protects(number))
     held, spans = tables.HELD.joined(parts), tables.HELD_SPANS.joined(marks)
     held = tables.HELD.rows(held, slice(int(np.searchsorted(held.row, protected)), None))
     made = tables.HELD.write(*where, held)

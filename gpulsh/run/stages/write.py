@@ -96,8 +96,7 @@ _turn = Lock()
 
 def written(job: Job) -> list[int]:
     """The numbers of the files whose kept rows are results."""
-    files = () if job.write == "duplicates" else job.files
-    return [number for number, file in enumerate(files) if not job.policy.protects(file)]
+    return [] if job.write == "duplicates" else job.own()
 
 
 def runs_of(job: Job) -> Iterator[range]:
