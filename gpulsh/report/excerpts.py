@@ -19,7 +19,7 @@ from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.formats.endings import format_of
+from gpulsh.io.files.file_texts import texts_of_rows
 from gpulsh.io.normal_form import normal_form
 from gpulsh.params import Folding, NormalForm, Reading, Shingling
 
@@ -44,17 +44,12 @@ def read_texts(
     """The beginnings of the documents at `places`; each file is read only as far as needed, some at the same time."""
 
     def read(group: tuple[int, list[int]]) -> dict[Place, str]:
-        number, wanted = group
-        rows, found = np.array(wanted, np.int64), dict[Place, str]()
-        mask = np.zeros(int(rows[-1]) + 1, np.bool_)
-        mask[rows] = True
-        for block in format_of(files[number]).read(files[number], columns, mask):
-            here = rows[(rows >= block.start) & (rows < block.start + len(block.texts))]
-            for row, piece in zip(here.tolist(), block.texts.pieces(here - block.start), strict=True):
-                found[number, row] = bytes(piece[:READ_BYTES]).decode("utf-8", "replace")
-            if len(found) == len(rows):
-                break
-        return found
+        number, rows = group
+        found = texts_of_rows(files[number], columns.text, np.array(rows, np.int64))
+        return {
+            (number, row): bytes(text[:READ_BYTES]).decode("utf-8", "replace")
+            for row, text in zip(rows, found, strict=True)
+        }
 
     by_file = groupby(sorted(set(places)), lambda place: place[0])
     wanted = [(number, [row for _, row in group]) for number, group in by_file]

@@ -6,6 +6,7 @@ equal no other value. Values are compared by 128 bits of a hash whose key is sec
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType
@@ -77,13 +78,14 @@ def decide_by_key(documents: int, later: Array, first: Array, ops: Backend) -> D
 
 
 class KeyHashes:
-    """Receives blocks of values, and keeps the hashes of values, in order."""
+    """Receives blocks of values, and keeps the hashes of values, in order; (0, 0) for null.
 
-    def __init__(self, keys: EvidenceKeys, normalize_url: bool) -> None:
+    One thread may add values while another takes them.
+    """
+
+    def __init__(self, keys: EvidenceKeys, normalize_url: bool = False) -> None:
         self._key, self._normalize = keys.of_values, normalize_url
-        self._hashes = [np.empty((0, 2), np.uint64)]
-        self._numbers = [np.empty(0, np.int64)]
-        self._rows = 0
+        self._hashes = deque[NDArray[np.uint64]]()
 
     def append(self, values: pa.Array) -> None:
         """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.copy_keys`."""
@@ -91,13 +93,24 @@ class KeyHashes:
         from gpulsh.io.arrow.copy_keys import columns_of, normalized_urls
 
         found = normalized_urls(values) if self._normalize else values
-        null = null_mask(found)
-        hashes = keyed_hashes(*columns_of(found), self._key)
-        numbers = np.arange(len(found)) if null is None else np.flatnonzero(~null)
-        self._hashes.append(hashes if null is None else hashes[numbers])
-        self._numbers.append(numbers + self._rows)
-        self._rows += len(found)
+        hashes, null = keyed_hashes(*columns_of(found), self._key), null_mask(found)
+        if null is not None:
+            hashes[null] = 0
+        self._hashes.append(hashes)
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """uint64 [count, 2]: the hashes of the next rows, which have been added; they are not kept."""
+        taken = [np.empty((0, 2), np.uint64)]
+        while count:
+            block = self._hashes.popleft()
+            taken.append(block[:count])
+            if count < len(block):
+                self._hashes.appendleft(block[count:])
+            count -= len(taken[-1])
+        return np.concatenate(taken)
 
     def whole(self) -> tuple[NDArray[np.uint64], Numbers]:
         """uint64 [m, 2], int64 [m]: the hashes of values that are not null, and the ascending rows that have them."""
-        return np.concatenate(self._hashes), np.concatenate(self._numbers)
+        hashes = self.take(sum(map(len, self._hashes)))
+        rows = np.flatnonzero(hashes.any(axis=1))
+        return hashes[rows], rows

@@ -104,7 +104,8 @@ class Policy:
             place = np.repeat(places, list(facts.rows.values())).astype(np.uint64)
             return Order(place, np.zeros(len(place), np.uint64))
         if self.order_column is None:
-            return longest_first(np.concatenate([np.empty(0, np.int64), *facts.sizes]))
+            sizes: Numbers = np.concatenate([np.empty(0, np.int64), *facts.sizes])
+            return Order(~sizes.view(np.uint64), np.zeros(len(sizes), np.uint64))  # longest first
         found, start = [], 0
         for values in facts.order:
             at = partial(lambda start, row: where(start + row), start)
@@ -196,11 +197,6 @@ class Order(NamedTuple):
         rank = np.empty(len(ordered), np.int64)
         rank[ordered] = np.arange(len(ordered))
         return rank
-
-
-def longest_first(sizes: Numbers) -> Order:
-    """By bytes of text, longest first."""
-    return Order(~sizes.view(np.uint64), np.zeros(len(sizes), np.uint64))
 
 
 def kind_of(values: OrderValues) -> str:

@@ -21,9 +21,8 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index.evidence.places import NOWHERE, Source
 from gpulsh.index.segment import Segment
-from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, cannot_open
-from gpulsh.io.files.file_texts import FileTexts, Piece
+from gpulsh.io.files.file_texts import texts_of_rows
 from gpulsh.io.memory.texts import called, open_texts
 from gpulsh.io.rows import Bytes, cut, gathered, joined, normalized
 from gpulsh.lsh.signing import LEAST
@@ -131,10 +130,7 @@ def texts_at(source: Source, rows: Numbers) -> list[bytes]:
     """The texts at ascending rows of a source; an InputError of one line if they cannot be read."""
     file = file_of(source)
     try:
-        wanted = np.zeros(int(rows[-1]) + 1, np.bool_)
-        wanted[rows] = True
-        found = FileTexts([file], Columns(source.text), skip=source.intact_only).chosen(Piece(0, None), wanted)
-        return [bytes(text) for pieces in found for text in pieces]  # copies, because a piece keeps its block in memory
+        return [*map(bytes, texts_of_rows(file, source.text, rows))]  # copies: a piece keeps its block in memory
     except ChangedInputError:
         raise ChangedInputError(
             f"{file.name}: has fewer rows than when it was added to the index; restore it"
@@ -167,6 +163,7 @@ def file_of(source: Source) -> File:
         as_text=source.as_text,
         delimiter=source.delimiter,
         encoding=source.encoding,
+        intact_only=source.intact_only,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch, Values
+from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import array_of, unread_rows
 from gpulsh.io.columns import Columns
@@ -170,6 +170,14 @@ class HeldTexts:
 
     def _release(self, piece: Piece) -> None:
         self._left += sum(_size(texts) for _, texts in self._begun.pop(piece))
+
+
+def texts_of_rows(file: File, text: str, rows: Numbers) -> Iterator[Bytes]:
+    """The texts of the column `text` at ascending `rows` of a file, which is read only as far as needed."""
+    wanted = np.zeros(int(rows[-1]) + 1, np.bool_)
+    wanted[rows] = True
+    for pieces in FileTexts([file], Columns(text)).chosen(Piece(0, None), wanted):
+        yield from pieces
 
 
 def _size(texts: Rows) -> int:

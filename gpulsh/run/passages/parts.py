@@ -15,20 +15,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch, Values
-from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
-from gpulsh.io.arrow.buffers import null_mask
-from gpulsh.io.arrow.copy_keys import columns_of
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.ragged import first_of_runs, offsets, stable_order, within_runs
 from gpulsh.repeats.copies import Copies, Parts, parts_of_batch, pieces_of
 from gpulsh.run.job import Layout, Made
+from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.evidence import candidates, most_frequent, with_texts_again
@@ -36,44 +33,15 @@ from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.passages.mark import CLASSES, CLASSIFIED, by_class, counts_of
 from gpulsh.run.records.documents import RejectionsFile, read_facts
 from gpulsh.run.records.ranges import bundles, whole_range
-from gpulsh.secret import EvidenceKeys
 from gpulsh.store.columns import range_order
 
 RUN_PARTS = 1 << 18  # held before equal ones are joined
 
 
-class _Groups:
-    """Receives blocks of values, and gives the hashes of values, in order; null is a value, too.
-
-    One thread may add values while another takes them.
-    """
-
-    def __init__(self, keys: EvidenceKeys) -> None:
-        self._key, self._waiting = keys.of_values, deque[NDArray[np.uint64]]()
-
-    def append(self, values: pa.Array) -> None:
-        """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.copy_keys`."""
-        hashes, null = keyed_hashes(*columns_of(values), self._key), null_mask(values)
-        if null is not None:
-            hashes[null] = 0
-        self._waiting.append(hashes)
-
-    def take(self, count: int) -> NDArray[np.uint64]:
-        """uint64 [count, 2]: the hashes of the next rows, which have been added."""
-        taken = [np.empty((0, 2), np.uint64)]
-        while count:
-            block = self._waiting.popleft()
-            taken.append(block[:count])
-            if count < len(block):
-                self._waiting.appendleft(block[count:])
-            count -= len(taken[-1])
-        return np.concatenate(taken)
-
-
 def part(place: PassagesPlace, partition: Partition) -> Made:
     """Hash the lines or paragraphs of a partition."""
     job, folder, number = place.job, place.folder, partition.number
-    within = None if job.columns.copy_key is None else _Groups(place.keys)
+    within = None if job.columns.copy_key is None else KeyHashes(place.keys)
     rejected = RejectionsFile(folder, number)
     facts = PartitionFacts(rejected=rejected, copy_keys=[] if within is None else within)
     parts, unit = 0, job.part

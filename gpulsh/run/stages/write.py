@@ -53,11 +53,8 @@ def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Ma
 
 def _of_groups(table: Table[Row], folder: Path, groups: int, bounds: tuple[int, int]) -> Row:
     """The rows that all groups have of the documents from one position to before another, ascending."""
-    found = []
-    for group in range(groups):
-        columns = table.read(folder, group)
-        found.append(table.rows(columns, between(columns[0], *bounds)))
-    whole = table.joined(found)
+    files = (table.read(folder, group) for group in range(groups))
+    whole = table.joined(table.rows(columns, between(columns[0], *bounds)) for columns in files)
     return table.rows(whole, np.argsort(whole[0]))
 
 
