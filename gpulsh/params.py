@@ -191,6 +191,24 @@ def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str)
 
 
+def many(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> many(1, "file"), many(2500, "file")
+    ('1 file', '2,500 files')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def banding_name(bands: int, rows: int) -> str:
+    """A banding as messages and reports name it.
+
+    >>> banding_name(128, 1)
+    '128 bands of 1 row'
+    """
+    return f"{many(bands, 'band')} of {many(rows, 'row')}"
+
+
 def shown_type(value: object) -> str:
     """A value that is no path, as messages show it."""
     if value is None:

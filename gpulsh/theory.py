@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.arrays import html_table
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, Named, NearBits, check_integer, known_keywords, set_integer, shown
+from gpulsh.params import MAX_NUM_PERM, Named, NearBits, banding_name, check_integer, known_keywords, set_integer, shown
 from gpulsh.ragged import within_runs
 
 CAPTURE = 0.995  # the least probability, by default, of finding a pair at the threshold
@@ -175,7 +175,7 @@ def choose_banding(
     best = int(np.argmin(np.where(capturing | ~capturing.any(), misses, np.inf)))
     raise ParameterError(
         f"no banding of num_perm={num_perm} has P({capture_at:g}) >= {capture_by:g} "
-        f"and P({reject_at:g}) <= {reject_by:g}; closest is {bands[best]} bands of {rows[best]} rows "
+        f"and P({reject_at:g}) <= {reject_by:g}; closest is {banding_name(bands[best], rows[best])} "
         f"with {captured[best]:.4g} and {unwanted[best]:.4g}; give a larger num_perm, or relax capture or reject"
     )
 

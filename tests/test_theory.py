@@ -142,7 +142,7 @@ def test_chosen_bandings() -> None:
     assert chosen.probability(0.5) >= 0.9 and chosen.probability(0.3) <= 0.5
     assert SCurve(bands=chosen.bands + 1, rows=3).probability(0.3) > 0.5
     # Of 4 values: 4 x 1 misses by 0.06 and 0.49, 3 x 1 by 0.12 and 0.39, 2 x 1 by 0.25 and 0.26, 2 x 2 by 0.56.
-    with pytest.raises(ParameterError, match=r"closest is 2 bands of 1 rows with 0.75 and 0.36"):
+    with pytest.raises(ParameterError, match=r"closest is 2 bands of 1 row with 0.75 and 0.36"):
         choose_banding(4, capture=(0.5, 0.9999), reject=(0.2, 0.1))
     with pytest.raises(ParameterError, match=r"capture is .*; give two numbers, \(similarity, probability\)"):
         choose_banding(128, capture={0.5, 0.9})  # type: ignore[arg-type] - a set has no order

@@ -10,7 +10,7 @@ import click
 
 from gpulsh.cli import options as opt
 from gpulsh.cli.terminal import conclude, say
-from gpulsh.report.wording import many
+from gpulsh.params import many
 
 
 @click.group(short_help="Keep an index of documents and find their near-duplicates later.")

@@ -141,7 +141,8 @@ def _run(
     function: Callable[..., Any], inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]
 ) -> None:
     """Run the job, and print its report or some lines about its passages."""
-    from gpulsh.report.wording import many, share
+    from gpulsh.params import many
+    from gpulsh.report.wording import share
 
     with running(options):
         progress = "json" if as_json else True

@@ -156,8 +156,9 @@ def device_shares(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """A plan from samples, for a terminal; stages of less than 0.05 s are left out."""
+    from gpulsh.params import many
     from gpulsh.report.summary import SHORT
-    from gpulsh.report.wording import duration, many, share, size
+    from gpulsh.report.wording import duration, share, size
 
     likely, most, corpus = plan["likely"], plan["most"], plan["likely"]["corpus"]
     whole = plan["sample"] == corpus["documents"]
@@ -268,8 +269,9 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
 
 def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
     """The stages that take 0.05 s or more."""
+    from gpulsh.params import banding_name, many
     from gpulsh.report.summary import SHORT
-    from gpulsh.report.wording import duration, many, size
+    from gpulsh.report.wording import duration, size
 
     stages, columns = found.stages, ("disk_read", "disk_written", "network", "memory_each")
 
@@ -278,7 +280,7 @@ def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
 
     machines = f"{many(given['workers'], given['worker'])} of {many(given['nodes'], 'machine')}"
     yield f"{given['documents']:,.0f} documents, {size(int(given['bytes']))} of text, on {machines}"
-    yield f"threshold {given['threshold']:g}: {given['bands']} bands of {given['rows']} rows"
+    yield f"threshold {given['threshold']:g}: {banding_name(given['bands'], given['rows'])}"
     yield ""
     yield row("stage", "time", "bound by", "disk read", "disk written", "network", "memory each")
     for stage in stages:
@@ -336,7 +338,7 @@ def _note_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str,
 
 def _deadline(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> str:
     """How many workers meet the time limit."""
-    from gpulsh.report.wording import many
+    from gpulsh.params import many
 
     needed, kind = given["workers_needed"], given["worker"]
     if needed is not None:

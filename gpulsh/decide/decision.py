@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Arrays, Rows, Values, html_table, on_host
 from gpulsh.decide.counts.counts import Sightings, count, dates, seen
 from gpulsh.errors import BackendError, ParameterError
-from gpulsh.params import shown_type
+from gpulsh.params import many, shown_type
 from gpulsh.ragged import chosen_rows, offsets
 from gpulsh.stats.stages import Funnel
 
@@ -303,7 +303,7 @@ class Decision(Arrays):
 
     def _check_length(self, name: str, given: int, wanted: str = "one for each document") -> None:
         if given != len(self):
-            raise ParameterError(f"{name} has {given} rows and the decision {len(self)}; give {wanted}")
+            raise ParameterError(f"{name} has {many(given, 'row')} and the decision {len(self)}; give {wanted}")
 
 
 def _library(name: str) -> Any:

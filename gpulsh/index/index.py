@@ -41,6 +41,7 @@ from gpulsh.params import (
     checked_folder,
     is_url,
     known_keywords,
+    many,
     shown_type,
 )
 from gpulsh.secret import chosen_secret
@@ -419,7 +420,8 @@ class Index:
         source = open_texts(texts, self.collection.ops)
         array, _ = checked_keys(keys)
         if len(array) != len(source):
-            raise ParameterError(f"there are {len(array)} keys and {len(source)} texts; give one key for each text")
+            given = f"{many(len(array), 'key')} for {many(len(source), 'text')}"
+            raise ParameterError(f"keys has {given}; give one key for each text")
         return array, source
 
     def _take_in(self, keys: pa.Array, source: MemoryTexts, *, decide: bool) -> range:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpulsh.errors import install
-from gpulsh.params import Folding, Shingling
+from gpulsh.params import Folding, Shingling, banding_name, many
 from gpulsh.report import wording
 from gpulsh.report.evidence import BINS, SIZES
 from gpulsh.report.excerpts import marked
@@ -59,7 +59,7 @@ def page_template(name: str) -> Any:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        many=wording.many,
+        many=many,
         count=lambda number: f"{number:,}",
         printable=wording.printable,
         lines=wording.printable_lines,
@@ -67,7 +67,7 @@ def page_template(name: str) -> Any:
         seconds=wording.duration,
         shown=lambda value: _short(wording.printable(str(value))),
     )
-    functions = (wording.share, wording.percent, wording.interval, marked, wording.cluster_name, head)
+    functions = (wording.share, wording.percent, wording.interval, marked, wording.cluster_name, head, banding_name)
     environment.globals.update({function.__name__: function for function in functions})
     return environment.get_template(name)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import gpulsh
 from gpulsh.backends.parallel import processors
-from gpulsh.params import Folding, Shingling
+from gpulsh.params import Folding, Shingling, banding_name, many
 from gpulsh.report.wording import measure_name
 from gpulsh.sketch.named import SETS
 
@@ -60,8 +60,8 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
     elif not contained:
         banding, family = parameters["banding"], parameters["family"]
         yield (
-            f"Pairs are candidates if their signatures of {family['num_perm']} values agree in one of"
-            f" {banding['bands']} bands of {banding['rows']} rows."
+            f"Pairs are candidates if their signatures of {many(family['num_perm'], 'value')} agree in one of"
+            f" {banding_name(banding['bands'], banding['rows'])}."
         )
     if also := parameters.get("also"):
         yield f"Candidates are compared only if their {_agreement(also)}."

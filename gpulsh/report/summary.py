@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from gpulsh.report.wording import many, measure_name, printable, share, size
+from gpulsh.params import many
+from gpulsh.report.wording import measure_name, printable, share, size
 from gpulsh.stats.counts import COUNTS, CountRow
 
 ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")

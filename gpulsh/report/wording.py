@@ -72,15 +72,6 @@ def measure_name(parameters: Mapping[str, Any]) -> str:
     return "containment" if parameters.get("measure") == "containment" else "Jaccard"
 
 
-def many(count: int, noun: str) -> str:
-    """A count with its noun.
-
-    >>> many(1, "file"), many(2500, "file")
-    ('1 file', '2,500 files')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def size(count: int) -> str:
     """A number of bytes.
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from gpulsh.backends.compiling import COMPILING, Stopwatch
 from gpulsh.backends.kernel_cache import kernel_cache
-from gpulsh.params import check_choice
-from gpulsh.report.wording import many, size
+from gpulsh.params import check_choice, many
+from gpulsh.report.wording import size
 from gpulsh.stats.stages import Progress
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpulsh.errors import Advice, ParameterError
 from gpulsh.method import Method
+from gpulsh.params import banding_name, many
 from gpulsh.stats.stages import Funnel
 from gpulsh.theory import SCurve, default_banding, default_distance, meeting_probability, near_probability
 
@@ -37,8 +38,8 @@ def hints(method: Method, funnel: Funnel) -> Iterator[str]:
             f" duplicate them; use shorter shingles, such as --shingle {shorter}"
         )
     if funnel.not_utf8:
-        documents = f"{funnel.not_utf8:,} document{'s' if funnel.not_utf8 > 1 else ''}"
-        stray, are = (f"{funnel.stray_bytes:,} bytes", "are") if funnel.stray_bytes > 1 else ("1 byte", "is")
+        documents = many(funnel.not_utf8, "document")
+        stray, are = many(funnel.stray_bytes, "byte"), "are" if funnel.stray_bytes > 1 else "is"
         yield (
             f"{stray} in {documents} {are} invalid in UTF-8 or the given encoding, and {are} read as U+FFFD; for CSV"
             " and text give --encoding, such as latin-1"
@@ -51,13 +52,11 @@ def _sketch_hints(method: Method) -> Iterator[str]:
     found = float(SCurve(bands=bands, rows=rows).probability(threshold))
     if method.near is None and found < FOUND:
         try:
-            remedy = "without bands and rows, gpulsh uses {} bands of {} rows".format(
-                *default_banding(method.family.num_perm, threshold)
-            )
+            usual = default_banding(method.family.num_perm, threshold)
+            remedy = f"without bands and rows, gpulsh uses {banding_name(*usual)}"
         except ParameterError:
             remedy = "give a larger --num-perm"
-        of = f"{bands} band{'s' * (bands > 1)} of {rows} row{'s' * (rows > 1)}"
-        yield f"{of} find{'s' * (bands == 1)} only {100 * found:.1f} % {pairs}; {remedy}"
+        yield f"{banding_name(bands, rows)} find{'s' * (bands == 1)} only {100 * found:.1f} % {pairs}; {remedy}"
     for option, near, probability in (
         ("--sketch", method.near, meeting_probability),
         ("--and", method.also, near_probability),

@@ -22,6 +22,7 @@ from gpulsh.params import (
     MAX_NUM_PERM,
     Folding,
     Shingling,
+    banding_name,
     check_integer,
     is_path,
     known_keywords,
@@ -261,7 +262,7 @@ def plot_curves(
         axes = axes.twinx()
     similarity = np.linspace(0, 1, 401)
     first, *others = curves
-    name = f"{first.bands} bands of {first.rows} rows" + (", recommended" if histogram is not None else "")
+    name = banding_name(first.bands, first.rows) + (", recommended" if histogram is not None else "")
     axes.plot(similarity, first.probability(similarity), color=CURVE, linewidth=2, label=name)
     for curve, height in zip(others, np.linspace(0.9, 0.1, len(others)), strict=True):
         axes.plot(similarity, curve.probability(similarity), color=OTHERS, linewidth=0.7, label="_")

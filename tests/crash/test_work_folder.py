@@ -115,7 +115,7 @@ def test_a_work_folder_of_the_users(here: Path, make: Callable[[], None]) -> Non
 
 def test_one_beside_results(here: Path) -> None:
     os.symlink("nowhere", "link")
-    refused("link: is a link to nowhere, which is not there", "link")
+    refused("link: is a broken link to nowhere", "link")
     run()
     Path("out/_work").mkdir()
     Path("out/_work/lock").write_text("mine")

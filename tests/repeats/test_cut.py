@@ -184,7 +184,7 @@ def test_any_column_may_name_the_groups(within: Any, firsts: list[tuple[int, int
         ({"x": 1}, "within is of type dict; give a column"),
         (list, "within is the class list; give a column"),
         ({"w", "x", "y", "z"}, "within is of type set; give a column"),
-        (["x"], "within has 1 values for 4 documents; give one for each document"),
+        (["x"], "within has 1 value for 4 documents; give one for each document"),
     ],
 )
 def test_groups_that_are_refused(within: Any, told: str) -> None:

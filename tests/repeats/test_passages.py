@@ -233,7 +233,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 WRONG_TEXTS = [
     ({"within": ["x"]}, "within is given"),
-    ({"unit": "line", "within": ["x", "y"]}, "2 values for 1 documents"),
+    ({"unit": "line", "within": ["x", "y"]}, "2 values for 1 document"),
     ({"unit": "line", "within": 5}, "within"),
 ]
 WRONG_FILES = [

@@ -266,7 +266,7 @@ def test_a_missing_column(tmp_path: Path) -> None:
     [
         ("url", "key is of type str; give a column or a list"),
         ({"a", "b"}, "key is of type set; give a column or a list"),
-        (["a"], "key has 1 values for 2 documents"),
+        (["a"], "key has 1 value for 2 documents"),
         ([1.5, 2], "key is a column of double; give text, bytes or integers"),
         (["a", 1.5], r"key\[1\] is 1.5; give text, bytes or integers"),
         ([True, "a"], r"key\[0\] is True"),

@@ -110,7 +110,7 @@ def _from_file(path: Path, language: str) -> Recipe:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; {RULE}") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is not JSON: {error}; give an object of least sizes and weights") from error
+        raise InputError(f"{path}: cannot be read as JSON: {error}; give an object of sizes and weights") from error
     if isinstance(found, dict) and found and all(isinstance(value, dict) for value in found.values()):
         if language not in found:
             some = ", ".join(list(found)[:5])

@@ -204,7 +204,7 @@ def _dangling(path: str) -> InputError:
         target = os.readlink(path)
     except OSError:
         return InputError(f"{path}: is gone since it was found; run again when nothing writes there")
-    return InputError(f"{path}: is a link to {target}, which is not there; remove the link, or bring the file back")
+    return InputError(f"{path}: is a broken link to {target}; remove the link, or bring the file back")
 
 
 def _in_local_folder(folder: str, options: ReadOptions) -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ from gpulsh.io.formats.blocks import OrderColumn, typed_values
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
 from gpulsh.io.limits import COPIES, Limit, check_sizes, too_large
 from gpulsh.io.rows import gathered
+from gpulsh.params import many
 from gpulsh.ragged import own_values
 
 STEP = 1 << 20  # bytes split at once
@@ -127,7 +128,7 @@ class Delimited(Streamed):
                 rejected: list[Rejection] = []
                 rows = np.flatnonzero((fields != len(opened.names)) & (wanted is None))
                 for row, line in zip(rows.tolist(), records.part(rows).lines(), strict=True):
-                    detail = f"line {line}: has {fields[row]} values for {len(opened.names)} columns"
+                    detail = f"line {line}: has {many(fields[row], 'value')} for {many(len(opened.names), 'column')}"
                     if not rules.skip:
                         raise DamagedInputError(
                             f"{file.name}: {detail}; put values with a separator or line end into quotes"

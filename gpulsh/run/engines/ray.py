@@ -37,6 +37,7 @@ from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
 from gpulsh.io.limits import LEAST_MEMORY
+from gpulsh.params import many
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import finished_before, most_parallel
 from gpulsh.run.engines.worker import TOKEN, Done, Worker, WorkerSetup, versions
@@ -152,7 +153,7 @@ class _Room:
 
     def __str__(self) -> str:
         device = "a GPU, " if self.backend == "cuda" else ""
-        return f"{device}{self.threads} {'processor' if self.threads == 1 else 'processors'} and {size(self.memory)}"
+        return f"{device}{many(self.threads, 'processor')} and {size(self.memory)}"
 
     def workers(self) -> int:
         """How many workers the present nodes have room for."""

@@ -165,7 +165,7 @@ class OutputFolder:
         if not os.path.lexists(out):
             return
         if not out.is_dir():
-            what = "is a file" if out.exists() else f"is a link to {os.readlink(out)}, which is not there"
+            what = "is a file" if out.exists() else f"is a broken link to {os.readlink(out)}"
             raise OutputError(f"{out}: {what}; give a folder")
         there = sorted(entry.name for entry in out.iterdir())
         if not there:

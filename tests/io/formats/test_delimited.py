@@ -112,7 +112,7 @@ def test_files_without_rows(content: bytes, tmp_path: Path) -> None:
     ("content", "error", "told"),
     [
         (b'text,b\n"x\ny",1\nx,1,2\n', DamagedInputError, "a.csv: line 4: has 3 values for 2 columns; put"),
-        (b"text,b\rx,1\rx\r", DamagedInputError, "a.csv: line 3: has 1 values for 2 columns"),
+        (b"text,b\rx,1\rx\r", DamagedInputError, "a.csv: line 3: has 1 value for 2 columns"),
         (b'text\nx\n\n"y\nz', DamagedInputError, "a.csv: the record from line 4 on ends within quotes"),
         (b"body,b\nx,1\n", InputError, "has no column 'text'; its columns are: body, b"),
         ("text,b\nx,1\n".encode("utf-16"), InputError, "a.csv: is UTF-16; write it as UTF-8"),
