@@ -45,11 +45,9 @@ OPTIONS = (
 )
 # Options whose keyword has another name.
 RENAMED = {"and": "also", "shingle": "shingling", "drop-containing": "drop_contained_only=False"}
-FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # commands that are functions, too
 _VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray|tab|'[^']+'"  # any other word belongs to the sentence
 QUOTE = "'"
 _OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: ({_VALUE})(?!\w))?")
-_COMMAND = re.compile(rf"`gpulsh ({'|'.join(FUNCTIONS)})`")
 
 
 def in_python(message: str) -> str:
@@ -61,8 +59,8 @@ def in_python(message: str) -> str:
     "give num_perm=64, or shingling='word:1'"
     >>> in_python("give --as-text '*.py' or --delimiter tab")
     "give as_text='*.py' or delimiter='tab'"
-    >>> in_python("`gpulsh sample` helps to choose")
-    '`gpulsh.sample` helps to choose'
+    >>> in_python("give the OUT of `gpulsh dedup`")
+    'give the OUT of `gpulsh.deduplicate_files`'
     """
 
     def keyword(found: re.Match[str]) -> str:
@@ -71,7 +69,7 @@ def in_python(message: str) -> str:
             return f"{name}=True" + (f" {value}" if value else "")
         return name if value is None else f"{name}={value if value.isdigit() or value[0] == QUOTE else repr(value)}"
 
-    return _COMMAND.sub(lambda found: f"`gpulsh.{FUNCTIONS[found[1]]}`", _OPTION.sub(keyword, message))
+    return _OPTION.sub(keyword, message).replace("`gpulsh dedup`", "`gpulsh.deduplicate_files`")
 
 
 def option(keyword: str) -> str:
@@ -118,7 +116,7 @@ class GpulshError(Exception):
 
     @property
     def message(self) -> str:
-        """The message with options of the command."""
+        """The message, with options of the command instead of keywords."""
         return str(self.args[0]) if self.args else ""
 
     def __str__(self) -> str:
