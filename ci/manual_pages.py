@@ -87,8 +87,9 @@ def _called(name: str, found: Any) -> str:
 
 
 def _members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties with a docstring, also those inherited from classes of gpulsh."""
-    for name in sorted({name for base in kind.__mro__ if base.__module__.startswith("gpulsh") for name in vars(base)}):
+    """Public methods and properties with a docstring; those inherited from a class that the page has are only there."""
+    own = [base for base in kind.__mro__ if base is kind or base.__name__ not in gpulsh.__all__]
+    for name in sorted({name for base in own if base.__module__.startswith("gpulsh") for name in vars(base)}):
         found = inspect.getattr_static(kind, name)
         found = found.__func__ if isinstance(found, classmethod | staticmethod) else found
         if (

@@ -205,8 +205,8 @@ class _ByOffset(Arrays):
 
     @property
     def lengths(self) -> Array:
-        """int64 [n]: the number of values of each row, in a fifth of the time of `numpy.diff` for few rows."""
-        return self.offset[1:] - self.offset[:-1]
+        """int64 [n]: the number of values of each row."""
+        return self.offset[1:] - self.offset[:-1]  # for few rows in a fifth of the time of numpy.diff
 
     def _compared(self) -> list[Array]:
         first, last = int(self.offset[0]), int(self.offset[-1])

@@ -242,8 +242,8 @@ def deduplicate_files(
                     taken from the index. `keep` orders only the documents of a run; any value but "first" copies their
                     texts to the work folder. This process verifies them exactly, with either engine
     evidence        of a new index: "index" stores the shingles of kept documents. "source" stores about 360 bytes per
-                    document with the default bands and reads texts again from INPUT, so INPUT must stay in place.
-                    None: "index", or as in an existing index
+                    kept document with the default bands and reads texts again from INPUT, so INPUT must stay in
+                    place. None: "index", or as in an existing index
     write           "data", "duplicates" for only the evidence, or "marked" for all rows, with columns for the decision
                     and the counts (`gpulsh.stats.counts` lists them). A row is in "data" if `kept`
     add_counts      add the columns of counts to kept rows
