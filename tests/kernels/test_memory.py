@@ -265,6 +265,10 @@ def test_what_is_kept_is_a_copy_on_the_host_where_there_is_no_room() -> None:
         (elsewhere,) = ops.keep(made)
     assert isinstance(elsewhere, np.ndarray)
     np.testing.assert_array_equal(elsewhere, values.T)
+    other = CudaBackend(Shared(DeviceModule(), HostLauncher()))
+    other.arrays.cuda.runtime.memGetInfo = Mock(side_effect=MemoryError("cudaErrorMemoryAllocation: out of memory"))
+    (elsewhere,) = other.keep(made)
+    assert isinstance(elsewhere, np.ndarray) and other.hold(TextBatch(np.zeros(9, np.uint8), np.arange(9))) is None
 
 
 @pytest.mark.parametrize("free", [1 << 20, 1 << 30, 8 << 30, 139 << 30])

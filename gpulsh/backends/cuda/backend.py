@@ -103,8 +103,8 @@ class CudaBackend(Machine, Backend):
                 if not self._room:
                     free = free_bytes(self.arrays)
                     self._room = {share: int(share * free) for share in (RESIDENT, HELD)}
-                self._room[share] -= sum(array.nbytes for array in arrays)
-                if self._room[share] >= 0:
+                room = self._room[share] = self._room.get(share, 0) - sum(array.nbytes for array in arrays)
+                if room >= 0:
                     # Copied even on the same device: the original is part of a lane's memory, which has to become
                     # whole again for the next batch.
                     kept = [copied(self.arrays, array) for array in arrays]
