@@ -6,13 +6,17 @@ Also the types of their options, and which of them cannot be combined.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
+from gpulsh import __version__
+from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import cut
 from gpulsh.errors import GpulshError, InputTypeError, ParameterError, refuse_given
 from gpulsh.io.conversion import FormatName, refuse_stream_codec, renamed
@@ -23,11 +27,14 @@ from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.memory_limit import out_of_memory
-from gpulsh.params import check_type, is_path, shown, shown_type
+from gpulsh.params import SCHEME, check_type, is_path, shown, shown_type
 from gpulsh.repeats.benchmark import Overlap
+from gpulsh.report.page import missing
+from gpulsh.report.reproduce import machine as machine_facts
+from gpulsh.report.reproduce import versions
 from gpulsh.run.engines import Engine, EngineName, Machine
 from gpulsh.run.job import FileJob, OnError
-from gpulsh.run.output.folder import OutputFolder, finished, read_report, write_report
+from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, write_report
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.progress import Show, open_progress
 from gpulsh.stats.stages import Progress
@@ -47,15 +54,38 @@ class OpenRun:
     progress: Progress
 
 
-# A context: entered, it has made all results but the report, and given that; left, the results may move into place.
-Results = Callable[[AnyJob, OpenRun], AbstractContextManager[dict[str, Any]]]
+# A context: entered, it has made all results, and given what the report says of them; left, they may move into place.
+Results = Callable[[AnyJob, OpenRun], AbstractContextManager[Mapping[str, Any]]]
+Page = Callable[[Path, Mapping[str, Any]], None]  # writes report.html
+
+
+@dataclass(frozen=True)
+class RunClock:
+    """The time when a run began, and the clocks that measure it."""
+
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+    compiled: float = field(default_factory=COMPILING.seconds)
+
+    def facts(self) -> Mapping[str, Any]:
+        """The beginning of the report of a run that ends now."""
+        return {
+            "gpulsh": __version__,  # also marks the folder as gpulsh's own
+            "scheme": SCHEME,
+            "began": self.at.isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - self.clock, 3),
+            "compiling": round(COMPILING.seconds() - self.compiled, 3),  # a part of the seconds, but not of any stage's
+        }
 
 
 def run_job(
     job: AnyJob,
     output: Path,
     results: Results[AnyJob],
+    page: Page | None,
     *,
+    start: RunClock,
+    inputs: Sequence[str],
     machine: Machine,
     overwrite: bool,
     resume: bool,
@@ -75,7 +105,23 @@ def run_job(
             folder.commit()
             return read_report(output / REPORT)
         work = folder.work.absolute() if engine.remote else folder.work
-        with results(job, OpenRun(engine, manifest, work, open_progress(progress))) as report:
+        with results(job, OpenRun(engine, manifest, work, open_progress(progress))) as found:
+            no_page = missing() if page else "a cut has no page"
+            report = {
+                **start.facts(),
+                "parameters": job.parameters(),
+                "backend": {"name": engine.ops.name, "device": getattr(engine.ops, "device", None)},
+                "engine": engine.to_json(),
+                "versions": versions(),
+                "machine": machine_facts(),
+                "inputs": list(inputs),
+                **found,
+                "page": {"written": no_page is None, "reason": no_page},
+                "outputs": [*found["outputs"], REPORT, *([] if no_page else [PAGE])],
+                "job": job.to_json(),
+            }
+            if page and no_page is None:
+                page(work / PAGE, report)
             write_report(work / REPORT, report)
             job.stamps.check()
         folder.commit()

@@ -40,20 +40,20 @@ from gpulsh.params import (
     normalizing,
     shown,
 )
-from gpulsh.report.page import missing, write_page
+from gpulsh.report.page import write_page
 from gpulsh.run import file_run
 from gpulsh.run.driver import Stages, deduplicate_partitions
 from gpulsh.run.engines import EngineName, Machine
-from gpulsh.run.file_run import Input, OpenRun, run_job, system_errors_as_output_errors, with_cut
+from gpulsh.run.file_run import Input, OpenRun, RunClock, run_job, system_errors_as_output_errors, with_cut
 from gpulsh.run.job import Earlier, Job, OnError, Workplace
 from gpulsh.run.key_rule import KeyRule, refuse_with_key
 from gpulsh.run.output.finished import Finished, weigh_run
-from gpulsh.run.output.folder import PAGE, OutputFolder
+from gpulsh.run.output.folder import OutputFolder
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.output.remote import RemoteFolder
 from gpulsh.run.policy import Counting, Policy, Write, refuse_without_columns
 from gpulsh.run.progress import Show
-from gpulsh.run.report import RunClock, finished_report, planned_report
+from gpulsh.run.report import finished_report, planned_report
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
 from gpulsh.stats.stages import Funnel
@@ -405,18 +405,14 @@ def deduplicate_files(
     others = {"id_column": id_column, "threads": machine.threads, "reader": reader}
 
     @contextmanager
-    def results(job: Job, run: OpenRun) -> Iterator[dict[str, Any]]:
+    def results(job: Job, run: OpenRun) -> Iterator[Mapping[str, Any]]:
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
             place = Workplace(job, run.work, run.engine.ops, run.progress, evidence_keys(run.manifest.secret))
             decider = earlier.decider(place, run.manifest, remote=run.engine.remote) if earlier else None
             stages = Stages(runner, run.progress)
             decided = deduplicate_partitions(job, run.work, run.engine.ops, stages, decider)
-        no_page = missing()
         parameters = {**job.parameters(), **others, "memory": run.engine.memory}
-        report = finished_report(job, parameters, run, decided, stages, start, no_page)
-        if no_page is None:
-            write_page(run.work / PAGE, report)
-        yield report
+        yield finished_report(job, parameters, run, decided, stages)
 
     if dry_run:
         out = Path(folders.output)
@@ -427,12 +423,13 @@ def deduplicate_files(
             return FilesResult(out, planned_report(job, {**job.parameters(), **others, "memory": opened.memory}))
     renewal: Any = {"overwrite": overwrite, "resume": resume}
     how: Any = {**renewal, "machine": machine, "progress": progress, "secret": run_secret}
+    how |= {"start": start, "inputs": given}
     if not folders.is_remote:
-        return FilesResult(Path(folders.output), run_job(job, Path(folders.output), results, **how))
+        return FilesResult(Path(folders.output), run_job(job, Path(folders.output), results, write_page, **how))
     with RemoteFolder(folders.output, folders.work, **renewal) as remote, system_errors_as_output_errors(remote.local):
         report = remote.finished(job.to_json()) if resume else None
         if report is None:
-            report = run_job(job, remote.local, results, **how)
+            report = run_job(job, remote.local, results, write_page, **how)
             remote.put(report)
         return FilesResult(remote.url, dict(report))
 

@@ -1,25 +1,19 @@
-"""report.json: the parameters, counts and results of a run over files."""
+"""The part of report.json that is about near-duplicates: counts, evidence and files."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from gpulsh import __version__
-from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.parallel import processors
 from gpulsh.budget import shares
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT
-from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, counted, summarise
 from gpulsh.report.page import missing
-from gpulsh.report.reproduce import machine, versions
 from gpulsh.run.driver import Decided, Stages
 from gpulsh.run.file_run import OpenRun
 from gpulsh.run.job import Job
@@ -28,25 +22,6 @@ from gpulsh.run.stages.write import written
 from gpulsh.stats.counts import SAMPLED, definitions
 from gpulsh.stats.hints import give_hints
 from gpulsh.stats.stages import Funnel
-
-
-@dataclass(frozen=True)
-class RunClock:
-    """The time when a run began, and the clocks that measure it."""
-
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    clock: float = field(default_factory=time.perf_counter)
-    compiled: float = field(default_factory=COMPILING.seconds)
-
-    def facts(self) -> Mapping[str, Any]:
-        """The beginning of the report of a run that ends now."""
-        return {
-            "gpulsh": __version__,  # also marks the folder as gpulsh's own
-            "scheme": SCHEME,
-            "began": self.at.isoformat(timespec="seconds"),
-            "seconds": round(time.perf_counter() - self.clock, 3),
-            "compiling": round(COMPILING.seconds() - self.compiled, 3),  # a part of the seconds, but not of any stage's
-        }
 
 
 def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,16 +44,10 @@ def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def finished_report(
-    job: Job,
-    parameters: Mapping[str, Any],
-    run: OpenRun,
-    decided: Decided,
-    stages: Stages,
-    start: RunClock,
-    no_page: str | None,
-) -> dict[str, Any]:
-    """The whole report, once the results are made; `no_page` says why there is no report.html."""
-    work, engine, ops, funnel = run.work, run.engine, run.engine.ops, stages.funnel
+    job: Job, parameters: Mapping[str, Any], run: OpenRun, decided: Decided, stages: Stages
+) -> Mapping[str, Any]:
+    """What the report says of the results, once they are made."""
+    work, engine, funnel = run.work, run.engine, stages.funnel
     held = stages.runner.held
     known = [of for of in (None if held is None else held.beginnings, decided.beginnings) if of is not None]
     threads = parameters["threads"] or processors()
@@ -90,15 +59,9 @@ def finished_report(
         kept = {"kept": decided.kept[number]} if number in decided.kept else {}
         rows.append({"file": file.name, "rows": count, **kept})
     return {
-        **start.facts(),
         "parameters": parameters,
         "digest": job.method.digest(),
-        "backend": {"name": ops.name, "device": getattr(ops, "device", None)},
-        "memory": shares(engine.memory, ops.sizes()),
-        "engine": engine.to_json(),
-        "versions": versions(),
-        "machine": machine(),
-        "inputs": list(job.policy.inputs),
+        "memory": shares(engine.memory, engine.ops.sizes()),
         "files": rows,
         "written": [outputs.get(f"{DATA}/{file.relative}") for file in job.files],
         "sources": [
@@ -111,18 +74,16 @@ def finished_report(
         "evidence": evidence,
         "counts": counted(work / COUNTED),
         SAMPLED.name: by_similarity(decided.sample.similarity),
-        "page": {"written": no_page is None, "reason": no_page},
-        "outputs": [*outputs, *([] if no_page else [PAGE])],
-        "job": job.to_json(),
+        "outputs": list(outputs),
     }
 
 
 def _written(work: Path) -> list[str]:
-    """The results, relative to OUT: a later `--overwrite` removes these and nothing else."""
+    """The results but the report, relative to OUT: a later `--overwrite` removes these and nothing else."""
     found = [
         name for name in (EVIDENCE, COUNTED, "rejected.parquet", "contamination.parquet") if (work / name).exists()
     ]
     for folder, _, names in os.walk(work / DATA):
         below = folder[len(f"{work}/") :]
         found += [f"{below}/{name}" for name in names]
-    return [*sorted(found), REPORT]
+    return sorted(found)

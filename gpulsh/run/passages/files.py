@@ -37,14 +37,13 @@ from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.passages import copies_chosen, window_size
 from gpulsh.repeats.windows import Keep
-from gpulsh.report.page import missing, write_passages_page
-from gpulsh.report.reproduce import machine as machine_facts
-from gpulsh.report.reproduce import versions
+from gpulsh.report.page import write_passages_page
 from gpulsh.run.driver import Stages
-from gpulsh.run.engines import Engine, EngineName, Machine
+from gpulsh.run.engines import EngineName, Machine
 from gpulsh.run.file_run import (
     Input,
     OpenRun,
+    RunClock,
     check_columns,
     check_renewal,
     input_files,
@@ -54,8 +53,8 @@ from gpulsh.run.file_run import (
     paths,
     run_job,
 )
-from gpulsh.run.job import FileJob, OnError
-from gpulsh.run.output.folder import PAGE, is_finished, read_report
+from gpulsh.run.job import OnError
+from gpulsh.run.output.folder import is_finished, read_report
 from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
 from gpulsh.run.passages.cut import cut_all, reading_of, refuse_uncuttable, written
 from gpulsh.run.passages.driver import hold_items, mark_partitions, pick_parts
@@ -63,10 +62,9 @@ from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.index import PassagesIndex
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
 from gpulsh.run.progress import Show
-from gpulsh.run.report import RunClock
 from gpulsh.run.stages.contamination import FILE as CONTAMINATION
 from gpulsh.secret import chosen_secret
-from gpulsh.stats.stages import OF_PASSAGES, Funnel
+from gpulsh.stats.stages import OF_PASSAGES
 
 
 @dataclass(frozen=True)
@@ -239,9 +237,9 @@ def passages_files(
     earlier = None if job.index is None else PassagesIndex(Path(job.index), job.of_index())
 
     @contextmanager
-    def results(own: PassagesJob, run: OpenRun) -> Iterator[dict[str, Any]]:
+    def results(job: PassagesJob, run: OpenRun) -> Iterator[Mapping[str, Any]]:
         with earlier or nullcontext():
-            job = own if earlier is None else earlier.begin(own, run.manifest)
+            job = job if earlier is None else earlier.begin(job, run.manifest)
             with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
                 stages = Stages(runner, run.progress)
                 found = _found(job, run.engine.ops, stages, run.work)
@@ -249,17 +247,14 @@ def passages_files(
                     with stages.funnel.stage(run.progress, OF_PASSAGES["store"], 1):
                         earlier.prepare(job, run.manifest, run.work)
             stages.release_texts()
-            no_page = missing()
-            report = _report(own, run.engine, given, found, stages.funnel, start, no_page)
-            if no_page is None:
-                write_passages_page(run.work / PAGE, report)
-            yield report
+            yield {**found, "stages": stages.funnel.seconds, "resumed": stages.funnel.resumed}
             if earlier is not None:
                 earlier.commit(run.manifest)
 
     how: Any = {"overwrite": overwrite, "resume": resume, "machine": machine, "progress": progress}
+    how |= {"start": start, "inputs": given, "secret": chosen_secret(secret)}
     output = Path(folders.output)
-    return PassagesResult(output, run_job(job, output, results, **how, secret=chosen_secret(secret)))
+    return PassagesResult(output, run_job(job, output, results, write_passages_page, **how))
 
 
 def _found(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
@@ -359,43 +354,17 @@ def cut_files(
     )
 
     @contextmanager
-    def results(job: CutJob, run: OpenRun) -> Iterator[dict[str, Any]]:
+    def results(job: CutJob, run: OpenRun) -> Iterator[Mapping[str, Any]]:
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
             stages = Stages(runner, run.progress)
             counts = cut_all(job, run.engine.ops, stages, Path(path))
         found = {"passages": counts, "outputs": written(job, run.work)}
-        yield _report(job, run.engine, given, found, stages.funnel, start, "a cut has no page")
+        yield {**found, "stages": stages.funnel.seconds, "resumed": stages.funnel.resumed}
 
     how: Any = {"overwrite": overwrite, "resume": resume, "machine": machine, "progress": progress}
+    how |= {"start": start, "inputs": given, "secret": chosen_secret(None)}
     output = Path(folders.output)
-    return CutResult(output, run_job(job, output, results, **how, secret=chosen_secret(None)))
-
-
-def _report(
-    job: FileJob,
-    engine: Engine,
-    given: Sequence[str],
-    found: Mapping[str, Any],
-    funnel: Funnel,
-    start: RunClock,
-    no_page: str | None,
-) -> dict[str, Any]:
-    """report.json, with the results `found` by the stages; `no_page` says why there is no page."""
-    return {
-        **start.facts(),
-        "parameters": dict(job.parameters()),
-        "backend": {"name": engine.ops.name, "device": getattr(engine.ops, "device", None)},
-        "engine": engine.to_json(),
-        "versions": versions(),
-        "machine": machine_facts(),
-        "inputs": list(given),
-        **found,
-        "stages": funnel.seconds,
-        "resumed": funnel.resumed,
-        "page": {"written": no_page is None, "reason": no_page},
-        "outputs": [*found["outputs"], REPORT, *([] if no_page else [PAGE])],
-        "job": job.to_json(),
-    }
+    return CutResult(output, run_job(job, output, results, None, **how))
 
 
 def _refuse_changed(passages: Path, stamps: Stamps) -> None:
