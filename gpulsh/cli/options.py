@@ -64,8 +64,17 @@ def choice(name: str, *values: str, help: str) -> Option:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
+class _Name(click.types.StringParamType):
+    """The name of a column, which is UTF-8 in files, whatever the locale of the command line."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
 def value(names: str, metavar: str, help: str, **how: Any) -> Option:
     """An option with a value. `names` are its spellings, and its name in Python if that differs."""
+    if metavar == "COLUMN" or metavar.startswith("NAME["):
+        how["type"] = _Name()
     return click.option(*names.split(), metavar=metavar, help=help, **how)
 
 

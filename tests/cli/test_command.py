@@ -60,6 +60,14 @@ def test_dedup_prints_the_funnel(command: Command) -> None:
     assert command(DEDUP, "--resume").out.splitlines()[-1] == last
 
 
+def test_names_of_columns_are_utf8_in_any_locale(command: Command) -> None:
+    """In the locale C without UTF-8 mode, Python gives each byte of another character as a lone surrogate."""
+    Path("a.csv").write_text("ü,x\na b,1\n", encoding="utf-8")
+    given = "ü".encode().decode("ascii", "surrogateescape")
+    for options in (["--text-column", given], ["--text-column", "x", "--key", given]):
+        assert command("dedup a.csv -o out --overwrite --backend reference", *options).status == 0
+
+
 def python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """What the code prints in a process of its own, with these arguments."""
     command = [sys.executable, "-c", code, *arguments]
