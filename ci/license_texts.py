@@ -1,8 +1,8 @@
 """Write the licence texts of the installed package `licensedcode-data` to a Parquet file.
 
 Usage: license_texts.py OUT.parquet
-The package (CC-BY-4.0, of ScanCode) holds licences, and "rules": notices and passages as they stand in real source
-code, many of them written out again and again with small changes. Columns: kind, name, text.
+The package (CC-BY-4.0, of ScanCode) has licences and "rules": notices and passages from real source code, many of them
+with small changes. Columns: kind, name, text.
 """
 
 from __future__ import annotations
