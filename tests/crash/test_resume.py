@@ -57,7 +57,7 @@ def outlive_an_error(patch: pytest.MonkeyPatch, cut: Cut) -> None:
     """Runs are cut so, their state outlives any error, and nothing that takes time is done for nothing."""
     patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
     patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
-    patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+    patch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
     patch.setattr(os, "fsync", lambda handle: None)
 
 

@@ -30,7 +30,7 @@ WAYS: list[dict[str, Any]] = [{}, {"overwrite": True}, {"resume": True}]
 
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+    monkeypatch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
     Path("a.jsonl").write_text(LINES)
     Path("precious").mkdir()
     Path("precious/one.txt").write_text("precious")

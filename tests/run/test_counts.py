@@ -218,7 +218,7 @@ def test_candidates_below_the_threshold_are_as_similar_as_brute_force_says(
     words = [f"word{number}" for number in range(60)]
     texts = [" ".join(words[:16] + source.sample(words[16:], source.randrange(2, 40))) for _ in range(60)]
     write_rows(tmp_path / "a.jsonl", texts)
-    monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+    monkeypatch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
     cut = Cut(memory=1 << 30, partition=2000, digests=1 << 40, group=group)
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
     given: dict[str, Any] = {"shingling": "word:1", "num_perm": 32, "bands": 16, "rows": 2, "backend": "cpu"}

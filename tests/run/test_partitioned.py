@@ -156,7 +156,7 @@ def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
     """Runs over files are cut so, and signed in runs of so many digests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
-        patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+        patch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
         for bound in ("sign.RUN_DIGESTS", *(f"{stage}.ROWS_AT_ONCE" for stage in ("arrange", "connect", "write"))):
             patch.setattr(f"gpulsh.run.stages.{bound}", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
