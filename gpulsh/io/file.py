@@ -15,11 +15,12 @@ import stat
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, BinaryIO, Self
+from io import SEEK_SET, BufferedIOBase
+from typing import Any, BinaryIO, Self, cast
 
 import pyarrow as pa
 
@@ -102,10 +103,10 @@ class File:
 
     def open(self, buffering: int = -1) -> BinaryIO:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
-        with reading(self):
-            if self.filesystem is None:
-                return open(self.path, "rb", buffering, opener=self._handle)
-            return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
+        with self._reached():
+            if self.filesystem is not None:
+                return cast(BinaryIO, _Remote(self, self.filesystem.open(self.path, "rb")))
+            return open(self.path, "rb", buffering, opener=self._handle)
 
     def native(self) -> pa.NativeFile:
         """The file for pyarrow to read, which takes a path of type str to be UTF-8."""
@@ -124,12 +125,25 @@ class File:
 
     def size(self) -> int | None:
         """Bytes of the file; None if a remote store does not know."""
-        with reading(self):
+        with self._reached():
             return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
+
+    def _reached(self) -> AbstractContextManager[None]:
+        return reading(self) if self.filesystem is None else _reaching(self)
+
+    def is_there(self) -> bool:
+        """Whether the file exists. fsspec's `exists` is also false after an error of the store; this raises it."""
+        try:
+            self.size()
+        except InputError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return False
+            raise
+        return True
 
     def stamp(self) -> Stamp:
         """Size, time of change and inode, or a remote store's version: they change when the file is written to."""
-        with reading(self):
+        with self._reached():
             if self.filesystem is None:
                 found = os.stat(self.path)
                 return [found.st_size, found.st_mtime_ns, None if self.copied else found.st_ino]
@@ -180,6 +194,58 @@ class reading:  # a class: a small file needs several, and contextlib's take lon
             of_system = isinstance(error, OSError) and bool(type(error) is not OSError or error.errno)
             raised = InputError if of_system or isinstance(error, pa.ArrowCancelled) else DamagedInputError
             raise raised(f"{self._file.name}: cannot be read: {first_line(cause)}") from error
+
+
+@contextmanager
+def _reaching(file: File) -> Iterator[None]:
+    """Turn every error inside into an InputError with the name of the file: errors of a store share no base, and none
+    of them is about the content.
+    """
+    try:
+        yield
+    except GpulshError:
+        raise
+    except Exception as error:
+        if lacks_memory(error):
+            raise out_of_memory(file.name) from error
+        cause: BaseException = error
+        if error.args == (file.path,):  # fsspec tells no more, whatever a web server's error was
+            cause = error.__cause__ or error
+            if cause is error or getattr(cause, "status", None) in (404, 410):
+                cause = FileNotFoundError("no such file")
+        told = first_line(cause)
+        if any(part in told for part in ("range requests", "Cannot seek")):
+            told = f"its server sends it only as a whole; download it first, or give simplecache::{file.name}"
+        raise InputError(f"{file.name}: cannot be read: {told}") from cause
+
+
+class _Remote(BufferedIOBase):
+    """A file of a store, open for reading. Any error of the store is an InputError."""
+
+    def __init__(self, file: File, opened: Any) -> None:
+        self._file, self._opened = file, opened
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        with _reaching(self._file):
+            return self._opened.read(-1 if size is None else size)  # type: ignore[no-any-return]
+
+    def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
+        with _reaching(self._file):
+            return self._opened.seek(offset, whence)  # type: ignore[no-any-return]
+
+    def tell(self) -> int:
+        return self._opened.tell()  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        if not self.closed:
+            self._opened.close()
+        super().close()
 
 
 def first_line(error: object) -> str:

@@ -228,15 +228,54 @@ def test_a_mark_of_a_wrong_shape_is_no_defect_of_ours(mark: str, name: str, lake
                 lake.rm_file(path)
 
 
-def test_a_web_address_may_have_a_query(inputs: Path, tmp_path: Path) -> None:
+class Web(SimpleHTTPRequestHandler):
+    """After `left` requests it refuses, or sends one byte of a file. It never sends a part that is asked for."""
+
+    left, refuses = 0, False
+
+    def send_head(self) -> Any:
+        type(self).left -= 1
+        return self.send_error(503) if self.left < 0 and self.refuses else super().send_head()
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        outputfile.write(source.read(1 if self.left < 0 else -1))
+
+
+@pytest.fixture
+def web(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     pytest.importorskip("aiohttp")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=inputs)) as server:
+    monkeypatch.setattr(Web, "left", 1000)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Web, directory=inputs)) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/{{}}.jsonl?token=a/b.c"
-        run(address.format("a/x"), tmp_path / "out")
-        with pytest.raises(InputError, match="no such file"):
-            run(address.format("none"), tmp_path / "none")
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_web_address_may_have_a_query(web: str, inputs: Path, tmp_path: Path) -> None:
+    run(f"{web}/a/x.jsonl?token=a/b.c", tmp_path / "out")
+    with pytest.raises(InputError, match="no such file"):
+        run(f"{web}/none.jsonl?token=a/b.c", tmp_path / "none")
     assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(("refuses", "reason"), [(True, "503, message='Service"), (False, "Response payload is not")])
+def test_an_error_of_a_web_server_is_neither_damage_nor_a_change(
+    refuses: bool, reason: str, web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Web, "refuses", refuses)
+    for left in range(0, 10, 3):
+        Web.left = left
+        with pytest.raises(InputError, match=rf"/x\.jsonl: cannot be (opened|read): {reason}") as error:
+            run(f"{web}/a/x.jsonl", tmp_path / "out", on_error="skip")
+        assert error.type is InputError
+
+
+def test_a_web_server_that_sends_only_whole_files(web: str, inputs: Path, tmp_path: Path) -> None:
+    """A bad record would be left out."""
+    (inputs / "a.parquet").write_bytes(parquet(["one"]))
+    with pytest.raises(InputError, match=rf"as a whole; download it first, or give simplecache::{web}/a\.parquet$"):
+        run(f"{web}/a.parquet", tmp_path / "out", on_error="skip")
+    run(f"simplecache::{web}/a.parquet", tmp_path / "out")
 
 
 # --- a real S3 API server on loopback, read through fsspec by file, glob and folder; OUT there ---

@@ -153,8 +153,9 @@ def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> lis
         return [
             File(posixpath.join(given, relative), relative, key, filesystem, given) for relative, key in in_folder(path)
         ]
-    if at.exists(path):
-        return [File(given, posixpath.basename(plain), path, filesystem, given)]
+    file = File(given, posixpath.basename(plain), path, filesystem, given)
+    if at.exists(path) or (filesystem is not None and not glob.has_magic(plain) and file.is_there()):
+        return [file]
     if filesystem is None:
         if os.path.islink(path):
             raise _dangling(path)
