@@ -87,6 +87,7 @@ def test_no_columns(tmp_path: Path) -> None:
         (partial(gpulsh.deduplicate_files, "a", "b"), "hashes_per_bucket", "rows"),
         (gpulsh.BBit, "num_hashes", "num_perm"),
         (gpulsh.ModM, "modulo", "modulus"),
+        (gpulsh.EarthMover, "trees", "num_trees"),
         (gpulsh.Shingling, "sizes", "size"),
     ],
 )

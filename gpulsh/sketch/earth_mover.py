@@ -14,7 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, set_integer
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named, set_integer
 from gpulsh.permutations import mixed, stream
 from gpulsh.sketch.base import checked_estimate, checked_pairs
 from gpulsh.sketch.weighted import dense_rows
@@ -38,7 +38,7 @@ class Tree(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EarthMover(Arrays):
+class EarthMover(Named, Arrays):
     """Labels of distributions, one point per tree; their mean distance estimates the earth mover's distance.
 
     `distances` [points, points] are a metric: symmetric, 0 on the diagonal, and never greater than the sum over a third
