@@ -133,11 +133,11 @@ DUPLICATES = (
     ),
     ColumnRow("row", "int64", "its row in that file, from 0"),
     ColumnRow("id", OWN, "its id; text, or JSON text, if no single type holds all ids; null if no column has ids"),
-    ColumnRow("duplicate_of_file", "string", "file of its kept duplicate; null if an index knows only the key"),
-    ColumnRow("duplicate_of_row", "int64", "row of the kept duplicate; null in the same case"),
     ColumnRow(
-        "duplicate_of_id", OWN, "id of the kept duplicate; for a document of an earlier run, its key in the index"
+        "duplicate_of_file", "string", "file of its kept duplicate; null for one of an earlier run with --id-column"
     ),
+    ColumnRow("duplicate_of_row", "int64", "row of the kept duplicate; null in the same case"),
+    ColumnRow("duplicate_of_id", OWN, "id of the kept duplicate; null for one of an earlier run without --id-column"),
     ColumnRow("similarity", "float32", "similarity of the two by --measure; exact with the default --verify"),
     ColumnRow(
         "cluster", "int64", "position, over all files, of the first document in the same component of duplicates"
