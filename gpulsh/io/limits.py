@@ -46,7 +46,7 @@ def too_costly(file: File, place: str, need: int, allowed: int, limit: Limit) ->
 
 
 class CostError(Exception):
-    """Parsing would take about `size` more bytes."""
+    """Parsing would take about `size` more bytes. Tried: without memory, orjson and Resiliparse end the process."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)

@@ -21,7 +21,6 @@ from gpulsh.io import conversion
 from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.formats.json_text import members
 from gpulsh.io.formats.json_types import MOST_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.limits import Limit
 from tests.support.files import UNPACK, read_rows, read_table, record, write_rows
@@ -360,21 +359,3 @@ def test_nested_dictionaries_are_read_from_several_row_groups(types: Path, tmp_p
     pq.write_table(table, tmp_path / "again.parquet", row_group_size=2)
     found = pq.ParquetFile(tmp_path / "again.parquet").read()
     assert len(names) == 4 and found.to_pylist() == table.to_pylist()
-
-
-LISTS = [["q"], ["a", 'b"\\', "é\n"], None, [], ["x", None]]
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        *map(pa.array, ([True, None, False], [0, None, -(2**63), 2**63 - 1], [1.0, None, 0.1, 1e300], [None, None])),
-        *map(pa.array, (["a", None, '"\\\0', "\u2028é"], LISTS)),
-        *(pa.array(LISTS)[part] for part in (slice(1, 4), slice(2, 3), slice(2, 2))),
-        pa.array([None, None], pa.list_(pa.string())),
-    ],
-)
-def test_added_members(values: pa.Array) -> None:
-    found = members(pa.record_batch([values, values], names=["a", 'b"']))
-    wanted = [{"c": 1, "a": each, 'b"': each} for each in values.to_pylist()]
-    assert [json.loads(b'{"c": 1' + one) for one in found] == wanted

@@ -252,21 +252,30 @@ def test_a_large_line_that_is_damaged_is_told_as_a_small_one(tmp_path: Path, mon
             documents(tmp_path / "a.jsonl")
 
 
+# A column, its type, and the values that its rows have; None: each row has its own.
+ADDED: dict[str, tuple[pa.DataType, list[Any] | None]] = {
+    "kept": (pa.bool_(), [True, None, False]),
+    "cluster": (pa.int64(), None),
+    "copies": (pa.int64(), [None, 0, -(2**63), 2**63 - 1]),
+    "similarity": (pa.float32(), [None, 0.5]),
+    "source_names": (pa.list_(pa.string()), [None, [], ["a"], ["a", 'b"é\n'], ["x", None]]),
+    "first_seen": (INSTANTS, [None, datetime(2024, 1, 2, 3, tzinfo=UTC)]),
+    "duplicate_of_id": (pa.string(), [f"id {number}" for number in range(40)]),
+    'a"b': (pa.string(), ["a, b", None, '"\\\0', "\u2028é"]),
+    "share": (pa.float64(), [0.1, 1e300, None]),
+    "none": (pa.string(), [None]),
+}
+
+
 @pytest.mark.parametrize("rows", [0, 1, FEW_ROWS, FEW_ROWS + 1, 700])
 def test_added_members_are_the_values_of_each_row(rows: int) -> None:
     """Few rows are written one by one, many by those that are alike."""
-    at = range(rows)
-    batch = pa.record_batch(
-        {
-            "kept": pa.array([i % 3 > 0 for i in at], pa.bool_()),
-            "cluster": pa.array(at, pa.int64()),
-            "copies": pa.array([None if i % 3 == 0 else i % 5 for i in at], pa.int64()),
-            "similarity": pa.array([None if i % 3 else 0.5 for i in at], pa.float32()),
-            "source_names": pa.array([None, [], ["a"], ["a", 'b"é\n']] * rows, pa.list_(pa.string()))[:rows],
-            "first_seen": pa.array([None, datetime(2024, 1, 2, 3, tzinfo=UTC)] * rows, INSTANTS)[:rows],
-            "duplicate_of_id": pa.array([f"id {i % 40}" for i in at], pa.string()),
-        }
-    )
+    draw = random.Random(rows)
+    columns = [
+        pa.array(draw.choices(values, k=rows + 3) if values else range(rows + 3), kind)[3:]
+        for kind, values in ADDED.values()
+    ]
+    batch = pa.record_batch(columns, names=[*ADDED])
     found = [json.loads(b"{" + member[1:]) for member in members(batch)]
     wanted = batch.set_column(5, "first_seen", batch["first_seen"].cast(pa.string())).to_pylist()
     assert found == wanted and all(member.endswith(b"}\n") for member in members(batch))
