@@ -35,7 +35,7 @@ def _is_installed(engine: str) -> bool:
 
 
 def _arguments() -> argparse.Namespace:
-    ask = argparse.ArgumentParser(prog="ci/bench", description="gpulsh beside its rivals on one corpus")
+    ask = argparse.ArgumentParser(prog="ci/bench", description="Measure gpulsh and its rivals on one corpus")
     ask.add_argument("corpus", help="Parquet file with a column text")
     ask.add_argument("pairs", nargs="?", help="Parquet file of all true pairs >= 0.5: i, j, jaccard (else computed)")
     ask.add_argument("--cases", default=list(CASES), type=lambda t: _chosen(t, CASES))

@@ -96,7 +96,7 @@ def main() -> None:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps({"date": today, "machine": described, "rows": rows}, indent=1) + "\n")
         record.with_suffix(".md").write_text(
-            f"# {described['cpu']}, {described['cores']} cores, {today}: files that stand for gigabytes, at 512 MiB\n\n"
+            f"# {described['cpu']}, {described['cores']} cores, {today}: files that expand to gigabytes, at 512 MiB\n\n"
             f"`python -m benchmarks.hostile FOLDER`, commit {described['commit']}, load before:"
             f" {described['load_before']}.\nPeak of the process tree, sampled every 20 ms; killed beyond 3 GiB or"
             f" {MOST_SECONDS} seconds.\nEach case once, from start to end of the process.\n\n{shown}\n"

@@ -318,7 +318,7 @@ def main() -> None:
         record.write_text(json.dumps({**told, "rows": rows}, indent=1) + "\n")
         versions = ", ".join(f"{name} {version}" for name, version in described["versions"].items())
         record.with_suffix(".md").write_text(
-            f"# {described['cpu']}, {described['cores']} cores, {today}: this tree beside {commit}\n\n"
+            f"# {described['cpu']}, {described['cores']} cores, {today}: this tree against {commit}\n\n"
             f"`python -m benchmarks.paired OTHER_TREE CORPUS FOLDER --rounds {given.rounds} --cases {','.join(cases)}"
             f"{' --together' * given.together}`,"
             f" commit {described['commit']},\nPython {described['python']}, {versions}. Load before:"

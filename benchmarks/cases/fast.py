@@ -23,7 +23,7 @@ from benchmarks.score import Truth
 from gpulsh.sketch.base import SetSketch
 from gpulsh.theory import default_banding
 
-TITLE = "FastSimilarity beside MinHash, on the CPU"
+TITLE = "FastSimilarity against MinHash, on the CPU"
 WORK: dict[str, Any] = {}
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 FIRST_WORDS = {"12 words": 12, "50 words": 50}  # of a page

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from benchmarks.bench import Bench, Outcome, environment, line, on_threads, ratio
 from benchmarks.job import Job
 
-TITLE = "Parquet to Parquet at 0.8, beside bare pyarrow"
+TITLE = "Parquet to Parquet at 0.8, against bare pyarrow"
 WORK: dict[str, Any] = {}
 THRESHOLD = 0.8
 GROUP_ROWS = 10_000
@@ -109,7 +109,7 @@ def _outcome(bench: Bench, job: Job) -> Outcome:
     command = _command(bench, job)
     if job.engine == "gpulsh":
         shutil.rmtree(_folder(bench, Path(job.corpus)), ignore_errors=True)
-    # An installed package has its bytecode beside it.
+    # An installed package has its bytecode next to it.
     surroundings = {k: v for k, v in environment(job.threads).items() if k != "PYTHONDONTWRITEBYTECODE"}
     cores = sorted(os.sched_getaffinity(0))
     before, began = _spent(), time.perf_counter()

@@ -22,7 +22,7 @@ from gpulsh.method import Method
 from gpulsh.run.memory import decide, sign
 from gpulsh.secret import chosen_secret, evidence_keys
 
-TITLE = "The host's work for each document beside a device"
+TITLE = "The host's work for each document of a run on a device"
 WORK: dict[str, Any] = {}
 KINDS = {"pages": (386, 60_000, 40), "tweets": (14, 1_000_000, 15)}  # words, documents, nanoseconds at most
 THRESHOLD = 0.8

@@ -111,7 +111,7 @@ def run(bench: Bench) -> dict[str, Any]:
     roof = []
     measured = []
     for turn in range(bench.rounds):
-        # The roof is measured again each round, beside what it is compared with.
+        # The roof is measured again in each round, with the work that is compared with it.
         if best:
             roof.append(_rate(programs[best], 0.5))
             bench.say(f"  round {turn + 1}  roofline ({best}) {roof[-1] / 1e9:.2f} G evaluations/s")

@@ -51,7 +51,7 @@ def run(bench: Bench) -> dict[str, Any]:
     )
     source = bench.work / "first.parquet"
     pq.write_table(pq.read_table(bench.corpus, columns=["text"]).slice(0, DOCUMENTS), source)
-    # One empty cache a round, then a second run in it. Compiled modules beside the package would hide the first run's
+    # One empty cache a round, then a second run in it. Compiled modules next to the package would hide the first run's
     # work, so the cache is always told.
     first, warm = [], []
     spent: dict[str, list[float | None]] = {"first": [], "again": []}

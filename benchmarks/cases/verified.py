@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.bench import Bench, line, on_threads, ratio, row
 from benchmarks.job import Job
 
-TITLE = "Verified deduplication beside signing alone"
+TITLE = "Verified deduplication against signing alone"
 WORK: dict[str, Any] = {}  # that of `signature` and `endtoend`
 
 

@@ -20,7 +20,7 @@ def draw(records: dict[str, dict[str, Any]], path: Path) -> str | None:
     bars = _shares(records)
     stages = [(row["from"], row["stages"]) for row in records.get("endtoend", {}).get("rows", [])]
     if not bars and not stages:
-        return "No picture: neither operations beside the device's limits nor stages were measured."
+        return "No picture: neither operations nor stages were measured."
     heights = [max(len(bars), 1) * 0.24 + 1.1, max(len(stages), 1) * 0.5 + 1.3]
     figure, (upper, lower) = plt.subplots(
         2, 1, figsize=(10, sum(heights)), height_ratios=heights, layout="constrained"
@@ -59,7 +59,7 @@ def _draw_shares(axes: Any, bars: list[tuple[str, float, str]], records: dict[st
     copy, roof = figures.get("copy"), figures.get("multiply_add")
     limits = f" (copy: {copy / 1e9:.4g} GB/s; multiply-adds: {roof / 1e12:.4g} T/s)" if copy and roof else ""
     axes.set_xlabel(f"percent of the limit measured in the same run{limits}", fontsize=9)
-    axes.set_title("Operations beside what bounds them", loc="left", fontsize=10)
+    axes.set_title("Operations against their limits", loc="left", fontsize=10)
     handles = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in (ARITHMETIC, MEMORY)]
     names = ["integer multiply-adds", "device copy"]
     axes.legend(handles, names, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)

@@ -22,18 +22,16 @@ QUALITY = {
 }
 
 MEANING = """\
-Each run is a process of its own, from the same Parquet files to the list of the rows that stay, start-up included,
-bound to so many cores. *seconds* pass from its start to its end; *cpu seconds* are the processor time of it and all its
-children. *memory* is the greatest resident size of one process or, where several run, of all together, pages that they
-share counted once; looked at every 25 ms. *disk* is the greatest size of what it wrote, temporary and result. All are
-medians of the rounds.
+Each run is a process of its own on the given cores, from the same Parquet files to the list of kept rows, start-up
+included. *seconds* is its elapsed time, *cpu seconds* the processor time of it and its children. *memory* is the peak
+resident size, sampled every 25 ms; of several processes it is the sum, with shared pages counted once. *disk* is the
+peak size of its temporary and final files. All are medians of the rounds.
 
-Quality is counted over documents and pairs whose exact Jaccard similarity of word 5-shingles is at least the threshold:
-*precision* is the share of the dropped documents that have such a duplicate, *recall* the share of such pairs of which
-at most one document stays, *kept duplicate* the share of the dropped documents that have such a duplicate that stays:
-the others went for nothing that is left.
+Quality counts pairs whose exact Jaccard similarity of word 5-shingles is at least the threshold. *precision* is the
+share of the dropped documents that have such a duplicate, *recall* the share of such pairs of which at most one
+document stays. *kept duplicate* is the share of the dropped documents that have such a duplicate among the kept ones.
 
-Below each table stand the columns in which the better of gpulsh's two ways is not the best.
+Below each table are the columns in which the better way of gpulsh is not the best.
 """
 
 

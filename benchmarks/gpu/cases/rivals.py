@@ -14,7 +14,7 @@ from benchmarks.gpu.operations import FAMILY, SHINGLING
 from benchmarks.gpu.timing import by_clock
 from gpulsh.arrays import TextBatch
 
-TITLE = "Text to signatures beside other libraries with CUDA"
+TITLE = "Text to signatures, against other libraries with CUDA"
 
 MEGABYTES = {"gpulsh": 64.0, "cuDF": 64.0, "datasketch": 2.0}
 WIDTH = 24  # characters: about as much text as 5 words
