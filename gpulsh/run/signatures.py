@@ -30,7 +30,7 @@ from gpulsh.run.output.paths import marked, refuse_overlap, refuse_present, refu
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
-from gpulsh.stats.stages import OF_INDEX
+from gpulsh.stats.stages import OF_INDEX, Progress, with_progress
 from gpulsh.store.durable import durable_file, writing
 
 PARTITION_BYTES = 64 << 20  # of text, whose rows are a row group
@@ -84,7 +84,7 @@ def sign_files(
         documents = 0
         for partition in texts.partitions(PARTITION_BYTES):
             ids = [] if writer is None or id_column is None else [writer.schema.field("id").type]
-            table = _table(texts, partition, documents, method, ops, ids)
+            table = _table(texts, partition, documents, method, ops, ids, shown)
             table = table.replace_schema_metadata(marked(table.schema).metadata)
             if writer is None:
                 writer = pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
@@ -96,12 +96,17 @@ def sign_files(
                 )
             writer.write_table(table)
             documents += len(table)
-            shown.advance(sum(piece.part.size if piece.part else 0 for piece in partition.pieces))
     return documents
 
 
 def _table(
-    texts: FileTexts, partition: Partition, first: int, method: Method, ops: Backend, before: Sequence[pa.DataType]
+    texts: FileTexts,
+    partition: Partition,
+    first: int,
+    method: Method,
+    ops: Backend,
+    before: Sequence[pa.DataType],
+    shown: Progress,
 ) -> pa.Table:
     """The rows of a partition, from document `first` on; `before` is the type of ids in the partitions before."""
     facts, near = PartitionFacts(), method.near
@@ -110,8 +115,8 @@ def _table(
     signatures: list[Array] = [np.empty((0, width), kind)]
     digests: list[Array] = [np.empty((0, method.banding.bands), np.uint64)]
     with ops.here():
-        for batch in texts.read(partition.pieces, ops.sizes().batch, facts):
-            text = normalized(batch, method.folding.form)
+        batches = texts.read(partition.pieces, ops.sizes().batch, facts)
+        for text in with_progress(batches, shown, lambda batch: normalized(batch, method.folding.form)):
             if near is None:
                 found = ops.text_signatures(text, method.reading, method.family)
                 banded = ops.band_digests(found, method.banding)

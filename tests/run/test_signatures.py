@@ -59,7 +59,10 @@ def rows_that_join(condition: str) -> list[list[int]]:
 
 def test_the_two_classical_queries(texts: list[str | None], command: Command) -> None:
     line = "sign a.parquet b.jsonl -o out.parquet --num-perm 12 --bands 4 --rows 3 --id-column name --backend cpu"
-    assert f"Signatures of {len(texts)} documents are in out.parquet" in command(line).out
+    printed = command(line)
+    assert f"Signatures of {len(texts)} documents are in out.parquet" in printed.out
+    size = sum(len(text.encode()) for text in texts if text)
+    assert f"gpulsh: sign: {len(texts)} documents, {size / 1000:.1f} kB in " in printed.err
     table, others = pq.read_table("out.parquet"), range(len(texts) - 40)
     names = ["document", "file", "row", "id", *(f"v{i}" for i in range(12)), *(f"band{i}" for i in range(4))]
     assert table.column_names == names
