@@ -128,17 +128,17 @@ def read_documents(
     starts = range(0, len(chosen), DOCUMENTS_AT_ONCE)
     found = (np.flatnonzero(chosen[start : start + DOCUMENTS_AT_ONCE]) + start for start in starts)
     rows = np.empty(0, np.int64)
-    for text in packed(map(joined, _texts(place, layout, partition, chosen)), place.ops.sizes().batch):
+    for text in packed(map(joined, chosen_texts(place, layout, partition, chosen)), place.ops.sizes().batch):
         while len(rows) < len(text):
             rows = np.concatenate([rows, next(found)])
         here, rows = rows[: len(text)], rows[len(text) :]
         yield WantedDocuments(here, *token_places.of(here), text)
 
 
-def _texts(
+def chosen_texts(
     place: PassagesPlace, layout: Layout, partition: Partition, chosen: NDArray[np.bool_]
 ) -> Iterator[list[Bytes]]:
-    """The texts of the chosen documents of a partition, some at a time."""
+    """The texts of the documents of a partition that `chosen` [documents] marks, some at a time."""
     held, is_new = place.job.held, partition.number >= place.job.earlier_partitions
     job = place.job if is_new else replace(place.job, on_error="skip")  # an earlier run may have skipped bad records
     texts = place.texts() if is_new else job.texts(place.ops, place.parallel)

@@ -23,12 +23,11 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import distinct, found_in, sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.output.paths import marked
-from gpulsh.run.passages.documents import PlacedRows
+from gpulsh.run.passages.documents import PlacedRows, chosen_texts
 from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.passages.tables import BYTES, FIRST_PLACES, PASSAGES, ByteStretches, Passages
 from gpulsh.run.records.documents import rejected, write_rejected
 from gpulsh.run.records.results import IdColumn, write_result
-from gpulsh.run.records.texts import chosen_texts
 from gpulsh.run.stages.write import write_ids
 
 LIST = "list"  # the step
@@ -131,11 +130,13 @@ def with_texts_again(
     entries: Sequence[Entry], place: PassagesPlace, layout: Layout, partition: Partition
 ) -> list[Entry]:
     """The entries by document, with their texts; the documents of the partition are read again."""
-    documents = sorted_distinct(np.array([one[3] for one in entries], np.int64))
+    start, stop = layout.bounds(partition.number)
+    wanted = np.zeros(stop - start, np.bool_)
+    wanted[[one[3] - start for one in entries]] = True
     found: list[Entry] = []
     with place.unchanged_pieces(partition.pieces):
-        texts = chain.from_iterable(chosen_texts(place.texts(), layout, partition, documents))
-        for document, text in zip(documents.tolist(), texts, strict=True):  # one at a time: they may be long
+        texts = chain.from_iterable(chosen_texts(place, layout, partition, wanted))
+        for document, text in zip((np.flatnonzero(wanted) + start).tolist(), texts, strict=True):  # they may be long
             found += with_texts([one for one in entries if one[3] == document], {document: text}.__getitem__)
     return found
 

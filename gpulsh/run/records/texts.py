@@ -121,12 +121,6 @@ def texts_of_piece(texts: FileTexts, layout: Layout, piece: Piece, documents: Nu
     return texts.chosen(piece, wanted)
 
 
-def chosen_texts(texts: FileTexts, layout: Layout, partition: Partition, documents: Numbers) -> Iterator[list[Bytes]]:
-    """The texts of ascending `documents` of a partition, some at a time."""
-    for piece, here in chosen_pieces(layout, partition, documents):
-        yield from texts_of_piece(texts, layout, piece, documents[here])
-
-
 def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tuple[int, int] | None = None) -> Row:
     """A group's rows in the first `count` files of a table, as `route` put them in order; with `first`, rows whose
     first column is in that range.
