@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from gpulsh import __version__
@@ -17,7 +15,7 @@ from gpulsh.report.page import missing
 from gpulsh.run.driver import Decided, Stages
 from gpulsh.run.file_run import OpenRun
 from gpulsh.run.job import Job
-from gpulsh.run.output.folder import PAGE
+from gpulsh.run.output.folder import PAGE, results_in
 from gpulsh.run.stages.write import written
 from gpulsh.stats.counts import SAMPLED, definitions
 from gpulsh.stats.hints import give_hints
@@ -53,7 +51,7 @@ def finished_report(
     threads = parameters["threads"] or processors()
     evidence = summarise(work / EVIDENCE, job.files, job.columns, job.method.threshold, known, threads)
     stages.release_texts()
-    outputs = {name: name for name in _written(work)}  # in order, and quick to search
+    outputs = {name: name for name in results_in(work)}  # in order, and quick to search
     rows = []
     for number, (file, count) in enumerate(zip(job.files, decided.layout.rows(), strict=True)):
         kept = {"kept": decided.kept[number]} if number in decided.kept else {}
@@ -76,14 +74,3 @@ def finished_report(
         SAMPLED.name: by_similarity(decided.sample.similarity),
         "outputs": list(outputs),
     }
-
-
-def _written(work: Path) -> list[str]:
-    """The results but the report, relative to OUT: a later `--overwrite` removes these and nothing else."""
-    found = [
-        name for name in (EVIDENCE, COUNTED, "rejected.parquet", "contamination.parquet") if (work / name).exists()
-    ]
-    for folder, _, names in os.walk(work / DATA):
-        below = folder[len(f"{work}/") :]
-        found += [f"{below}/{name}" for name in names]
-    return sorted(found)

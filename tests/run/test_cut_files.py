@@ -177,7 +177,7 @@ def test_both_in_one_run(tmp_path: Path) -> None:
     both = gpulsh.passages_files(path, tmp_path / "both", **given)
     data = passages_and_cut(path, tmp_path / "apart")
     assert (both.output / "data/a.jsonl").read_bytes() == (data / "a.jsonl").read_bytes()
-    assert both.report["outputs"] == ["data/a.jsonl", "short.parquet", "passages.parquet", "report.json", "report.html"]
+    assert both.report["outputs"] == ["data/a.jsonl", "passages.parquet", "short.parquet", "report.json", "report.html"]
     assert [text.decode() for text in documents(data / "a.jsonl")] == [text or "" for text in left()[0]]
     again = gpulsh.passages_files(path, tmp_path / "both", resume=True, **given)
     assert again.report == json.loads((tmp_path / "both/report.json").read_text())

@@ -344,6 +344,15 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
         file.write("\n")
 
 
+def results_in(work: Path) -> list[str]:
+    """The results but the report and its page, relative to OUT; a later `--overwrite` removes only what is listed."""
+    found = [name for name in RESULTS if name not in (DATA, PAGE, REPORT) and (work / name).exists()]
+    for folder, _, names in os.walk(work / DATA):
+        below = folder[len(f"{work}/") :]
+        found += [f"{below}/{name}" for name in names]
+    return sorted(found)
+
+
 def files_of(path: Path, name: str) -> list[str]:
     """The files of a result, as its report lists them, and the links, which no report does."""
     if path.is_symlink():

@@ -242,9 +242,3 @@ def cut_all(job: PassagesJob | CutJob, ops: Backend, stages: Stages, path: Path)
     stages.tasks("list", [Task(SHORT_LIST, list_short, ())], 1)
     names = ("rows", "cut_passages", "cut_documents", "cut_bytes", "short")
     return {name: sum(int(fact[name]) for fact in facts) for name in names}
-
-
-def written(job: PassagesJob | CutJob, work: Path) -> list[str]:
-    """The results, relative to the folder."""
-    made = (f"{DATA}/{job.files[number].relative}" for number in job.own())
-    return [*sorted(name for name in made if (work / name).exists()), SHORT]

@@ -21,7 +21,6 @@ from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import DATA, REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
-from gpulsh.io.files.rejected import REJECTED
 from gpulsh.params import (
     Folding,
     NormalForm,
@@ -54,15 +53,14 @@ from gpulsh.run.file_run import (
     run_job,
 )
 from gpulsh.run.job import OnError
-from gpulsh.run.output.folder import is_finished, read_report
+from gpulsh.run.output.folder import is_finished, read_report, results_in
 from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
-from gpulsh.run.passages.cut import cut_all, reading_of, refuse_uncuttable, written
+from gpulsh.run.passages.cut import cut_all, reading_of, refuse_uncuttable
 from gpulsh.run.passages.driver import hold_items, mark_partitions, pick_parts
 from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.index import PassagesIndex
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
 from gpulsh.run.progress import Show
-from gpulsh.run.stages.contamination import FILE as CONTAMINATION
 from gpulsh.secret import chosen_secret
 from gpulsh.stats.stages import OF_PASSAGES
 
@@ -261,7 +259,6 @@ def _found(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mappin
     """Run the stages; their part of the report."""
     how = hold_items if job.overlap else pick_parts if job.part else mark_partitions
     marked = how(job, ops, stages)
-    lists = [FILE, *([REJECTED] if job.on_error == "skip" else []), *([CONTAMINATION] if job.overlap else [])]
     rows, names = marked.layout.rows(), [file.name for file in job.files]
 
     def place(document: int) -> dict[str, object]:
@@ -277,7 +274,7 @@ def _found(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mappin
         "passages": {**marked.counts, **(cut_all(job, ops, stages, work / FILE) if job.cutting else {})},
         "windows": list(marked.classes),
         "frequent": frequent,
-        "outputs": [*(written(job, work) if job.cutting else []), *lists],
+        "outputs": results_in(work),
     }
 
 
@@ -358,7 +355,7 @@ def cut_files(
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
             stages = Stages(runner, run.progress)
             counts = cut_all(job, run.engine.ops, stages, Path(path))
-        found = {"passages": counts, "outputs": written(job, run.work)}
+        found = {"passages": counts, "outputs": results_in(run.work)}
         yield {**found, "stages": stages.funnel.seconds, "resumed": stages.funnel.resumed}
 
     how: Any = {"overwrite": overwrite, "resume": resume, "machine": machine, "progress": progress}
