@@ -189,7 +189,7 @@ class Format(ABC):
 
     @abstractmethod
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
-        """The rows in order; with `wanted` [rows], the others may be null.
+        """The rows in order; with `wanted` [rows], only texts are read, and other rows may be null.
 
         A bad record is a DamagedInputError or an InputTypeError. With `rules.skip` it is rejected, and an error means
         that no later row can be read. A document beyond `rules.limit` is an InputError.

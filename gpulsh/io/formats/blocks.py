@@ -6,7 +6,9 @@ Where columns have no type, these values are numbers, or dates as text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import count
 
 import pyarrow as pa
 
@@ -40,7 +42,7 @@ class OrderColumn:
     """Reads the values of one column: all numbers, or all dates, in UTC if they name no offset."""
 
     def __init__(self, file: File, name: str, unit: str | None = None) -> None:
-        self._file, self._name, self._unit = file, name, unit or file.unit
+        self.name, self._file, self._unit = name, file, unit or file.unit
         self._first: tuple[int, bool] | None = None  # number of the first record with a value, and whether it is a date
 
     def value(self, number: int, value: object, detail: str = "") -> OrderValue:
@@ -69,14 +71,14 @@ class OrderColumn:
             )
         return value
 
-    def read(self, values: pa.Array, start: int) -> OrderValues:
-        """The values of the rows from `start` on. A column whose type has an order stays as it is."""
+    def read(self, values: pa.Array, numbers: Iterable[int]) -> OrderValues:
+        """The values of the records with these `numbers`. A column whose type has an order stays as it is."""
         if pa.types.is_null(values.type) or not is_text(values.type):
             return decoded(values)
-        return typed_values([self.value(start + row, text) for row, text in enumerate(as_strings(values).to_pylist())])
+        return typed_values(list(map(self.value, numbers, as_strings(values).to_pylist())))
 
     def _at(self, number: int) -> str:
-        return f"{self._file.name}: {self._unit} {number}: {self._name!r}"
+        return f"{self._file.name}: {self._unit} {number}: {self.name!r}"
 
 
 def parsed_value(text: str) -> int | float | str:
@@ -134,7 +136,7 @@ def batch_block(
     file: File, batch: pa.RecordBatch, columns: Columns, reader: OrderColumn | None, start: int, limit: Limit | None
 ) -> Block:
     """The block of a record batch whose first row is `start`. LargeDocumentError for a text that is not allowed."""
-    order = None if reader is None or columns.order is None else reader.read(column_named(batch, columns.order), start)
+    order = None if reader is None else reader.read(column_named(batch, reader.name), count(start))
     texts, bad_bytes = texts_of(batch, columns)
     check_sizes(file, start, texts.lengths(), limit)
     copy_key = None if columns.copy_key is None else copy_keys(column_named(batch, columns.copy_key))

@@ -33,7 +33,7 @@ from gpulsh.io.columns import WHOLE, Columns, Place, missing_column, refuse_adde
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
-from gpulsh.io.formats.blocks import OrderColumn, typed_values
+from gpulsh.io.formats.blocks import OrderColumn
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
 from gpulsh.io.limits import COPIES, Limit, check_sizes, too_large
 from gpulsh.io.rows import gathered
@@ -115,20 +115,20 @@ class Delimited(Streamed):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """At most MOST_ROWS a block, those without a wanted row left out."""
-        order_column = None if columns.order is None or wanted is not None else OrderColumn(file, columns.order)
+        order_column = None if columns.order is None else OrderColumn(file, columns.order)
         with reading(file), self._opened(file, rules.limit) as opened:
             if opened is None:
                 return
-            numbers = self._numbers(file, opened.names, columns)
+            numbers, count = self._numbers(file, opened.names, columns), len(opened.names)
             for start, records in opened.records:
                 if wanted is not None and not wanted[start : start + len(records.begin)].any():
                     continue
-                found = [self._column(records, numbers[place], len(opened.names)) for place in columns.texts]
-                fields = found[0][1]
+                found = [self._column(records, numbers[place], count) for place in columns.texts]
                 rejected: list[Rejection] = []
-                rows = np.flatnonzero((fields != len(opened.names)) & (wanted is None))
+                rows = np.flatnonzero((found[0][1] != count) & (wanted is None))
                 for row, line in zip(rows.tolist(), records.part(rows).lines(), strict=True):
-                    detail = f"line {line}: has {many(fields[row], 'value')} for {many(len(opened.names), 'column')}"
+                    fields = many(found[0][1][row], "value")
+                    detail = f"line {line}: has {fields} for {many(count, 'column')}"
                     if not rules.skip:
                         raise DamagedInputError(
                             f"{file.name}: {detail}; put values with a separator or line end into quotes"
@@ -136,14 +136,12 @@ class Delimited(Streamed):
                     rejected.append(Rejection(start + row, 1, "line", line, detail))
                 texts = arrow_rows(joined_texts([array for array, _ in found]))
                 check_sizes(file, start, texts.lengths(), rules.limit)
-                order = None
-                if columns.order is not None and order_column is not None:
-                    values, _ = self._column(records, numbers[(columns.order,)], len(opened.names))
-                    pairs = zip(records.lines(), as_strings(values).to_pylist(), strict=True)
-                    order = typed_values([order_column.value(line, value) for line, value in pairs])
-                copy_key = None
-                if columns.copy_key is not None and wanted is None:
-                    copy_key = copy_keys(self._column(records, numbers[(columns.copy_key,)], len(opened.names))[0])
+                order = copy_key = None
+                if order_column is not None:
+                    values, _ = self._column(records, numbers[(order_column.name,)], count)
+                    order = order_column.read(values, records.lines())
+                if columns.copy_key is not None:
+                    copy_key = copy_keys(self._column(records, numbers[(columns.copy_key,)], count)[0])
                 yield Block(start, texts, order, tuple(rejected), self._stray(records), copy_key)
                 del found, texts, order, copy_key  # each may be as large as a document may be
 

@@ -255,12 +255,20 @@ class RecordReader:
         detail = f"{column!r} is {kind_of(value)}; {option} takes a string, an integer or null"
         raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
 
-    def text(self, places: tuple[Place, ...]) -> Bytes | None:
-        """The text at these places."""
-        if len(places) == 1:  # as nearly always: this is done for each record
-            return self._text(places[0])
-        found = [text for text in map(self._text, places) if text is not None]
-        return BETWEEN.join(found) if len(found) > 1 else found[0] if found else None
+    def values(self, columns: Columns) -> tuple[Bytes | None, object, str | int | None]:
+        """The text of the record, its value of --keep and its copy key."""
+        if len(columns.texts) == 1:  # as nearly always: this is done for each record
+            text = self._text(columns.texts[0])
+        else:
+            found = [each for each in map(self._text, columns.texts) if each is not None]
+            text = BETWEEN.join(found) if len(found) > 1 else found[0] if found else None
+        if columns.id is not None:
+            self.id(columns.id)
+        order = None if columns.order is None else self.exact(columns.order)
+        copy_key = None if columns.copy_key is None else self.copy_key(columns.copy_key, columns.copy_key_option)
+        if text is not None and self._limit is not None and len(text) > self._limit.document:
+            raise too_large(self._file, self.at, len(text), self._limit)
+        return text, order, copy_key
 
     def _text(self, place: Place) -> Bytes | None:
         value: object = self.record.get(place[0])

@@ -40,7 +40,7 @@ from gpulsh.io.formats.streamed import (
     split_elements,
     split_lines,
 )
-from gpulsh.io.limits import COPIES, Limit, too_large
+from gpulsh.io.limits import COPIES, Limit
 from gpulsh.io.output_codec import Sink
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
@@ -85,9 +85,9 @@ class JsonLines(Streamed):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line has is missing."""
-        missing = set() if wanted is not None else set(columns.places())
-        names: list[str] = []
-        row = records = 0
+        missing = set(columns.places()) if wanted is None else set()
+        names: list[str] | None = None  # None before the first record
+        row = 0
         damage: list[Rejection] = []
 
         def lost(detail: str) -> None:
@@ -96,47 +96,32 @@ class JsonLines(Streamed):
         file, source = self._opened(file)
         with reading(file), source:
             reader = RecordReader(file, rules.limit, columns.depth())
-            order_column = OrderColumn(file, columns.order) if columns.order is not None and wanted is None else None
+            order_column = None if columns.order is None else OrderColumn(file, columns.order)
             for group in self._groups(file, source, rules.limit, lost):
                 found, damage = RecordRows(row, damage), []
                 for number, line in group.each():
-                    text = order = order_value = copy_key = None
+                    text = value = copy_key = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
-                            record = reader.load(number, line)
+                            reader.load(number, line)
                             if missing:
                                 missing = {place for place in missing if not reader.has(place, columns)}
-                                names = names or list(record)
-                            if not columns.added.isdisjoint(record):
-                                refuse_added(file, columns, record, f"{reader.at} ")
-                            records += 1
-                            if isinstance(record, Lenient) or len(line) > LARGE_LINE:
+                                names = names or list(reader.record)
+                            if not columns.added.isdisjoint(reader.record):
+                                refuse_added(file, columns, reader.record, f"{reader.at} ")
+                            if isinstance(reader.record, Lenient) or len(line) > LARGE_LINE:
                                 found.stray.append(stray_bytes(memoryview(line)))
-                            text = reader.text(columns.texts)
-                            if wanted is None and columns.id is not None:
-                                reader.id(columns.id)
-                            if order_column is not None and columns.order is not None:
-                                order_value = reader.exact(columns.order)
-                            if wanted is None and columns.copy_key is not None:
-                                copy_key = reader.copy_key(columns.copy_key, columns.copy_key_option)
+                            text, value, copy_key = reader.values(columns)
                         except (DamagedInputError, InputTypeError) as error:
                             if not rules.skip:
                                 raise
-                            text = copy_key = None
-                            rejection = Rejection(row, 1, "line", number, reason(file, error))
-                            if file.unit != "line":
-                                rejection = rejection._replace(unit="row", offset=row)
-                            found.rejected.append(rejection)
-                        else:
-                            if order_column is not None:
-                                order = order_column.value(number, order_value, kind_of(order_value))
-                        if text is not None and rules.limit is not None and len(text) > rules.limit.document:
-                            raise too_large(file, reader.at, len(text), rules.limit)
+                            bad = Rejection(row, 1, "line", number, reason(file, error))
+                            found.rejected.append(bad if file.unit == "line" else bad._replace(unit="row", offset=row))
+                    order = None if order_column is None else order_column.value(number, value, kind_of(value))
                     found.texts.append(text)
                     found.order.append(order)
                     found.copy_key.append(copy_key)
                     row += 1
-                    record = {}
                     reader.clear()
                     del line, text  # each may be as large as a document may be
                     if len(found.rejected) == MOST_REJECTED:
@@ -144,7 +129,7 @@ class JsonLines(Streamed):
                         found = RecordRows(row, [])
                 yield found.block(columns)
                 del found
-        if records and missing:
+        if missing and names is not None:
             raise missing_column(file, next(place for place in columns.places() if place in missing), columns, names)
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:

@@ -66,7 +66,7 @@ class Warc(Format):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of text. A header that no document has is a missing column."""
-        missing = {*columns.others()} - {columns.order} if wanted is None else set()
+        missing = {*columns.others()} - {columns.order}
         found: set[str] = set()
         row = size = 0
         rows = RecordRows(0, [])
