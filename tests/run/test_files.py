@@ -285,6 +285,13 @@ def test_overwrite_replaces_what_gpulsh_wrote_and_nothing_else(folder: Path) -> 
         run("a.jsonl", overwrite=True)
     assert below("out") == before
 
+    for folder in ("theirs/folder", "begun/_work"):  # a kill may leave the work folder empty
+        os.makedirs(folder)
+    with pytest.raises(OutputError, match=r"^theirs: holds files that gpulsh did not write; give another folder$"):
+        run("a.jsonl", "theirs", overwrite=True)
+    run("a.jsonl", "begun", overwrite=True)
+    assert os.listdir("theirs") == ["folder"]
+
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_failed_overwrites_leave_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:

@@ -133,7 +133,17 @@ def test_bad_files_are_named(content: bytes, error: type[Exception], told: str, 
 
 def test_bad_records_are_passed_over(tmp_path: Path) -> None:
     good = [f"{row},{page}\n".encode() for row, page in enumerate(PAGES)]
-    content = [b"id,text\n", good[0], b"1,2,3\n", good[1], b"alone\n", good[0], good[2], b'4,"never closed\n', good[3]]
+    content = [
+        b"id,text\n",
+        good[0],
+        good[0][:-1] + b",3\n",
+        good[1],
+        b"alone\n",
+        good[0],
+        good[2],
+        b'4,"never closed\n',
+        good[3],
+    ]
     (tmp_path / "a.csv").write_bytes(b"".join(content))
     result = run(tmp_path / "a.csv", tmp_path / "out", on_error="skip", id_column="id")
     assert (tmp_path / "out/data/a.csv").read_bytes() == b"".join([content[0], good[0], good[1], good[2]])
