@@ -28,7 +28,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.buffers import numbers, strings
 from gpulsh.io.format import Rejection
 from gpulsh.io.formats.parquet import GROUP_ROWS
-from gpulsh.ragged import between
+from gpulsh.ragged import between, ranges
 
 REJECTED = "rejected.parquet"
 FIELDS = {"row": pa.int64(), "rows": pa.int64(), "unit": pa.string(), "offset": pa.int64(), "reason": pa.string()}
@@ -68,9 +68,13 @@ class Rejected:
         if not self.touches(file):
             return keep
         keep, here = keep.copy(), self._of(file)
-        for start, count in zip(self._row[here].tolist(), self._rows[here].tolist(), strict=True):
-            keep[start : start + count] = False
+        keep[ranges(self._row[here], self._rows[here])] = False
         return keep
+
+    def positions(self, files: Numbers) -> Numbers:
+        """int64 [rows]: the positions of all rejected rows; `files` [files + 1] are those of the files' first rows."""
+        found: Numbers = ranges(files[self._file] + self._row, self._rows)
+        return found
 
     def write(self, target: object, names: Sequence[str]) -> None:
         """`rejected.parquet`, to a file; `names` are the names of the files."""

@@ -16,7 +16,6 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +185,8 @@ class EarlierRuns:
             job.stamps.check()  # for the index cannot be rolled back
             manifest.add(ADMIT, files, facts)
             if taken_in is None:
-                collection.forget(numbers.start + source.numbers(_rejected(place.folder, layout)))
+                bad = rejected(place.folder, layout).positions(layout.files)
+                collection.forget(numbers.start + source.numbers(bad))
                 collection.commit({run: (numbers.start, numbers.stop)})
         return facts
 
@@ -300,15 +300,6 @@ class OrderedInput:
             whole.witness[own] = self._ordered[whole.witness[own] - numbers.start] + numbers.start
             whole = whole.where(self._rank)._replace(number=whole.number)
         return lambda some: iter([whole.where(slice(some.start - numbers.start, some.stop - numbers.start))])
-
-
-def _rejected(folder: Path, layout: Layout) -> Numbers:
-    """Positions of rejected rows."""
-    bad, found = rejected(folder, layout), [np.empty(0, np.int64)]
-    for number, (start, stop) in enumerate(pairwise(layout.files.tolist())):
-        if bad.touches(number):
-            found.append(np.flatnonzero(~bad.left_out(np.ones(stop - start, bool), number)) + start)
-    return np.concatenate(found)
 
 
 class _Decisions:
