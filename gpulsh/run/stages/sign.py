@@ -28,7 +28,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.formats.endings import format_of
 from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
-from gpulsh.ragged import between
+from gpulsh.ragged import between, run_bounds
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.records.documents import RejectionsFile, contaminated_in, rejected, write_facts
@@ -177,29 +177,25 @@ def background_writer(threaded: bool) -> Iterator[Callable[[Work], None]]:
 
 def sight(place: Workplace, layout: Layout, partition: int) -> Made:
     """Read the sources and the dates of a partition; rejected records have neither."""
-    start, stop = layout.bounds(partition)
-    job, found = place.job, list[SightingRows]()
-    first, last = layout.file_of(np.array([start, stop - 1])).tolist() if start < stop else (0, -1)
-    bad = rejected(place.folder, layout, range(first, last + 1))
-    for number in range(first, last + 1):
-        file, (begin, end) = job.files[number], layout.file_bounds(number)
-        here = slice(max(start, begin) - begin, min(stop, end) - begin)
-        rows = np.flatnonzero(bad.left_out(np.ones(end - begin, bool), number)[here])
-        count = here.stop - here.start
-        source, date = pa.nulls(count, pa.string()), np.full(count, NO_DATE)
+    (start, stop), job, counting = layout.bounds(partition), place.job, place.job.counting
+    ends = layout.file_of(np.array([start, stop - 1])).tolist() if start < stop else (0, -1)
+    bad = rejected(place.folder, layout, range(ends[0], ends[1] + 1)).positions(layout.files)
+    valid = np.ones(stop - start, np.bool_)
+    valid[bad[(start <= bad) & (bad < stop)] - start] = False
+    documents, date = np.flatnonzero(valid) + start, np.full(stop - start, NO_DATE)
+    names, files = [pa.nulls(0, pa.string())], layout.file_of(documents)
+    for first, last in run_bounds(files):
+        number, here = int(files[first]), documents[first:last]
+        file, rows = job.files[number], here - layout.files[number]
 
-        def values(column: str, file: File = file, rows: Numbers = rows + here.start) -> pa.Array:
-            return format_of(file).values(file, column, rows) if len(rows) else pa.nulls(0)
-
-        def where(row: int, file: File = file, rows: Numbers = rows + here.start) -> str:
+        def where(row: int, file: File = file, rows: Numbers = rows) -> str:
             return f"{file.name}: {format_of(file).place(file, int(rows[row]))}"
 
         with job.stamps.unchanged([number]):
-            if job.counting.source is not None:
-                at = np.full(count, -1)
-                at[rows] = np.arange(len(rows))
-                source = source_texts(values(job.counting.source)).cast(pa.string()).take(to_arrow(at, at < 0))
-            if job.counting.date is not None:
-                date[rows] = instants(values(job.counting.date), job.counting.date, where)
-        found.append(SightingRows(source, date))
-    return Made(SIGHTINGS.write(place.folder, partition, SIGHTINGS.joined(found)))
+            if counting.source is not None:
+                names.append(source_texts(format_of(file).values(file, counting.source, rows)).cast(pa.string()))
+            if counting.date is not None:
+                date[here - start] = instants(format_of(file).values(file, counting.date, rows), counting.date, where)
+    at = np.cumsum(valid) - 1
+    source = pa.concat_arrays(names).take(to_arrow(at, ~valid | (counting.source is None)))
+    return Made(SIGHTINGS.write(place.folder, partition, SightingRows(source, date)))
