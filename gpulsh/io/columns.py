@@ -67,6 +67,7 @@ class Columns:
     copy_key_option: str = "--key"
     unread: bool = False  # texts are not needed: each is given as an empty one
     more: tuple[str, ...] = ()  # columns that a later stage reads
+    more_option: str = "--source-column or --date-column"
     added: frozenset[str] = frozenset()  # names of columns that will be written, which files must not have
     texts: tuple[Place, ...] = field(init=False, compare=False)
 
@@ -96,7 +97,7 @@ class Columns:
             return ", which --keep names (it also takes first, longest and source:INPUT,INPUT)"
         if name == self.id:
             return ", which --id-column names for every input file; add it, or leave --id-column out"
-        option = self.copy_key_option if name == self.copy_key else "--source-column or --date-column"
+        option = self.copy_key_option if name == self.copy_key else self.more_option
         return f", which {option} names"
 
 

@@ -121,7 +121,7 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
     with reading(duplicates):
         dropped = Evidence(duplicates, originals.named).rows_by_file()
     bad, names = rejected_rows(rejected), strings([file.name for file in originals.named]).to_pylist()
-    columns = Columns(parameters["text_column"], id=column)
+    columns = Columns(parameters["text_column"], more=(column,), more_option="--by")
     counts: dict[str | None, Numbers] = {}
     only_json_lines = True  # their readers do not refuse a missing field
     for number in originals.unprotected:
@@ -166,8 +166,7 @@ def rejected_rows(file: File | None) -> dict[str, list[slice]]:
 
 def _counted(file: File, columns: Columns, what: NDArray[np.bool_]) -> Iterator[tuple[str | None, Numbers]]:
     """Values of a file with the numbers of their documents and dropped ones, int64 [2]; values may repeat."""
-    kind, column = format_of(file), columns.id
-    assert column is not None
+    kind, (column,) = format_of(file), columns.more
     kind.check(file, columns)
     parts = kind.parts(file, columns)
     ends = [(0, len(what))] if parts is None else [(part.start, part.start + part.rows) for part in parts]

@@ -25,7 +25,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts
 from gpulsh.io.format import OrderValues
 from gpulsh.io.formats.arrow_ipc import Ipc
-from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.endings import known_format
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.params import Folding, Shingling, many, shown
@@ -154,7 +154,7 @@ def refuse_without_columns(files: Sequence[File], format: FormatName | None) -> 
     if format is not None:
         return
     for file in files:
-        if not isinstance(format_of(file), (Parquet, Ipc, JsonLines)):
+        if file.as_text or not isinstance(known_format(file.plain_path), (Parquet, Ipc, JsonLines)):
             raise InputError(
                 f"{file.name}: its rows take no more columns in this format; run with --format parquet or jsonl"
             )

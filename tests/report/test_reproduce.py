@@ -156,7 +156,10 @@ def test_the_page_has_them_after_report_by(
     assert "Dropped documents by <bdi>lang</bdi>" in html and "<td><td" not in html and "75 %" in html
     assert main(["report", "out", "--by", "year"]) == 0 and page.read_text().count("Dropped documents by <bdi>") == 2
     assert main(["report", "out", "--by", "none"]) == 1
-    assert "a.parquet: has no column 'none'" in capsys.readouterr().err and page.read_text().count("by <bdi>") == 2
+    assert (
+        "a.parquet: has no column 'none', which --by names; its columns are" in capsys.readouterr().err
+        and page.read_text().count("by <bdi>") == 2
+    )
 
 
 def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyPatch) -> None:

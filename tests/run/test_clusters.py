@@ -382,6 +382,7 @@ def test_the_command_weighs_a_finished_run(folder: Path, command: Command) -> No
     assert printed == (0, f"Wrote {len(read_rows('new/a.jsonl'))} rows with weights to new.\n", "")
     Path("b.csv").write_text("text\none\n")
     run("b.csv", "csv")
+    run(__file__, "code", as_text="*.py")
     run("a.jsonl", "none", write="duplicates")
     run("new/a.jsonl", "again")
     run("a.jsonl", "weighed", weights="log")
@@ -390,6 +391,7 @@ def test_the_command_weighs_a_finished_run(folder: Path, command: Command) -> No
         "nowhere -o new2 --weights log": "nowhere: no such folder",
         "none -o new2 --weights log": "none: holds no rows with counts; give OUT of a run that wrote rows",
         "csv -o new2 --weights log": "csv/data/b.csv: its rows take no more columns in this format; run with --format",
+        "code -o new2 --weights log": "test_clusters.py: its rows take no more columns in this format; run with",
         "again -o new2 --weights log": "again/data/a.jsonl: line 1 has a column 'weight', which would be added",
         "weighed -o new2 --weights log": "its rows have a column 'weight' already",
         "out -o out/data/new2 --weights log": "out/data/new2: is inside the input out/data; give a path outside of it",
