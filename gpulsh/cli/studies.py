@@ -88,10 +88,11 @@ def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
     kind = found.kind
     brief, signs, single = (share(part, 1) for part in (kind.brief, kind.signs, kind.single))
     yield f"{found.sample:,} of {found.documents:,} documents compared, drawn so that similar ones come together."
-    yield (
-        f"Half of them have {kind.tokens:,} words or more; {brief} have fewer than five. Symbols are"
-        f" {signs} of the characters; {single} of the others are in scripts without spaces."
-    )
+    if kind.documents:
+        yield (
+            f"Half of them have {kind.tokens:,} words or more; {brief} have fewer than five. Symbols are"
+            f" {signs} of the characters; {single} of the others are in scripts without spaces."
+        )
     chosen = f", because {kind.why}" if found.shingling == kind.shingling else ""
     yield f"Shingles: {found.shingling}{chosen}."
     for row in reversed(found.thresholds):

@@ -14,7 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
 from gpulsh.errors import ParameterError
-from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, known_keywords, shown, text_reading
+from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, known_keywords, many, shown, text_reading
 from gpulsh.ragged import own_values
 from gpulsh.studies.study import (
     DEFAULT,
@@ -85,13 +85,15 @@ class Kind:
     def shingling(self) -> Shingling:
         """The longest shingles that leave a median document similar after one changed word; else characters."""
         for size in SIZES:
-            if one_changed(self.tokens, size) >= SAME:
+            if not self.documents or one_changed(self.tokens, size) >= SAME:
                 return Shingling(size=size, symbols=self.is_code)
         return Shingling(unit="char", size=CHARACTERS, symbols=True)
 
     @property
     def why(self) -> str:
         """The reason for its `shingling`, in words."""
+        if not self.documents:
+            return "no document has a word"
         tokens = "words and symbols" if self.is_code else "characters" if self.single > 0.5 else "words"
         if self.shingling.unit == "char":
             return f"with only {self.tokens} {tokens}, one changed word would change too much"
@@ -161,9 +163,12 @@ class Resemblance(Study):
     def why(self) -> str:
         """The reason for the recommended threshold, in words."""
         chosen, usual = self.thresholds[self.best], min(self.thresholds, key=_unusual)
-        near = f"{chosen.near:,.0f} documents have their nearest match within {NEAR:g} of it"
+        count = round(chosen.near)
+        near = (
+            f"{many(count, 'document')} {'has its' if count == 1 else 'have their'} nearest match within {NEAR:g} of it"
+        )
         if chosen == usual:
-            return f"{near}; no other threshold has less than half as many"
+            return near if not count else f"{near}; no other threshold has less than half as many"
         return f"{near}, and {usual.near:,.0f} within {NEAR:g} of {usual.threshold:g}"
 
     def facts(self) -> dict[str, Any]:

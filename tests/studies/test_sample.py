@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,11 @@ def test_the_kind_of_text_decides_the_shingles() -> None:
         (CODE, "word:5+symbols"),
         ("北京大学的学生们今天在图书馆里面看书" * 4, "word:5"),
         ("北京大学", "char:4+symbols"),
-        ("", "char:4+symbols"),
+        ("", "word:5"),
     ):
         kind = Kind.of(draw_sample([text] * 3, 9, 1).texts, select_backend("cpu"))
-        assert str(kind.shingling) == name and (text or kind == Kind(0, 0, 0.0, 0.0, 0.0))
+        assert str(kind.shingling) == name
+        assert text or (kind, kind.why) == (Kind(0, 0, 0.0, 0.0, 0.0), "no document has a word")
     kind = Kind.of(draw_sample(["two words!", "一二三四", "..."], 9, 1).texts, select_backend("cpu"))
     assert kind == Kind(documents=3, tokens=3, brief=1.0, single=4 / 12, signs=4 / 16)
 
@@ -118,8 +120,11 @@ def test_the_usual_threshold_is_recommended_unless_another_parts_the_text_better
     high, low = sampled(pages(38)), sampled(pages(35))
     assert high.recommended == 0.8  # nothing but about 0.9
     assert low.recommended == 0.7  # all about 0.78, and the next one without any is as far
-    assert high.why.endswith("; no other threshold has less than half as many")
+    assert high.why == "0 documents have their nearest match within 0.05 of it"
     assert low.why == "0 documents have their nearest match within 0.05 of it, and 40 within 0.05 of 0.8"
+    some = [replace(row, near=1.2) for row in low.thresholds]
+    told = "1 document has its nearest match within 0.05 of it; no other threshold has less than half as many"
+    assert replace(low, thresholds=tuple(some), best=3).why == told
 
 
 def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, command: Command) -> None:
