@@ -1,19 +1,16 @@
 """A document that a memory budget does not allow: refused by name and size, with what to give, in every format."""
 
 import gzip
-import io
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import zstandard
 
 from gpulsh.errors import DamagedInputError, InputError
-from gpulsh.io.compression import PLAIN_STEP, blocks
 from gpulsh.io.file import File
 from gpulsh.io.formats import delimited, jsonl, streamed, text
 from gpulsh.io.limits import Limit, too_large
@@ -128,16 +125,6 @@ def test_a_line_and_its_text_are_both_held(content: bytes, tmp_path: Path) -> No
         read(tmp_path / "a.jsonl")
 
 
-def test_a_document_far_into_a_row_group_of_small_ones(tmp_path: Path) -> None:
-    texts = ["x"] * 500 + ["c" * (MOST + 1)] + ["y"] * 500
-    write_rows(tmp_path / "a.parquet", texts)
-    write_rows(tmp_path / "b.arrow", pa.table({"text": pa.array(texts, pa.large_string())}), 2)
-    for path in ("a.parquet", "b.arrow"):
-        for readers in (1, 3):
-            with pytest.raises(InputError, match="row 500: has 10001 bytes"):
-                read(tmp_path / path, readers=readers)
-
-
 JOINED: dict[str, Callable[[list[bytes]], bytes]] = {
     "plain": b"".join,
     "members": lambda parts: b"".join(map(gzip.compress, parts)),
@@ -185,17 +172,6 @@ def test_the_budget_that_is_named_is_enough(memory: int, size: int, told: str) -
     given = message.partition("--memory ")[2].split()[0]
     unit = 1 << 30 if given.endswith("GiB") else 1 << 20
     assert Limit(int(float(given[:-3]) * unit)).document >= size
-
-
-def test_zstd_content_comes_in_pieces_however_small_its_frames_are() -> None:
-    content = b"ab" * (6 << 20)
-    for level, options in ((1, {}), (3, {"write_checksum": True}), (3, {"write_content_size": False})):
-        packed = zstandard.ZstdCompressor(level=level, **options).compress(content)  # type: ignore[arg-type]
-        skippable = b"\x50\x2a\x4d\x18\x05\0\0\0hello"
-        pieces = list(blocks(io.BytesIO(packed + skippable + packed), "zst"))
-        assert b"".join(pieces) == content + content
-        assert max(map(len, pieces)) < 2 * PLAIN_STEP
-    assert max(map(len, blocks(io.BytesIO(gzip.compress(content)), "gz"))) <= PLAIN_STEP
 
 
 @pytest.mark.parametrize(
