@@ -38,7 +38,7 @@ from gpulsh.report.page import missing, render, write_page
 from gpulsh.run.output.folder import PAGE, is_whole, read_report, write_report
 from gpulsh.run.output.paths import refuse_overlap, refuse_url
 from gpulsh.run.output.remote import UNFINISHED, UrlFolder
-from gpulsh.run.output.work_folder import WORK, is_work
+from gpulsh.run.output.work_folder import WORK, clear, is_work
 from gpulsh.run.policy import refuse_without_columns
 from gpulsh.stats.counts import WEIGHT
 from gpulsh.store.durable import completed, open_file, unfinished, writing
@@ -178,8 +178,7 @@ def weigh_run(
                 place = targets.of(replace(file, relative=written[number].removeprefix(f"{DATA}/")))
                 rows += _write(file, Path(place), found[number])
         except BaseException:
-            for entry in [target] if made else target.iterdir():
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            shutil.rmtree(target) if made else clear(target, ())
             raise
     return rows
 

@@ -22,7 +22,7 @@ from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
-from gpulsh.ragged import between, found_in, offsets
+from gpulsh.ragged import found_in, offsets
 from gpulsh.run.job import FileJob, Job, Layout
 from gpulsh.run.records.sightings import source_and_date
 from gpulsh.run.records.tables import DECISIONS, SEEN, SIGHTINGS, Decisions, Ids, SeenRows, SightingRows, ids_table
@@ -99,11 +99,8 @@ class IdColumn:
         ascending, places = np.unique(positions, return_inverse=True)
         found = []
         for partition, part in self._layout.by_partition(ascending):
-            wanted = ascending[part]
             for known, ids in self._of(partition):
-                first, last = (int(known[0]), int(known[-1])) if len(known) else (0, -1)
-                here = wanted[between(wanted, first, last + 1)]
-                values = chosen(ids, np.searchsorted(known, here))
+                values = chosen(ids, found_in(known, ascending[part])[1])
                 is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
                 as_json = self.type == pa.string() and not is_string
                 found.append(as_texts(values) if as_json else of_type(values, self.type))
