@@ -31,7 +31,7 @@ from gpulsh.run.stages.sign import sight, sign
 from gpulsh.run.stages.verify import compare, verify
 from gpulsh.run.stages.write import clusters, collect, evidence, runs_of, step_of_run, write, written
 from gpulsh.stats.counts import TALLIED
-from gpulsh.stats.stages import KNOWN, Funnel, Progress
+from gpulsh.stats.stages import KNOWN, OF_TASKS, Funnel, Progress
 from gpulsh.store.columns import release_memory
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
@@ -56,6 +56,7 @@ class Stages:
 
     runner: Runner
     progress: Progress
+    parallel: bool  # whether tasks that read texts run in parallel
     funnel: Funnel = field(default_factory=Funnel)
 
     def run(
@@ -63,7 +64,7 @@ class Stages:
         name: str,
         work: Callable[..., Made],
         arguments: Iterable[tuple[object, ...]],
-        total: int | None,
+        total: int | None = None,
         *,
         parallel: bool = False,
         step: str | None = None,
@@ -74,13 +75,15 @@ class Stages:
 
     def ranges(self, name: str, work: Callable[..., Made], count: int, *arguments: object) -> list[Mapping[str, Any]]:
         """The facts of the task of each of `count` ranges, which gets `arguments`, the range's number and the count."""
-        return self.run(name, work, ((*arguments, part, count) for part in range(count)), count)
+        return self.run(name, work, ((*arguments, part, count) for part in range(count)))
 
     def tasks(
-        self, name: str, tasks: Sequence[Task], total: int | None, *, parallel: bool = False
+        self, name: str, tasks: Sequence[Task], total: int | None = None, *, parallel: bool = False
     ) -> list[Mapping[str, Any]]:
-        """Run these tasks; the facts of each."""
+        """Run these tasks; the facts of each. The total of a stage that counts tasks need not be given."""
         row = KNOWN[name]
+        if total is None and row.unit in OF_TASKS:
+            total = len(tasks)
         with self.funnel.stage(self.progress, row, total):
             facts = self.runner.run(Stage(row, tasks, parallel))
         self.funnel.resumed = sorted({*self.funnel.resumed, *self.runner.resumed})
@@ -112,7 +115,8 @@ def partitioned(job: FileJob, ops: Backend, *, parallel: bool = True) -> tuple[l
     total = texts.check(job.earlier_files)
     if job.cut.parallel is not None and total is not None and parallel:
         partition = min(partition, max(total // FEWEST_PARTITIONS, job.cut.parallel))
-    return texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS), job.earlier_files), total
+    found = texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS), job.earlier_files)
+    return [replace(each, number=each.number + job.earlier_partitions) for each in found], total
 
 
 def screened(
@@ -120,17 +124,17 @@ def screened(
 ) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
     """Find the documents that hold protected items; the facts of the items, and of each partition."""
     pieces = tuple(piece for each in partitions for piece in each.pieces if job.protects(piece.file))
-    (items,) = stages.tasks("protect", [Task(PROTECT, protect, (pieces,))], None)
-    return items, stages.run("screen", screen, zip(partitions), total, parallel=job.cut.parallel is not None)
+    (items,) = stages.tasks("protect", [Task(PROTECT, protect, (pieces,))])
+    return items, stages.run("screen", screen, zip(partitions), total, parallel=stages.parallel)
 
 
 def _sign(job: Job, stages: Stages, partitions: Sequence[Partition], total: int | None) -> Layout:
     """Find the documents that quote protected ones, sign all others, and count them in the funnel."""
-    funnel, parallel = stages.funnel, job.cut.parallel is not None
+    funnel = stages.funnel
     if job.policy.overlap is not None:
         _, facts = screened(job, stages, partitions, total)
         funnel.contaminated = tallied(facts, "dropped")
-    signed = stages.run("sign", sign, zip(partitions), total, parallel=parallel)
+    signed = stages.run("sign", sign, zip(partitions), total, parallel=stages.parallel)
     if job.policy.order_column is not None:
         check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.order_column)
     for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
@@ -139,8 +143,7 @@ def _sign(job: Job, stages: Stages, partitions: Sequence[Partition], total: int 
     layout = job.layout(signed)
     funnel.protected = layout.protected
     if job.counting.read():
-        numbers = range(len(partitions))
-        stages.run("sight", sight, ((layout, number) for number in numbers), len(numbers), parallel=True)
+        stages.run("sight", sight, ((layout, number) for number in range(len(partitions))), parallel=True)
     return layout
 
 
@@ -167,7 +170,7 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
         in_large = tallied(stages.run("collide", collide, given, met * bands), "memberships")
     ranges = replace(ranges, met=met)
 
-    (groups,) = stages.tasks("connect", [Task(tables.CONNECT, group, (layout, ranges))], 1)
+    (groups,) = stages.tasks("connect", [Task(tables.CONNECT, group, (layout, ranges))])
     _route(job, stages, ranges)
     read = groups["meeting"] > 0 and is_read(job.method, in_large)
     if read:
@@ -194,9 +197,9 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
 
 def _join(job: Job, stages: Stages, layout: Layout, ranges: Ranges) -> int:
     """Find documents that may contain others; the number of ranges of fingerprints."""
-    stages.tasks("weigh", [Task(WEIGH, weigh, (layout, ranges, stages.funnel.shingles))], 1)
-    partitions = len(layout.partitions) - 1
-    facts = stages.run("prefix", prefix, ((layout, ranges, number) for number in range(partitions)), partitions)
+    stages.tasks("weigh", [Task(WEIGH, weigh, (layout, ranges, stages.funnel.shingles))])
+    partitions = range(len(layout.partitions) - 1)
+    facts = stages.run("prefix", prefix, ((layout, ranges, number) for number in partitions))
     parts = job.ranges(POSTING_COST * tallied(facts, "chosen"))
     stages.ranges("join", join, parts, layout, ranges)
     return parts
@@ -211,9 +214,9 @@ def _route(job: Job, stages: Stages, ranges: Ranges) -> None:
         tables.TWINS: ranges.copies if job.policy.by_source() else 0,
         tables.KEY_COPIES: ranges.keys,
     }
-    files = [(table, number) for table, count in counts.items() for number in range(count)]
+    files = ((table, number) for table, count in counts.items() for number in range(count))
     tasks = [Task(table.routed(number), route, (table, number)) for table, number in files]
-    stages.tasks("route", tasks, len(tasks), parallel=True)
+    stages.tasks("route", tasks, parallel=True)
 
 
 def _undropped(funnel: Funnel) -> int:
@@ -222,8 +225,7 @@ def _undropped(funnel: Funnel) -> int:
 
 def _collect(stages: Stages, layout: Layout, partitions: range, groups: int) -> tuple[int, ...]:
     """Collect the decisions of so many groups about every partition; the number of files of ids of each."""
-    given = ((layout, number, groups) for number in partitions)
-    facts = stages.run("collect", collect, given, len(partitions), parallel=True)
+    facts = stages.run("collect", collect, ((layout, number, groups) for number in partitions), parallel=True)
     return tuple(int(fact["ids"]) for fact in facts)
 
 

@@ -409,7 +409,7 @@ def deduplicate_files(
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
             place = Workplace(job, run.work, run.engine.ops, run.progress, evidence_keys(run.manifest.secret))
             decider = earlier.decider(place, run.manifest, remote=run.engine.remote) if earlier else None
-            stages = Stages(runner, run.progress)
+            stages = Stages(runner, run.progress, job.cut.parallel is not None)
             decided = deduplicate_partitions(job, run.work, run.engine.ops, stages, decider)
         parameters = {**job.parameters(), **others, "memory": run.engine.memory}
         yield finished_report(job, parameters, run, decided, stages)

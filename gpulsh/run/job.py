@@ -106,6 +106,11 @@ class FileJob(ABC):
         """The INPUTs whose documents are never dropped; their files are the first ones."""
         return ()
 
+    @property
+    def earlier_partitions(self) -> int:
+        """How many of the partitions, the first ones, are of earlier runs."""
+        return 0
+
     def protects(self, number: int) -> bool:
         """Whether the documents of a file, given by number, are never dropped, nor written."""
         return self.files[number].source in self.protected_inputs

@@ -31,6 +31,9 @@ class StageRow:
     cost: str | None = None  # the amount that its time grows with, in plans; None: not estimated
 
 
+OF_TASKS = ("ranges", "partitions", "files", "runs")  # units: a task is one
+
+
 def _table(*rows: tuple[str, ...]) -> dict[str, StageRow]:
     return {row[0]: StageRow(*row) for row in rows}
 

@@ -231,7 +231,7 @@ class OrderedInput:
     def arrange(self, manifest: Manifest, total: int | None, stages: Stages, *, texts: bool) -> None:
         """Read the facts and the values of `--keep`, and order the documents by them; copy `texts` into that order."""
         place, partitions, job = self._place, self._partitions, self._place.job
-        surveyed = stages.run("survey", survey, zip(partitions), total, parallel=job.cut.parallel is not None)
+        surveyed = stages.run("survey", survey, zip(partitions), total, parallel=stages.parallel)
         if job.policy.order_column is not None:
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.order_column)
         for facts in surveyed:

@@ -36,8 +36,8 @@ class Marked:
 
 def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """All stages from the files to `passages.parquet`; `ops` only decides how the work is divided."""
-    partitions, total, parallel = _partitioned(job, ops)
-    sampled = stages.run("sample", sample, zip(partitions), total, parallel=parallel)
+    partitions, total = partitioned(job, ops)
+    sampled = stages.run("sample", sample, zip(partitions), total, parallel=stages.parallel)
     facts = [*(() if job.held is None else job.held.facts), *sampled]
     layout = job.layout(facts)
     places = replace(layout, partitions=offsets([found["places"] for found in facts]))
@@ -45,13 +45,12 @@ def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     met = stages.ranges("meet", meet, ranges, places)
     read = _with_earlier(job, met, partitions)
     hashing = ((layout, places, each, ranges) for each in read)
-    windows = stages.run("window", window, hashing, len(read), parallel=parallel)
+    windows = stages.run("window", window, hashing, parallel=stages.parallel)
     number, hashed = job.ranges(WINDOW_COST * tallied(windows, "windows")), tuple(each.number for each in read)
     stages.ranges("repeat", repeat, number, places, hashed)
-    marking = ((places, each.number, number) for each in partitions)
-    marked = stages.run("mark", mark, marking, len(partitions), parallel=True)
+    marked = stages.run("mark", mark, ((places, each.number, number) for each in partitions), parallel=True)
     read = _with_earlier(job, marked, partitions)
-    located = stages.run("locate", locate, ((layout, places, each) for each in read), len(read), parallel=parallel)
+    located = stages.run("locate", locate, ((layout, places, each) for each in read), parallel=stages.parallel)
     bad = _list(job, stages, layout, places)
     counts = _counts(bad, sampled, marked, located)
     if job.held is not None:
@@ -62,39 +61,29 @@ def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 
 def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """All stages for lines or paragraphs, as `mark_partitions` has them for windows."""
-    partitions, total, parallel = _partitioned(job, ops)
-    count = len(partitions)
-    hashed = stages.run("part", parts.part, zip(partitions), total, parallel=parallel)
+    partitions, total = partitioned(job, ops)
+    hashed = stages.run("part", parts.part, zip(partitions), total, parallel=stages.parallel)
     layout = job.layout(hashed)
     places = replace(layout, partitions=offsets([facts["parts"] for facts in hashed]))
     number = job.ranges(PART_COST * tallied(hashed, "parts"))
     stages.ranges("count", parts.count, number, places)
-    given = ((layout, places, each, number) for each in partitions)
-    picked = stages.run("pick", parts.pick, given, count, parallel=True)
+    picked = stages.run("pick", parts.pick, ((layout, places, each, number) for each in partitions), parallel=True)
     bad = _list(job, stages, layout, places)
     return Marked(layout, _counts(bad, hashed, picked), _classes(picked), _frequent(picked)[:LISTED])
 
 
 def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """Mark text that items of the protected files cover; also write `contamination.parquet`."""
-    partitions, total, parallel = _partitioned(job, ops)
-    count = len(partitions)
+    partitions, total = partitioned(job, ops)
     indexed, facts = screened(job, stages, partitions, total)
     layout = job.layout(facts)
-    held = stages.run("hold", hold, ((layout, each) for each in partitions), count, parallel=parallel)
+    held = stages.run("hold", hold, ((layout, each) for each in partitions), parallel=stages.parallel)
     ids = tuple(int(facts["ids"]) for facts in held)
     lists = Task(LIST, write_list, (layout, ids)), Task("contamination", contamination, (layout,))
-    bad, _ = stages.tasks("list", lists, 2)
+    bad, _ = stages.tasks("list", lists)
     counts, items = _counts(bad, facts, held), int(indexed["documents"])
     others = {"documents": counts["documents"] - items, "bytes": counts["bytes"] - int(indexed["amount"])}
     return Marked(layout, {**counts, **others, "items": items}, [], _frequent(held)[:LISTED])
-
-
-def _partitioned(job: PassagesJob, ops: Backend) -> tuple[Sequence[Partition], int | None, bool]:
-    """The new partitions, the bytes of all if they are known, and whether several are processed in parallel."""
-    found, total = partitioned(job, ops)
-    partitions = [replace(each, number=each.number + job.earlier_partitions) for each in found]
-    return partitions, total, job.cut.parallel is not None
 
 
 def _with_earlier(
@@ -110,10 +99,9 @@ def _with_earlier(
 def _list(job: PassagesJob, stages: Stages, layout: Layout, places: Layout) -> Mapping[str, Any]:
     """From the bytes of passages to `passages.parquet`; how many records were bad, and how many rows they are."""
     numbers = range(job.earlier_partitions, len(layout.partitions) - 1)
-    given = ((layout, places, part) for part in numbers)
-    collected = stages.run("collect", collect, given, len(numbers), parallel=True)
+    collected = stages.run("collect", collect, ((layout, places, part) for part in numbers), parallel=True)
     ids = (*[0] * numbers.start, *(int(facts["ids"]) for facts in collected))
-    (facts,) = stages.tasks("list", [Task(LIST, write_list, (layout, ids))], 1)
+    (facts,) = stages.tasks("list", [Task(LIST, write_list, (layout, ids))])
     return {**facts, "first_earlier": tallied(collected, "first_earlier")}
 
 

@@ -239,7 +239,7 @@ def passages_files(
         with earlier or nullcontext():
             job = job if earlier is None else earlier.begin(job, run.manifest)
             with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
-                stages = Stages(runner, run.progress)
+                stages = Stages(runner, run.progress, job.cut.parallel is not None)
                 found = _found(job, run.engine.ops, stages, run.work)
                 if earlier is not None:
                     with stages.funnel.stage(run.progress, OF_PASSAGES["store"], 1):
@@ -353,7 +353,7 @@ def cut_files(
     @contextmanager
     def results(job: CutJob, run: OpenRun) -> Iterator[Mapping[str, Any]]:
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
-            stages = Stages(runner, run.progress)
+            stages = Stages(runner, run.progress, job.cut.parallel is not None)
             counts = cut_all(job, run.engine.ops, stages, Path(path))
         found = {"passages": counts, "outputs": results_in(run.work)}
         yield {**found, "stages": stages.funnel.seconds, "resumed": stages.funnel.resumed}
