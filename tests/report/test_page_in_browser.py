@@ -31,7 +31,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
         text = f"{HOSTILE} {' '.join(f'w{number}x{place}' for place in range(40))}"
         copies = [text, text + " more", *([text + " again"] * (number == 0))]
         rows += [{"id": f"{HOSTILE}{number}.{place}", "text": text} for place, text in enumerate(copies)]
-    path = write_rows(folder / "<img src=x onerror='hacked = 3'>.jsonl", rows)
+    path = write_rows(folder / f"{'a_name_' * 20}<img src=x onerror='hacked = 3'>.jsonl", rows)
     deduplicate_files(path, folder / "out", id_column="id", backend="reference")
     with browser(folder / "browser") as tab:
         tab.open(folder / "out/report.html")
