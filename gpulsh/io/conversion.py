@@ -128,30 +128,34 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
             field.name for field in first.schema if not (is_text(field.type) or field.type.num_fields)
         ],
     }
-    left = True
     with pq.ParquetWriter(target, schema, version="2.6", **options) as out:
         batches = chain([first], batches)
         del first
-        while left:
-            left, held, size = False, [], 0
-            for batch in batches:
-                for field, column in zip(batch.schema, batch.columns, strict=True):
-                    if not values_in_parquet(column):
-                        raise unheld(file, field, "has values beyond the range of Parquet, as")
-                columns = zip(batch.columns, schema, strict=True)
-                batch = pa.record_batch([_for_parquet(column, field.type) for column, field in columns], schema=schema)
-                held.append(batch)
-                size += size_of(batch)
-                del batch  # before the next one is read
-                if size >= GROUP_BYTES or sum(map(len, held)) >= GROUP_ROWS:
-                    left = True
-                    break
-            if table := pa.Table.from_batches(held, out.schema):
-                out.write_table(table, row_group_size=len(table))
+        for table in _row_groups(file, batches, schema):
+            out.write_table(table, row_group_size=len(table))
+            del table  # before the next one is read
 
 
-def _for_parquet(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The column in that type; null is no value of a dictionary, which Arrow cannot write."""
+def _row_groups(file: File, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        columns = [_for_parquet(file, *each) for each in zip(batch.schema, batch.columns, strict=True)]
+        held.append(pa.record_batch(columns, schema=schema))
+        size += size_of(held[-1])
+        del batch, columns  # before the next one is read
+        if size >= GROUP_BYTES or sum(map(len, held)) >= GROUP_ROWS:
+            yield pa.Table.from_batches(held, schema)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _for_parquet(file: File, field: pa.Field, column: pa.Array) -> pa.Array:
+    """The column in a type of Parquet; null is no value of a dictionary, which Arrow cannot write."""
+    if not values_in_parquet(column):
+        raise unheld(file, field, "has values beyond the range of Parquet, as")
+    kind = parquet_type(field.type)
     found = of_type(column, kind)
     if pa.types.is_dictionary(kind) and found.dictionary.null_count:
         found = decoded(found).dictionary_encode().cast(kind)

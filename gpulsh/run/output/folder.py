@@ -288,23 +288,22 @@ OF_FILES = {  # digests in a job, in the order of `FileJob.to_json`
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name), now.get(name)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            if name == "inputs" and old != new:  # files, by their sizes and times
-                for file in dict.fromkeys((*old, *new)):
-                    if file not in new:
-                        yield f"{file} is no longer an input"
-                    elif file not in old:
-                        yield f"{file} is a new input"
-                    elif old[file] != new[file]:
-                        yield f"{file} has changed since"
-                return  # the places and sources of files follow from which there are
-            yield from _differences(old, new)
-        elif old != new and name in OF_FILES:
+        if old == new:
+            continue
+        if name in OF_FILES:
             yield OF_FILES[name]
             return  # in another order, the others differ, too
-        elif old != new:
+        if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
             was, now_is = (repr(job[name]) if name in job else "absent" for job in (before, now))
             yield f"{name} was {was} and is {now_is} now"
+        elif name == "inputs":  # files, by their sizes and times
+            for file in dict.fromkeys((*old, *new)):
+                if old.get(file) != new.get(file):
+                    how = "is a new input" if file not in old else "has changed since"
+                    yield f"{file} {how if file in new else 'is no longer an input'}"
+            return  # the places and sources of files follow from which there are
+        else:
+            yield from _differences(old, new)
 
 
 def is_whole(report: Mapping[str, Any]) -> bool:
