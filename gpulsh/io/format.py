@@ -237,9 +237,16 @@ class Format(ABC):
 
 @dataclass
 class Count:
-    """Rows read so far."""
+    """Rows read so far, of those of `keep`."""
 
+    keep: Mask
     rows: int = 0
+
+    def next(self, count: int) -> Mask:
+        """Read `count` rows: bool [count], which of them are kept. Rows behind those of `keep` are not."""
+        stays = self.keep[self.rows : self.rows + count]
+        self.rows += count
+        return stays if len(stays) == count else np.append(stays, np.zeros(count - len(stays), np.bool_))
 
 
 @contextmanager
@@ -247,7 +254,7 @@ def counting(file: File, keep: Mask) -> Iterator[Count]:
     """A context that reads and counts rows: `wrong_length` unless there are as many as in `keep`. Damage behind the
     last of them is ignored.
     """
-    read = Count()
+    read = Count(keep)
     try:
         yield read
     except DamagedInputError:

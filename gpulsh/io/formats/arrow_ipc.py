@@ -189,8 +189,7 @@ def _kept(file: File, source: _Source, keep: Mask) -> Iterator[pa.RecordBatch]:
     with counting(file, keep) as read, reading(file):
         for batch in source.batches():
             for part in _slices(batch, BATCH_BYTES):
-                stays = keep[read.rows : read.rows + len(part)]
-                read.rows += len(part)
+                stays = read.next(len(part))
                 if stays.any():
                     yield kept(part, stays)
                 del part

@@ -170,12 +170,9 @@ class Delimited(Streamed):
                 return
             out.write(opened.head)
             for start, records in opened.records:
-                stays = keep[start : start + len(records.begin)]
-                if len(stays) != len(records.begin):
-                    raise wrong_length(file)
-                rows = np.flatnonzero(stays)
+                rows = np.flatnonzero(read.next(len(records.begin)))
+                some = records.part(rows)
                 if cuts is not None and (changed := cuts.changed(start + rows)).any():
-                    some = records.part(rows)
                     number = self._numbers(file, opened.names, cuts.columns)[cuts.columns.texts[0]]
                     texts = arrow_rows(self._column(some, number)[0])
                     for at, record in enumerate(some.each()):
@@ -183,11 +180,9 @@ class Delimited(Streamed):
                             text = cuts.text(int(start + rows[at]), texts.pieces(np.array([at]))[0])
                             record = self._with_value(record, number, text)
                         out.write(record)
-                elif stays.any():
+                elif len(rows):
                     content = np.frombuffer(memoryview(records.content).toreadonly(), np.uint8)
-                    kept = gathered(content, records.begin[stays], records.end[stays])
-                    out.write(own_values(kept).data)
-                read.rows = start + len(stays)
+                    out.write(own_values(gathered(content, some.begin, some.end)).data)
 
     def _with_value(self, record: bytes, number: int, text: bytes) -> bytes:
         """The record with another value in that column, in quotes."""
@@ -207,11 +202,10 @@ class Delimited(Streamed):
                 return
             if twice := [name for name, often in Counter(opened.names).items() if often > 1]:
                 raise _ambiguous(file, twice[0], opened.names)
-            for start, records in opened.records:
-                stays = np.flatnonzero(keep[start : start + len(records.begin)])
-                read.rows = start + len(records.begin)
-                if len(stays):
-                    yield pa.record_batch(self._columns(records.part(stays), len(opened.names)), names=opened.names)
+            for _, records in opened.records:
+                rows = np.flatnonzero(read.next(len(records.begin)))
+                if len(rows):
+                    yield pa.record_batch(self._columns(records.part(rows), len(opened.names)), names=opened.names)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The header and the first records."""

@@ -239,8 +239,7 @@ class JsonLines(Streamed):
         """The kept rows of each group that has some; with `more` the file may have more rows than `keep`."""
         with counting(file, keep) as read:
             for group in self._groups(file, source):
-                stays = keep[read.rows : read.rows + len(group.lines)].tolist()
-                read.rows += len(group.lines)
+                stays = read.next(len(group.lines)).tolist()
                 kept = Group(list(compress(group.numbers, stays)), list(compress(group.lines, stays)))
                 group.lines.clear()  # they may be as large as a document may be
                 if kept.lines:

@@ -111,8 +111,7 @@ class PlainText(Streamed):
             for block in self.read(file, Columns("text"), rules=Rules(limit=how.get("limit"))):
                 texts = block.texts
                 del block
-                pieces = texts.pieces(np.flatnonzero(keep[read.rows : read.rows + len(texts)]))
-                read.rows += len(texts)
+                pieces = texts.pieces(np.flatnonzero(read.next(len(texts))))
                 if pieces:
                     yield pa.record_batch([as_strings(pa.array(pieces, pa.large_binary()))], names=["text"])
                 del texts, pieces
@@ -147,11 +146,9 @@ class TextLines(PlainText):
         codec = how.get("codec")
         with file.open() as source, self._writer(target, codec) as out, counting(file, keep) as read:
             for piece in self._pieces(file, source):
-                ends = _ends(piece)
-                stays = keep[read.rows : read.rows + len(ends)]
-                if len(stays) != len(ends):
-                    raise wrong_length(file)
-                rows = read.rows + np.flatnonzero(stays)
+                start, ends = read.rows, _ends(piece)
+                stays = read.next(len(ends))
+                rows = start + np.flatnonzero(stays)
                 if cuts is not None and (changed := cuts.changed(rows)).any():
                     begins = (ends - np.diff(ends, prepend=0))[stays]
                     places = zip(rows.tolist(), begins.tolist(), ends[stays].tolist(), changed, strict=True)
@@ -167,7 +164,6 @@ class TextLines(PlainText):
                 elif stays.any():
                     sizes = np.diff(ends, prepend=0)
                     out.write(np.frombuffer(piece, np.uint8)[np.repeat(stays, sizes)].data)
-                read.rows += len(ends)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines."""
