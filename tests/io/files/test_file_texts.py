@@ -29,7 +29,7 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.rows import Rows
-from gpulsh.run import files as local
+from gpulsh.run import file_run
 from gpulsh.run.engines import local as in_process
 from gpulsh.run.files import deduplicate_files
 from tests.crash.test_resume import results
@@ -290,7 +290,7 @@ def test_held_texts_are_decoded_once_and_results_are_the_same(
         for name, end in (("a", ""), ("b", " more")):
             write_rows(inputs / f"{name}.jsonl", [text and text + end for text in rows])
     read = calls_of(monkeypatch, JsonLines if kind == "jsonl" else Parquet, "read")
-    monkeypatch.setattr(local, "missing", lambda: "tested elsewhere")
+    monkeypatch.setattr(file_run, "missing", lambda: "tested elsewhere")
     found = []
     for held in (1 << 20, 0):
         monkeypatch.setattr(in_process, "held_bytes", lambda *_, held=held, **__: held)
