@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -70,9 +71,12 @@ def report(output: str, by: tuple[str, ...]) -> None:
 
     With --by, it reads a column again from INPUT, which must be unchanged, and adds the counts to report.json.
     """
+    from gpulsh.memory_limit import memory_limit
     from gpulsh.run.output.finished import Finished
 
-    conclude(Finished.of(output).remake_page(by))
+    finished = Finished.of(output)
+    with memory_limit(finished.report["parameters"]["memory"], 1) if by else nullcontext():
+        conclude(finished.remake_page(by))
 
 
 @click.command(short_help="Add sampling weights to the rows of a run.")

@@ -133,8 +133,9 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
         what[dropped[number], 1] = True
         for rows in bad[names[number]]:
             what[rows, 0] = False
-        for value, found in _counted(file, columns, what):
-            counts[value] = counts.get(value, 0) + found
+        with reading(file):
+            for value, found in _counted(file, columns, what):
+                counts[value] = counts.get(value, 0) + found
         if len(counts) > MOST:
             raise ParameterError(
                 f"column {column!r} has more than {MOST:,} values; name a column with fewer, such as a language"

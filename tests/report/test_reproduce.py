@@ -162,6 +162,14 @@ def test_the_page_has_them_after_report_by(
     )
 
 
+def test_values_that_take_too_much_memory_end_in_one_line(
+    result: FilesResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(originals, "as_texts", lambda _: bytearray(16 << 30))
+    assert main(["report", "out", "--by", "lang"]) == 1
+    assert re.search(r"^gpulsh: error: a\.parquet: needs more memory than the \d+ MiB", capsys.readouterr().err, re.M)
+
+
 def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"column 'of' is list<.*>; name a column of texts, numbers or dates"):
         result.shares("of")
