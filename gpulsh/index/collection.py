@@ -118,17 +118,15 @@ class Collection:
         """
         self.begin_change()
         before, path = self.contents, self.path
-        all_keys = None
+        all_keys, kind = None, before.kind
         if known is not None and len(known):
-            all_keys = sorted_keys(known)
-            refuse_kind(kind_of(known), before.kind)
+            all_keys, kind = sorted_keys(known), kind_of(known)
+            refuse_kind(kind, before.kind)
             self._refuse_known(all_keys, before, 0, names)
         new: list[Segment] = []
         number, tally = before.next_number, tally or Funnel()
         now = before  # with the new segments, and the filters of their groups
-        sources, places_of = before.sources, None
-        if self.again is not None:
-            sources, places_of = located(origin, before.sources)
+        sources, places_of = located(origin, before.sources) if self.again else (before.sources, None)
         try:
             for batch in self.signed(source, progress):
                 segment = admit(batch, number, now, tally) if decide else hold_all(batch, number)
@@ -139,7 +137,7 @@ class Collection:
                 if new[-1].files and path:
                     now = replace(now, groups=grouped(now.segments, now.groups, path))
                     release_memory()
-            stream = KeyStream(keys(), before.kind)
+            stream = KeyStream(keys(), kind)
             done = 0
             for place, segment in enumerate(new):
                 own = all_keys if all_keys is not None and len(new) == 1 else sorted_keys(stream.take(len(segment)))
@@ -160,8 +158,7 @@ class Collection:
             raise
         segments = tuple(settled([*before.segments, *new], path, self.spill))
         groups = grouped(segments, now.groups, path) if path else now.groups
-        kind = stream.kind if known is None or all_keys is None else kind_of(known)
-        self.contents = Snapshot(segments, before.removed, groups, number, kind, sources, self.again)
+        self.contents = Snapshot(segments, before.removed, groups, number, stream.kind, sources, self.again)
         self.changed = True
         return range(before.next_number, number)
 

@@ -77,7 +77,7 @@ class Warc(Format):
             rows.rejected.append(Rejection(row, 0, "byte", offset, f"byte {offset}: {detail}"))
 
         for record, page in self._records(file, broken):
-            if len(rows.rejected) == BLOCK_ROWS:
+            if size >= BLOCK_BYTES or max(len(rows.texts), len(rows.rejected)) >= BLOCK_ROWS:
                 yield rows.block(columns)
                 rows, size = RecordRows(row, []), 0
             if page is None:
@@ -102,9 +102,6 @@ class Warc(Format):
             row += 1
             size += len(text or b"")
             del record, text  # each may be as large as a document may be
-            if size >= BLOCK_BYTES or len(rows.texts) == BLOCK_ROWS:
-                yield rows.block(columns)
-                rows, size = RecordRows(row, []), 0
         yield rows.block(columns)
         if row and missing:
             raise missing_column(file, (min(missing),), columns, sorted(found))
