@@ -40,7 +40,6 @@ from gpulsh.run.passages.job import PassagesJob, PassagesPlace
 from gpulsh.run.records.ranges import bundles
 from gpulsh.run.records.tables import HELD, HELD_SPANS
 from gpulsh.run.stages.write import write_ids
-from gpulsh.store.columns import ColumnsFile
 from gpulsh.text.documents import TextReading
 
 RUN_FIRSTS = 1 << 20  # held before they are written: `locate` looks into each run of all partitions
@@ -60,12 +59,9 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
     counts = Counter[str]()
     often = np.zeros((len(CLASSIFIED), len(CLASSES)), np.int64)
     there = np.zeros(job.earlier_partitions, np.bool_)  # whether it has first occurrences
-    waiting = list[Numbers]()
-    with (
-        tables.STRETCHES.create(folder, partition) as out,
-        tables.FIRSTS.create(folder, partition) as firsts,
-        tables.KEPT.create(folder, partition) as kept,
-    ):
+
+    def all_firsts() -> Iterator[Numbers]:
+        nonlocal often
         marker = Marker(job.tokens, job.keep, job.bridge)
         for low, high in [*place_ranges(*here), (here[1], FAR)]:
             _, base = token_places.between(low, high)
@@ -73,9 +69,6 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
             if len(spans.start):
                 out.append(spans)
             first = sorted_distinct(spans.first[spans.first >= 0])
-            waiting.append(first)
-            if sum(map(len, waiting)) >= RUN_FIRSTS:
-                _write_firsts(firsts, waiting)
             of = row_of(places.partitions, first)
             there[of[of < len(there)]] = True
             is_first = windows.place == windows.first
@@ -83,16 +76,18 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
                 kept.append(tables.PlaceRows(windows.place[is_first]))
             often += by_class(windows.occurrences, is_first, apart)
             counts.update(windows=len(windows.place), stretches=len(spans.start))
-        _write_firsts(firsts, waiting)
+            yield first
+
+    with (
+        tables.STRETCHES.create(folder, partition) as out,
+        tables.FIRSTS.create(folder, partition) as firsts,
+        tables.KEPT.create(folder, partition) as kept,
+    ):
+        for some in bundles(all_firsts(), RUN_FIRSTS, len):
+            firsts.append(tables.PlaceRows(sorted_distinct(np.concatenate(some))))
         made = out.finish_by_name() | firsts.finish_by_name() | kept.finish_by_name()
     classes = dict(zip(CLASSIFIED, often.tolist(), strict=True))
     return Made(made, {**counts, **classes, "earlier": np.flatnonzero(there).tolist()})
-
-
-def _write_firsts(out: ColumnsFile, waiting: list[Numbers]) -> None:
-    if waiting:
-        out.append(tables.PlaceRows(sorted_distinct(np.concatenate(waiting))))
-        waiting.clear()
 
 
 def by_class(occurrences: Numbers, is_first: NDArray[np.bool_], stays: NDArray[np.bool_]) -> Numbers:
