@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.errors import InputTypeError, ParameterError
+from gpulsh.errors import InputError, ParameterError
 from gpulsh.repeats import benchmark
 from tests.support import naive
 from tests.support.naive_contamination import contamination
@@ -143,9 +143,16 @@ def test_bad_parameters(options: dict[str, Any], message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize(("items", "message"), [("a", "benchmark is one str"), (["a", 5], r"benchmark\[1\] is 5")])
+OFFSETS = pa.array([0, 5, 2], pa.int32()).buffers()[1]
+DAMAGED = pa.Array.from_buffers(pa.string(), 2, [None, OFFSETS, pa.py_buffer(b"ab cd")])
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [("a", "^benchmark is one str"), (["a", 5], r"^benchmark\[1\] is 5"), (DAMAGED, "^benchmark, .*is damaged")],
+)
 def test_items_that_are_no_texts(items: object, message: str) -> None:
-    with pytest.raises(InputTypeError, match=message):
+    with pytest.raises(InputError, match=message):
         gpulsh.contamination(["a"], items)
 
 

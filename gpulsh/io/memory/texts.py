@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import InputTypeError
+from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.memory.strings import GROUP, is_null, string_rows
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
 from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, joined, packed
@@ -107,8 +107,8 @@ def called(name: str) -> Iterator[None]:
     """Errors about texts call them `name`."""
     try:
         yield
-    except InputTypeError as error:
-        raise InputTypeError(str(error).replace("texts", name, 1)) from error
+    except InputError as error:
+        raise type(error)(error.message.replace("texts", name, 1)) from error
 
 
 def _numpy_strings(array: Values) -> Values:
