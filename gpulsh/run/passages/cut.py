@@ -86,19 +86,15 @@ def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatNam
 def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tuple[int, int]]:
     """By the number of each file, its rows [start, stop) in `passages.parquet`; InputError if that lists others."""
     numbered = {file.name: number for number, file in files.items()}
-    counts = Counter[str]()
-    order: list[str] = []
+    counts = Counter[str]()  # in order
     with _opened(path) as source:
         for batch in source.iter_batches(columns=["file"]):
             for value in batch.column(0).value_counts():
-                name = value["values"].as_py()
-                if name not in counts:
-                    order.append(name)
-                counts[name] += value["counts"].as_py()
-    strange = [name for name in order if name not in numbered]
+                counts[value["values"].as_py()] += value["counts"].as_py()
+    strange = [name for name in counts if name not in numbered]
     if strange:
         raise InputError(f"{path}: lists passages of {strange[0]}, which is not an INPUT; give the INPUT of that run")
-    if [numbered[name] for name in order] != sorted(numbered[name] for name in order):
+    if [numbered[name] for name in counts] != sorted(numbered[name] for name in counts):
         raise InputError(f"{path}: lists files in another order than INPUT; give the INPUT of that run")
     found, row = {}, 0
     for number, file in files.items():

@@ -106,10 +106,8 @@ def _windows(found: PlacedRows[Repeats], followers: PlacedRows[tables.Followers]
     for known in found.runs(*firsts):  # the first of a run of windows, which is of the same partition
         there, rows = found_in(known.place, wanted)
         first[there], occurrences[there] = known.first[rows], known.occurrences[rows]
-    pairs = zip(windows, (others.place, first[at], occurrences[at]), strict=True)
-    columns = [np.concatenate(pair) for pair in pairs]
-    order = stable_order(columns[0])
-    return Repeats(*(column[order] for column in columns))
+    both = tables.FOUND.joined([windows, Repeats(others.place, first[at], occurrences[at])])
+    return tables.FOUND.rows(both, stable_order(both.place))
 
 
 def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
@@ -255,9 +253,9 @@ def _located(
     places = sorted_distinct(np.concatenate([lines.spans.start, lines.spans.stop - 1, first]))
     bounds = part.bounds(places)
     spans, number, start, stop, tokens = lines.located(some.start, places, bounds, reading.of_bytes)
-    columns = map(np.asarray, (some.rows[number], start, stop, spans.first, tokens, spans.occurrences))
+    columns = some.rows[number], start, stop, spans.first, tokens, spans.occurrences
     here = (start < stop) & (spans.start < part.until)
-    passages = tables.ByteStretches(*(column[here] for column in columns))
+    passages = tables.BYTES.rows(tables.ByteStretches(*columns), here)
     begin = bounds[np.searchsorted(places, first), 0]
     return passages, tables.FirstPlaces(first, some.rows[some.number(first)], begin)
 

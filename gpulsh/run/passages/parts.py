@@ -130,7 +130,7 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
             is_first, stays = all_.part == all_.first, all_.earlier < job.max_copies
             firsts_out.append(tables.FirstPlaces(all_.part[is_first], document[is_first], spots.start[at[is_first]]))
             rows = document, spots.start[at], spots.stop[at], all_.first, spots.tokens[at], all_.occurrences
-            picked = tables.ByteStretches(*(np.asarray(column)[~stays] for column in rows))
+            picked = tables.BYTES.rows(tables.ByteStretches(*rows), ~stays)
             out.append(picked)
             often += by_class(all_.occurrences, is_first, stays)
             counts.update(windows=len(at), stretches=len(picked.document), **counts_of(picked))
@@ -149,6 +149,5 @@ def _with_copies(counted: Copies, copies: tables.CopiesHere, origin: int) -> Cop
     known = tables.COUNTED.rows(counted, order)
     at = np.searchsorted(known.part, copies.first + origin)
     others = Copies(copies.number + origin, known.first[at], known.earlier[at] + copies.rank, known.occurrences[at])
-    both = [np.concatenate(pair) for pair in zip(known, others, strict=True)]
-    order = np.argsort(both[0])
-    return Copies(*(column[order] for column in both))
+    both = tables.COUNTED.joined([known, others])
+    return tables.COUNTED.rows(both, np.argsort(both.part))
