@@ -140,6 +140,11 @@ class Benchmark:
         return [int(size) for size in np.unique(self.windows.tokens)]
 
     @cached_value
+    def _moved(self) -> dict[Backend, list[Array]]:
+        """The columns that documents are compared with, in the memory of each backend that has compared some."""
+        return {}
+
+    @cached_value
     def _windows_by_item(self) -> tuple[Numbers, Numbers]:
         """The items of all places, ascending, and the window of each."""
         windows = np.searchsorted(self.windows.stop, np.arange(len(self.places.item)), side="right")
@@ -187,9 +192,10 @@ class Benchmark:
         row, token, window = [none], [none], [none]
         tokens = ops.tokens(text, reading, keys)
         with ops.here():
-            flags, known, sizes = (
-                ops.asarray(column) for column in (self.flags.flag, self.windows.fingerprint, self.windows.tokens)
-            )
+            if ops not in self._moved:
+                columns = self.flags.flag, self.windows.fingerprint, self.windows.tokens
+                self._moved[ops] = list(map(ops.asarray, columns))
+            flags, known, sizes = self._moved[ops]
             for size in self.sizes:
                 rows = ops.shingles(tokens, size, keys)
                 near = _flagged(rows.values, flags)

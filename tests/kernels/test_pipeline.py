@@ -12,12 +12,13 @@ import gpulsh
 from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.arrays import Tokens
 from gpulsh.backends.cuda import CudaBackend, Shared
+from gpulsh.backends.cuda.memory import LANES
 from gpulsh.index import admission
 from gpulsh.io.format import STRICT, Rules
 from gpulsh.io.formats.parquet import Parquet
 from tests.decide.test_large_buckets import pages
 from tests.kernels.cuts import DEFAULT_CUT, assert_decisions, on_host, texts
-from tests.kernels.device_arrays import DeviceModule
+from tests.kernels.device_arrays import DeviceModule, counted_transfers
 from tests.kernels.host import HostLauncher
 from tests.support.files import write_rows
 from tests.support.rows import random_table
@@ -155,9 +156,13 @@ def test_passages(selected: CudaBackend, unit: Any, keep: Any) -> None:
 
 
 @pytest.mark.parametrize("most", [None, 1])
-def test_contamination(selected: CudaBackend, most: int | None) -> None:
+def test_contamination(selected: CudaBackend, most: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.repeats.benchmark.BATCH_BYTES", 1)
     options: dict[str, Any] = {"tokens": 4, "coverage": 0.5, "ignore_common": most, "normalize": "NFC"}
-    found, wanted = (gpulsh.contamination(TEXTS, ITEMS, **options, backend=name) for name in BACKENDS)  # type: ignore[arg-type]
+    with counted_transfers() as crossed:
+        found, wanted = (gpulsh.contamination(TEXTS, ITEMS, **options, backend=name) for name in BACKENDS)  # type: ignore[arg-type]
+    flags = [one for one in crossed if one.dtype == np.bool_ and one.to_host is False]
+    assert len(flags) <= LANES < len(TEXTS), "each batch brought the index to the device again"
     assert found.equals(wanted) and found["item"].to_pylist() == [0, 1, 3, 0, 1]
     assert not gpulsh.contamination(TEXTS, [], backend="cuda").num_rows
 
