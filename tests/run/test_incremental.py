@@ -274,10 +274,11 @@ def test_two_runs_that_make_the_same_index_both_add_to_it(folder: Path, monkeypa
     assert all(key in index for key in ("jan.jsonl:0", "jan.jsonl:1", "feb.jsonl:0", "feb.jsonl:1"))
 
 
-def test_bad_records_are_no_documents_of_the_index(folder: Path) -> None:
+@pytest.mark.parametrize("options", [{}, {"keep": "longest", "memory": "512MiB"}])  # the latter reads texts again
+def test_bad_records_are_no_documents_of_the_index(options: dict[str, Any], folder: Path) -> None:
     lines = [json.dumps({"text": text}) for text in (PAGE, OTHER, PAGE)]
     Path("bad.jsonl").write_text("\n".join([lines[0], '{"text": 7}', "{", *lines[1:]]) + "\n")
-    result = run_files("bad.jsonl", index="known", on_error="skip")
+    result = run_files("bad.jsonl", index="known", on_error="skip", **options)
     assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["kept"]) == (3, 2, 2)
     assert [(row["row"], row["duplicate_of_row"]) for row in evidence("out")] == [(4, 0)]
     index = Index.open("known", backend="reference")

@@ -59,10 +59,11 @@ def gather(place: Workplace, layout: Layout, partition: Partition, step: str) ->
     offset[order] = np.cumsum(size[order]) - size[order]
     places = TextPlaces(group[order], document[order], size[order], offset[order])
     made = PLACES.write(place.folder, partition.number, places)
-    target = texts_file(place.folder, partition.number)
+    target, filled = texts_file(place.folder, partition.number), size > 0  # a bad record has no text
+    place.progress.advance(int(np.count_nonzero(~filled)))
     with unfinished(target) as part:
         with open(part, "wb") as out, place.unchanged_pieces(partition.pieces):
-            _copy(place, layout, partition, document, size, offset, out.fileno())
+            _copy(place, layout, partition, document[filled], size[filled], offset[filled], out.fileno())
         made[target.name] = completed(part, target)
     return Made(made, {"amount": len(document), "bytes": int(size.sum())})
 
