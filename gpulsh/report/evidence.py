@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
+from gpulsh.ragged import run_bounds
 from gpulsh.report.excerpts import Beginnings, Place, excerpts, read_texts, texts_in_memory
 
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # dropped documents of a cluster: the least of each class
@@ -252,8 +252,7 @@ class Evidence:
         found = [[np.empty(0, np.int64)] for _ in self.files]
         for table in self._groups("file", "row"):
             files, rows = self._file_numbers(table.column("file")), numbers(table.column("row").combine_chunks())
-            starts = np.flatnonzero(np.diff(files, prepend=UNKNOWN)).tolist()  # the rows of a file are one run
-            for start, stop in pairwise([*starts, len(files)]):
+            for start, stop in run_bounds(files):  # the rows of a file are one run
                 found[files[start]].append(rows[start:stop])
         return [np.concatenate(runs) for runs in found]
 
