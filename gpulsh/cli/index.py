@@ -127,7 +127,7 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
     from gpulsh.run.index.jobs import index_counts
 
     found = index_counts(path, output=output, overwrite=overwrite)
-    _answer(found, output, f"The counts of {len(found):,} documents are")
+    _answer(found, output, f"The counts of {many(len(found), 'document')} are")
 
 
 @index.command(short_help="Remove documents from an index.")

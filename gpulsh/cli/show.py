@@ -98,10 +98,11 @@ def weights(run: str, output: str, weights: str, weight_by: str) -> None:
     The counts come from OUT/clusters.parquet, so INPUT is not needed. A row marked as dropped has the weight 0.
     OUT/data must have the rows as the run wrote them, in the same order.
     """
+    from gpulsh.params import many
     from gpulsh.run.output.finished import weigh_run
 
     rows = weigh_run(run, output, weights, weight_by=weight_by)  # type: ignore[arg-type]
-    conclude(f"Wrote {rows:,} rows with weights to {output}.")
+    conclude(f"Wrote {many(rows, 'row')} with weights to {output}.")
 
 
 @click.command(short_help="Show backends, devices and versions.")

@@ -236,7 +236,7 @@ def test_what_read_gives_is_checked(tmp_path: Path) -> None:
     index.close()
     for read, error, message in (
         (None, ParameterError, "neither the text of 'a' nor its place; open it in Python with read="),
-        (lambda keys: [], ParameterError, "read gave 0 texts for 1 keys; give a text for each key"),
+        (lambda keys: [], ParameterError, "read gave 0 texts for 1 key; give a text for each key"),
         (lambda keys: "text", InputError, "what read gave is one str"),
         (lambda keys: [5], InputError, r"what read gave\[0\] is 5"),
     ):

@@ -27,7 +27,7 @@ from gpulsh.io.memory.texts import called, open_texts
 from gpulsh.io.rows import Bytes, cut, gathered, joined, normalized
 from gpulsh.lsh.signing import LEAST
 from gpulsh.method import Method
-from gpulsh.params import Shingling, is_url
+from gpulsh.params import Shingling, is_url, many
 from gpulsh.ragged import as_one, chosen_rows, cuts, end_to_end, offsets, run_bounds
 from gpulsh.secret import EvidenceKeys
 
@@ -109,7 +109,7 @@ class TextsAgain:
         finally:
             self.reading.discard(here)
         if len(source) != len(keys):
-            said = f"read gave {len(source)} texts for {len(keys)} keys"
+            said = f"read gave {many(len(source), 'text')} for {many(len(keys), 'key')}"
             raise ParameterError(f"{said}; give a text for each key, in their order")
         with called("what read gave"):
             return as_one([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])

@@ -36,7 +36,7 @@ from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.rows import normalized
-from gpulsh.params import Folding, Shingling
+from gpulsh.params import Folding, Shingling, many
 from gpulsh.ragged import between, chosen_rows, distinct
 from gpulsh.repeats.cut import without
 from gpulsh.run.driver import Stages
@@ -168,7 +168,7 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
             count += len(batch)
             place.progress.advance(len(batch))
         if len(cuts.row) and cuts.row[-1] >= count:
-            raise InputError(f"{file.name}: has {count} rows, and {path} lists passages of row {cuts.row[-1]}")
+            raise InputError(f"{file.name}: has {many(count, 'row')}, and {path} lists passages of row {cuts.row[-1]}")
         short, bad = SHORTS.joined(found), Rejected(rejected)
         keep = np.ones(count, np.bool_)
         keep[short.row] = False
