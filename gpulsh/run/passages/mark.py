@@ -124,6 +124,9 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         spans, first = own.between(start, stop), firsts.between(start, stop).place
         return sorted_distinct(np.concatenate([spans.start, spans.stop - 1, first]))
 
+    def windows(start: int, stop: int) -> Numbers:
+        return kept.between(start, stop).place
+
     counts = Counter[str]()
     frequent: list[Entry] = []
 
@@ -132,7 +135,9 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         position = layout.partitions[number]
         for some in read_documents(place, layout, partition, token_places, wanted):
             document = -1
-            for part in _parts(job, reading, some, own, kept):
+            is_one_long = len(some.text) == 1 and is_long(int(some.stop[0] - some.start[0]) - 1, job.tokens)
+            given = job, reading, some, own, windows
+            for part in _parts(*given) if is_one_long else [_whole(*given)]:
                 first = sorted_distinct(firsts.between(part.start, part.stop).place)
                 passages, starts = _located(reading, some, part, first)
                 passages = passages._replace(document=passages.document + position)
@@ -162,34 +167,38 @@ class _Part(NamedTuple):
     bounds: Callable[[Numbers], Numbers]  # the bytes of the tokens at ascending places, as `byte_bounds_of`
 
 
+def _whole(
+    job: PassagesJob,
+    reading: TextReading,
+    some: WantedDocuments,
+    own: PlacedRows[TokenSpans],
+    windows: Callable[[int, int], Numbers],
+) -> _Part:
+    """All places of some documents."""
+    start, stop = int(some.start[0]), int(some.stop[-1])
+
+    def bounds(places: Numbers) -> Numbers:
+        number = some.number(places)
+        return byte_bounds_of(reading, some.text, number, places - some.start[number])
+
+    spans = own.between(start, stop)
+    lines = WholeLines.none(spans)
+    if job.whole_lines and len(spans.start):
+        kept = windows(start, stop)
+        lines = lines_of_batch(reading, some.start, some.stop, some.text, spans, kept, job.tokens)
+    return _Part(start, stop, lines, FAR, bounds)
+
+
 def _parts(
     job: PassagesJob,
     reading: TextReading,
     some: WantedDocuments,
     own: PlacedRows[TokenSpans],
-    kept: PlacedRows[tables.PlaceRows],
+    windows: Callable[[int, int], Numbers],
 ) -> Iterator[_Part]:
-    """All places of some documents, in parts. A long document has several parts; memory holds the stretches of one."""
-    start, stop = int(some.start[0]), int(some.stop[-1])
-    count, text = stop - start - 1, some.text
-
-    def kept_between(low: int, high: int) -> Numbers:
-        return kept.between(low, high).place
-
-    if len(text) > 1 or not is_long(count, job.tokens):
-
-        def all_bounds(places: Numbers) -> Numbers:
-            number = some.number(places)
-            return byte_bounds_of(reading, text, number, places - some.start[number])
-
-        spans = own.between(start, stop)
-        lines = WholeLines.none(spans)
-        if job.whole_lines and len(spans.start):
-            windows = kept_between(start, stop)
-            lines = lines_of_batch(reading, some.start, some.stop, text, spans, windows, job.tokens)
-        yield _Part(start, stop, lines, FAR, all_bounds)
-        return
-
+    """All places of one long document, in parts: memory holds the stretches of one part."""
+    start, stop, text = int(some.start[0]), int(some.stop[0]), some.text
+    count = stop - start - 1
     form = None if reading.of_bytes else reading.folding.form
     read, of_form = normalized(text, form), None
     if form is not None and read is not text:
@@ -218,7 +227,7 @@ def _parts(
         begins = ((low, bounds(all_)[:, 0]) for (low, _), all_, bounds in zip(ranges, tokens, whole, strict=True))
         host = text.moved(on_host)
         lines = lines_of_parts(host.values[host.offset[0] : host.offset[1]], begins)
-        return ascending(widened(lines, own.between, kept_between, job.tokens, place_ranges))
+        return ascending(widened(lines, own.between, windows, job.tokens, place_ranges))
 
     between = all_lines()
     ends = [max([high, *between(low, high).spans.stop[-1:].tolist()]) + LOOKAHEAD for low, high in ranges]
