@@ -95,6 +95,13 @@ def stable_order(values: Numbers) -> Numbers:
     return found
 
 
+def mask_of(rows: Values | Sequence[int], count: int) -> NDArray[np.bool_]:
+    """bool [count]: True at `rows`."""
+    mask = np.zeros(count, np.bool_)
+    mask[rows] = True
+    return mask
+
+
 def found_in(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
     """Which of `wanted` are in `known`, which ascends, and their places in it.
 

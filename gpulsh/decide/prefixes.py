@@ -43,6 +43,7 @@ from gpulsh.ragged import (
     end_to_end,
     first_of_runs,
     found_in,
+    mask_of,
     offsets,
     ranges,
     runs_of,
@@ -78,9 +79,8 @@ class Entries:
 
     def of(self, documents: Numbers) -> Entries:
         """The entries of some documents, in the same order."""
-        chosen = np.zeros(int(self.documents.max(initial=0)) + 1, bool)
-        chosen[documents[documents < len(chosen)]] = True
-        chosen = chosen[self.documents]
+        count = int(self.documents.max(initial=0)) + 1
+        chosen = mask_of(documents[documents < count], count)[self.documents]
         return Entries(self.shingles[chosen], self.documents[chosen])
 
     def owners(self) -> Numbers:

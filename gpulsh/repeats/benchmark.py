@@ -29,7 +29,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import called
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing
-from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges, row_of, within_runs
+from gpulsh.ragged import cuts, first_of_runs, found_in, mask_of, offsets, ranges, row_of, within_runs
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.text.documents import BATCH_BYTES, Documents
@@ -303,8 +303,7 @@ def _indexed(
     stop = np.append(np.flatnonzero(fresh)[1:], len(order)) if len(order) else np.empty(0, np.int64)
     distinct = hashes[order][fresh]
     bits = min(max((len(distinct) * FLAGS).bit_length(), LEAST_BITS), MOST_BITS)
-    flags = np.zeros(1 << bits, np.bool_)
-    flags[distinct >> np.uint64(64 - bits)] = True
+    flags = mask_of(distinct >> np.uint64(64 - bits), 1 << bits)
     windows = ItemWindows(distinct, size[order][fresh], stop)
     return Benchmark(overlap, windows, ItemPlaces(item[order], token[order]), ItemTokens(counts), Flags(flags))
 

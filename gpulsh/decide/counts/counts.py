@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.ragged import first_of_runs, offsets
+from gpulsh.ragged import first_of_runs, mask_of, offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,9 +106,7 @@ def seen(target: Numbers, kept: Numbers, sightings: Sightings) -> Seen:
         names = len(sightings.names) + 1  # UNKNOWN is the first
         held = np.sort(target * names + (sightings.source + 1))
         held = held[first_of_runs(held)]
-        is_kept = np.zeros(len(target), bool)
-        is_kept[kept] = True
-        held = held[(held % names > 0) & is_kept[held // names]]
+        held = held[(held % names > 0) & mask_of(kept, len(target))[held // names]]
         sources = np.bincount(held // names, minlength=len(target))[kept]
         start, found = offsets(sources), held % names - 1
     first = last = np.full(len(kept), NO_DATE)

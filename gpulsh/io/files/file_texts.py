@@ -24,7 +24,7 @@ from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, OrderValues, Part, Re
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, packed, piece_rows
-from gpulsh.ragged import offsets, row_of, run_bounds
+from gpulsh.ragged import mask_of, offsets, row_of, run_bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,9 +174,7 @@ class HeldTexts:
 
 def texts_of_rows(file: File, text: str, rows: Numbers) -> Iterator[Bytes]:
     """The texts of the column `text` at ascending `rows` of a file, which is read only as far as needed."""
-    wanted = np.zeros(int(rows[-1]) + 1, np.bool_)
-    wanted[rows] = True
-    for pieces in FileTexts([file], Columns(text)).chosen(Piece(0, None), wanted):
+    for pieces in FileTexts([file], Columns(text)).chosen(Piece(0, None), mask_of(rows, int(rows[-1]) + 1)):
         yield from pieces
 
 

@@ -42,6 +42,7 @@ from gpulsh.io.formats.streamed import (
 )
 from gpulsh.io.limits import COPIES, Limit
 from gpulsh.io.output_codec import Sink
+from gpulsh.ragged import mask_of
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
 MOST_REJECTED = 1 << 14  # lines of a block
@@ -135,8 +136,7 @@ class JsonLines(Streamed):
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
         found: list[object] = []
-        wanted = np.zeros(int(rows[-1]) + 1 if len(rows) else 0, np.bool_)
-        wanted[rows] = True
+        wanted = mask_of(rows, int(rows.max(initial=-1)) + 1)
         file, source = self._opened(file)
         reader = RecordReader(file, depth=column.count(".") + 1)
         with reading(file), source:

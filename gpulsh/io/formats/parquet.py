@@ -46,6 +46,7 @@ from gpulsh.io.formats.blocks import OrderColumn, batch_block
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.io.rows import piece_rows
 from gpulsh.memory_limit import check_room
+from gpulsh.ragged import mask_of
 
 HELD_BYTES = 64 << 20  # of a row group, held until all of it is decoded
 MANY_GROUPS = 64  # a file of more row groups has its footer cached
@@ -105,8 +106,7 @@ class Parquet(Format):
             for groups in source.runs():
                 there = source.rows(groups)
                 first, last = np.searchsorted(rows, [there.start, there.stop])
-                wanted = np.zeros(there.stop - there.start, np.bool_)
-                wanted[rows[first:last] - there.start] = True
+                wanted = mask_of(rows[first:last] - there.start, there.stop - there.start)
                 for _, batch, some in source.wanted(groups, wanted, [column]):
                     part = chosen(column_named(batch, column), np.flatnonzero(some))
                     found.append(check_values(file, column, part))

@@ -37,7 +37,7 @@ from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, Shingling, many
-from gpulsh.ragged import between, chosen_rows, distinct
+from gpulsh.ragged import between, chosen_rows, distinct, mask_of
 from gpulsh.repeats.cut import without
 from gpulsh.run.driver import Stages
 from gpulsh.run.job import Made, OnError, Place, Task, step_of
@@ -170,8 +170,7 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
         if len(cuts.row) and cuts.row[-1] >= count:
             raise InputError(f"{file.name}: has {many(count, 'row')}, and {path} lists passages of row {cuts.row[-1]}")
         short, bad = SHORTS.joined(found), Rejected(rejected)
-        keep = np.ones(count, np.bool_)
-        keep[short.row] = False
+        keep = ~mask_of(short.row, count)
         with DurableFiles(place.folder) as files:
             if count or not bad.touches(number):  # of a file so damaged that no row is known is nothing
                 target = Targets(place.folder / DATA).of(file)

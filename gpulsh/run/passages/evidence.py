@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.ragged import distinct, found_in, sorted_distinct
+from gpulsh.ragged import distinct, found_in, mask_of, sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.output.paths import marked
 from gpulsh.run.passages.documents import PlacedRows, chosen_texts
@@ -131,8 +131,7 @@ def with_texts_again(
 ) -> list[Entry]:
     """The entries by document, with their texts; the documents of the partition are read again."""
     start, stop = layout.bounds(partition.number)
-    wanted = np.zeros(stop - start, np.bool_)
-    wanted[[one[3] - start for one in entries]] = True
+    wanted = mask_of([one[3] - start for one in entries], stop - start)
     found: list[Entry] = []
     with place.unchanged_pieces(partition.pieces):
         texts = chain.from_iterable(chosen_texts(place, layout, partition, wanted))

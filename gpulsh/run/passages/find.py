@@ -29,7 +29,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import found_in, row_of, sorted_distinct, total_size
+from gpulsh.ragged import found_in, mask_of, row_of, sorted_distinct, total_size
 from gpulsh.repeats.places import WIDTH, read_text, spelled
 from gpulsh.repeats.windows import (
     Samples,
@@ -117,8 +117,7 @@ def _write_samples(
         ids, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
     first, again = ids[offset[:-1]], np.delete(ids, offset[:-1])  # of equal samples
     met_out.append(tables.PlaceRows(np.sort(np.concatenate([first, again]))))
-    left = np.ones(len(where), np.bool_)
-    left[np.searchsorted(where, again)] = False
+    left = ~mask_of(np.searchsorted(where, again), len(where))
     for out, some in ((samples_out, left), *((out, ~left) for out in rest_out)):
         order = range_order(value[some])
         out.append(tables.SampleRows(value[some][order], where[some][order]))

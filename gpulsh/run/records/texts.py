@@ -16,7 +16,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import FileTexts, Partition, Piece
 from gpulsh.io.rows import Bytes
-from gpulsh.ragged import between, offsets
+from gpulsh.ragged import between, mask_of, offsets
 from gpulsh.run.job import Layout, step_of
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, Row, Table
 from gpulsh.store.columns import MappedColumns
@@ -116,9 +116,7 @@ def chosen_pieces(layout: Layout, partition: Partition, documents: Numbers) -> I
 def texts_of_piece(texts: FileTexts, layout: Layout, piece: Piece, documents: Numbers) -> Iterator[list[Bytes]]:
     """The texts of ascending `documents` of a piece, some at a time."""
     start, stop = documents_of(layout, piece)
-    wanted = np.zeros(stop - start, np.bool_)
-    wanted[documents - start] = True
-    return texts.chosen(piece, wanted)
+    return texts.chosen(piece, mask_of(documents - start, stop - start))
 
 
 def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tuple[int, int] | None = None) -> Row:

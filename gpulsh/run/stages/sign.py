@@ -28,7 +28,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.formats.endings import format_of
 from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
-from gpulsh.ragged import between, run_bounds
+from gpulsh.ragged import between, mask_of, run_bounds
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.records.documents import RejectionsFile, contaminated_in, rejected, write_facts
@@ -180,8 +180,7 @@ def sight(place: Workplace, layout: Layout, partition: int) -> Made:
     (start, stop), job, counting = layout.bounds(partition), place.job, place.job.counting
     ends = layout.file_of(np.array([start, stop - 1])).tolist() if start < stop else (0, -1)
     bad = rejected(place.folder, layout, range(ends[0], ends[1] + 1)).positions(layout.files)
-    valid = np.ones(stop - start, np.bool_)
-    valid[bad[(start <= bad) & (bad < stop)] - start] = False
+    valid = ~mask_of(bad[(start <= bad) & (bad < stop)] - start, stop - start)
     documents, date = np.flatnonzero(valid) + start, np.full(stop - start, NO_DATE)
     names, files = [pa.nulls(0, pa.string())], layout.file_of(documents)
     for first, last in run_bounds(files):
