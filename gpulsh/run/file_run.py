@@ -185,22 +185,19 @@ def named_for_output(
 Input = str | os.PathLike[str]
 
 
-def paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
-    """INPUTs as strings; an error if they are not paths."""
+def paths(name: str, inputs: Input | Sequence[Input] | None, *, least: int = 1) -> list[str]:
+    """INPUTs as strings; an error if they are not paths, or not as many as the `least`, 0 or 1."""
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
+    if given is None and least == 0:
+        return []
     if not isinstance(given, (list, tuple)):
         raise InputTypeError(f"{name} is {shown_type(given)}; give a path or a list of paths")
-    if not given:
+    if len(given) < least:
         raise ParameterError(f"{name} is empty; give at least one file, folder, glob or URL")
     for place, path in enumerate(given):
         if not is_path(path):
             raise InputTypeError(f"{name}[{place}] is {shown_type(path)}; give a path")
     return [os.fspath(path) for path in given]
-
-
-def is_given(paths: object) -> bool:
-    """Whether any are given. Values that are not paths become errors later."""
-    return not isinstance(paths, (list, tuple, NoneType)) or bool(paths)
 
 
 def check_renewal(overwrite: object, resume: object) -> None:

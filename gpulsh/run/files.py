@@ -294,7 +294,7 @@ def deduplicate_files(
     start = RunClock()
     rule = KeyRule.chosen(key, normalize_url, key_only)
     given = file_run.paths("inputs", inputs)
-    guarded = file_run.paths("protect", protect) if file_run.is_given(protect) else []
+    guarded = file_run.paths("protect", protect, least=0)
     folders = Folders.chosen(output, work, index)
     if folders.is_remote and work is None and engine == "ray":
         raise ParameterError("output is a URL, and engine 'ray'; give --work, a folder that all nodes see")

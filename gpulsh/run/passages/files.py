@@ -46,7 +46,6 @@ from gpulsh.run.file_run import (
     check_columns,
     check_renewal,
     input_files,
-    is_given,
     named_for_output,
     overlap_chosen,
     paths,
@@ -189,7 +188,7 @@ def passages_files(
         unused = {"min_left": min_left != 20, "min_occurrences": min_occurrences != 2, "format": format is not None}
         refuse_given(unused, "{} is given without --cut; give --cut, too, or leave {} out")
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
-    guarded = paths("protect", protect) if is_given(protect) else []
+    guarded = paths("protect", protect, least=0)
     overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
     if guarded and overlap is None:
         raise ParameterError("--protect is given without --passages; give --passages, such as 13")
