@@ -6,6 +6,7 @@ import glob
 import logging
 import os
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
 from gpulsh.io.formats.text import PlainText, TextLines, warn_of_lines
 from gpulsh.io.output_codec import OutputCodec
+
+CHAIN = re.compile(r"((?:\w+::)*)(.*?)((?:::.*)?)", re.DOTALL)  # of URLs: caches, path, archive
 
 _log = logging.getLogger("gpulsh")
 
@@ -150,9 +153,7 @@ def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> lis
     if at.isdir(path):
         if filesystem is None:  # a name and a path are one string: there may be a million
             return [File(key, relative, key, source=given) for relative, key in in_folder(path)]
-        return [
-            File(posixpath.join(given, relative), relative, key, filesystem, given) for relative, key in in_folder(path)
-        ]
+        return [File(_url(given, relative), relative, key, filesystem, given) for relative, key in in_folder(path)]
     file = File(given, posixpath.basename(plain), path, filesystem, given)
     if at.exists(path) or (filesystem is not None and not glob.has_magic(plain) and file.is_there()):
         return [file]
@@ -178,14 +179,25 @@ def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> lis
         if lost := next((match for match in found if not os.path.exists(match)), None):
             raise _dangling(lost)
         return [File(match, os.path.relpath(match, base or "."), match, source=given) for match in found]
-    # As given up to the folder that holds the wildcard, protocol and all, and with the archive where it is in one.
-    inner, *around = given.split("::")
-    prefix = inner[: len(inner) - (len(path) - len(base))] if inner.endswith(path[len(base) :]) else base
-    names = [(_below(key, base), key) for key in found]
-    return [
-        File("::".join([posixpath.join(prefix, relative), *around]), relative, key, filesystem, given)
-        for relative, key in names
-    ]
+    after = path[len(base) :]  # which the URL of the folder before it lacks
+    below = [(_below(key, base), key) for key in found]
+    return [File(_url(given, relative, after), relative, key, filesystem, given) for relative, key in below]
+
+
+def _url(given: str, relative: str, pattern: str = "") -> str:
+    """The URL of a file below the folder of a URL that ends in `pattern`, with the same cache and archive.
+
+    >>> (
+    ...     _url("simplecache::s3://lake/*/*.jsonl", "a/b.jsonl", "/*/*.jsonl"),
+    ...     _url("zip://::a.zip", "b.jsonl"),
+    ... )
+    ('simplecache::s3://lake/a/b.jsonl', 'zip://b.jsonl::a.zip')
+    """
+    chain = CHAIN.fullmatch(given)
+    assert chain is not None
+    cache, inner, archive = chain.groups()
+    folder = inner.rstrip("/").removesuffix(pattern) if pattern else inner
+    return f"{cache}{posixpath.join(folder, relative)}{archive}"
 
 
 def _refuse_closed(path: str) -> None:

@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import fsspec
 import pyarrow.parquet as pq
 import pytest
 
@@ -78,6 +79,18 @@ def test_a_member_with_an_absolute_name_stays_below_data(here: Path) -> None:
     tarred("a.tar", f"{here}/settings.jsonl", "q/ok.jsonl")
     for file in find_files(["tar://**/*.jsonl::a.tar"]):
         assert Path(Targets(here / "data").of(file)).is_relative_to(here / "data")
+
+
+@pytest.mark.parametrize(
+    "given", ["zip://::a.zip", "zip://*/*.jsonl::a.zip", "simplecache::memory://r", "simplecache::memory://r/*/"]
+)
+def test_the_name_of_a_file_opens_it(given: str, here: Path) -> None:
+    zipped("a.zip", "p/a.jsonl")
+    fsspec.filesystem("memory").pipe_file("/r/p/a.jsonl", LINE)
+    (file,) = find_files([given])
+    with fsspec.open(file.name) as opened:
+        assert opened.read() == LINE and file.relative == "p/a.jsonl"
+    fsspec.filesystem("memory").rm("/r", recursive=True)
 
 
 def test_keys_that_differ_in_empty_parts_are_not_lost(here: Path) -> None:
