@@ -19,6 +19,7 @@ import click
 from gpulsh import __version__
 from gpulsh.cli.options import Context
 from gpulsh.cli.terminal import (
+    UNWRITABLE,
     clean_end,
     flush,
     flush_notes,
@@ -136,6 +137,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with suppress(ValueError):  # in a thread that may set no handlers
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
         return _failed("interrupted", INTERRUPTED, verbose)
+    except SystemExit as end:  # a signal, and all is clean; Ray that has half begun would abort Python's shutdown
+        if arguments is None and isinstance(end.code, int):
+            with suppress(*UNWRITABLE):
+                sys.stdout.flush()
+            flush_notes()
+            os._exit(end.code)
+        raise
     except BrokenPipeError:
         silence(sys.stdout)  # the reader of our output has gone, as in `gpulsh ... | head`
         return FAILED

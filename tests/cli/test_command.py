@@ -175,17 +175,19 @@ def ended(number: signal.Signals, *arguments: str, ignored: bool = False) -> int
 
 
 def test_finished_stages_outlive_an_interrupt(command: Command) -> None:
-    """In a process of its own, which gets the signal in a stage that never ends."""
+    """In a process of its own, which gets the signal in a stage that never ends; Ray may abort Python's shutdown."""
     code = """
-import signal, sys, time
+import atexit, os, signal, sys, time
 from gpulsh.run import driver
 def endless(*_):
     print("ready", flush=True)
     time.sleep(60)
 driver.copies = endless
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
+atexit.register(os.abort)
 from gpulsh.cli import main
-sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
+sys.argv = "gpulsh dedup a.parquet -o new/out --backend reference".split()
+sys.exit(main())
 """
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment()}
     process = subprocess.Popen([sys.executable, "-c", code], **pipes)
