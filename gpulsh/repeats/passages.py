@@ -11,7 +11,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import ParameterError, refuse_given
+from gpulsh.errors import refuse_given
 from gpulsh.params import (
     Folding,
     NormalForm,
@@ -151,10 +151,9 @@ def window_size(
     """The size of a window in tokens, or in bytes where that is given; ParameterError for what does not go with it."""
     if of_bytes is None:
         return check_integer("tokens", tokens, 1, MOST_TOKENS)
-    given = {"--tokens": tokens != 50, "--unit": unit != "word", "--symbols": symbols, "--whole-lines": whole_lines}
-    for name, is_given in {**given, "folding": folding is not None, "--normalize": normalize is not None}.items():
-        if is_given:
-            raise ParameterError(f"--bytes and {name} cannot be combined; leave one of them out")
+    given = {"tokens": tokens != 50, "unit": unit != "word", "symbols": symbols, "whole_lines": whole_lines}
+    given |= {"folding": folding is not None, "normalize": normalize is not None}
+    refuse_given(given, "--bytes and {} cannot be combined; leave one of them out")
     return check_integer("bytes", of_bytes, 1, MOST_TOKENS)
 
 
