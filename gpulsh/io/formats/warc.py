@@ -36,6 +36,7 @@ from gpulsh.io.formats.web_text import UTF8, Page, http_page, kind_of, require_e
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.output_codec import gzip_member
 from gpulsh.io.rows import Bytes
+from gpulsh.memory_limit import out_of_memory
 
 ID = "WARC-Record-ID"
 DATE = "warc-date"
@@ -225,6 +226,10 @@ class Warc(Format):
         except CostError as error:
             assert limit is not None
             raise too_costly(file, place, record.size + error.size, PAGE_COPIES * limit.document, limit) from None
+        except InputError:  # no process reads pages
+            raise
+        except MemoryError as error:
+            raise out_of_memory(f"{file.name}: {place}") from error
         except (OSError, ValueError, LookupError) as error:
             of = record.header(ID) or "a record without a name"
             raise _damaged(file, record.offset, f"the content of {of} cannot be read: {first_line(error)}") from error

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gpulsh.errors import InputError, install
+from gpulsh.io.html import page_text
 from gpulsh.io.limits import CostError
 from gpulsh.io.rows import Bytes
 
@@ -58,19 +59,10 @@ class Page(NamedTuple):
         """
         if self.broken is not None:
             raise ValueError(self.broken)
-        from resiliparse.extract.html2text import extract_plain_text
-        from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
-
         body = bytes(self._decoded(content, most))
         if most is not None and len(body) > SMALL and (cost := _cost(self.kind, body, most)) > most:
             raise CostError(cost)
-        named = map_encoding_to_html5(self.charset, fallback_utf8=False) if self.charset else None
-        encoding = named or detect_encoding(body, from_html_meta=self.kind == "html") or "utf-8"
-        text: str = bytes_to_str(body, encoding=encoding, errors="replace")
-        del body
-        if self.kind == "html":
-            text = extract_plain_text(text, list_bullets=False)
-        return text.encode("utf-8", "replace")
+        return page_text(body, self.charset, is_html=self.kind == "html")
 
     def _decoded(self, content: Bytes, most: int | None) -> Bytes:
         """The body without its transfer and content encodings."""

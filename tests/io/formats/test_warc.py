@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
+from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError, MemoryLimitError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
@@ -375,6 +375,39 @@ def test_a_page_whose_content_is_broken(tmp_path: Path, body: bytes, header: str
     assert (result.funnel["documents"], result.funnel["rejected"]) == (3, 1)
     assert [(row["row"], row["id"]) for row in evidence(result.output)] == [(2, "<urn:b>")]
     assert (tmp_path / "out/data/a.warc").read_bytes() == first + others[1]
+
+
+@resiliparse
+def test_a_page_that_takes_too_long_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that Resiliparse takes for a tag grows with the square of its attributes."""
+    tag = f"<p {' '.join(f'a{number}=1' for number in range(30_000))}>".encode()
+    first, *others = [page("a", html(words(0)) * 20), page("b", html(words(0)) * 20), page("c", html(words(1)) * 20)]
+    (tmp_path / "a.warc").write_bytes(b"".join([first, page("bad", tag + html(words(2))), *others]))
+    monkeypatch.setattr("gpulsh.io.html.LEAST_SECONDS", 1)
+    monkeypatch.setattr("gpulsh.io.html.BYTE_SECONDS", 0)
+    result = run(tmp_path / "a.warc", tmp_path / "out", on_error="skip")
+    (row,) = rejected(result.output)
+    assert row["row"] == 1 and row["reason"].endswith("its HTML takes more than 1 s of processor time")
+    assert [(row["row"], row["id"]) for row in evidence(result.output)] == [(2, "<urn:b>")]
+
+
+@resiliparse
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "told"),
+    [
+        ("CHILD", "import os; os.write(1, b'+'); os.abort()", MemoryLimitError, "a.warc: byte 0: the record: "),
+        ("CHILD", "import sys; sys.exit(3)", InputError, "no process can read HTML: .* ended with status 3"),
+        ("sys.executable", "/no/python", InputError, "no process can be started to read HTML: No such file"),
+    ],
+)
+def test_a_process_that_reads_no_page(
+    tmp_path: Path, name: str, value: str, kind: type[Exception], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.warc").write_bytes(page("a", html(words(0)) * 20))
+    monkeypatch.setattr("gpulsh.io.html._idle", [])
+    monkeypatch.setattr(f"gpulsh.io.html.{name}", value)
+    with pytest.raises(kind, match=told):
+        run(tmp_path / "a.warc", tmp_path / "out", on_error="skip")
 
 
 # --- records that are larger than a budget allows, or become so once unpacked, are never in memory ---
