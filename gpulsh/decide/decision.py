@@ -220,8 +220,10 @@ class Decision(Arrays):
         from gpulsh.io.arrow.buffers import chosen, to_arrow
         from gpulsh.io.arrow.validation import given_column
 
-        if isinstance(table, Mapping) or not hasattr(type(table), "__len__") or getattr(table, "shape", None) == ():
-            raise ParameterError(f"table is {shown_type(table)}; give the table that was decided")
+        home, kind = type(table).__module__.partition(".")[0], type(table).__name__
+        if home not in LIBRARIES or kind not in ("Table", "RecordBatch", "DataFrame"):
+            given = shown_type(table)
+            raise ParameterError(f"table is {given}; give a Table of pyarrow, or a DataFrame of pandas or polars")
         self._check_length("table", len(table), "the rows that were decided")
         here = self.to_numpy()
         kept, none = here.keep, here.duplicate_of == np.arange(len(here))
@@ -317,16 +319,14 @@ def _with_columns(table: Any, columns: Mapping[str, pa.Array]) -> Any:
     """A table of pyarrow, pandas or polars with more columns. Raises ParameterError if it has one of them."""
     import pyarrow as pa
 
-    home, kind = type(table).__module__.partition(".")[0], type(table).__name__
-    if home not in LIBRARIES or kind not in ("Table", "RecordBatch", "DataFrame"):
-        raise ParameterError(f"table is of type {kind}; give a Table of pyarrow, or a DataFrame of pandas or polars")
+    home = type(table).__module__.partition(".")[0]
     present = list(table.schema.names if home == "pyarrow" else table.columns)
     for name in columns:
         if name in present:
             raise ParameterError(f"table has a column {name!r}, which would be added; rename it")
     added = pa.table(dict(columns))
     if home == "pyarrow":
-        whole = table if kind == "Table" else pa.Table.from_batches([table])
+        whole = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
         for name, column in columns.items():
             whole = whole.append_column(name, column)
         return whole
