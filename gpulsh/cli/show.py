@@ -41,7 +41,7 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     say_marked(f"Showing {len(pairs):,} of {which}.\n")
     for pair in pairs:
         say_marked("\n".join(_lines(pair, report)) + "\n")
-    for reason in review.missing.values():
+    for reason in dict.fromkeys(review.missing.values()):
         note(f"gpulsh: no text to show: {reason}")
 
 

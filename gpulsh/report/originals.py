@@ -46,17 +46,21 @@ class Originals:
         self.unprotected = [number for number, source in enumerate(sources) if not source["protected"]]
         self._parameters, self._stamps = report["parameters"], report["job"]["inputs"]
         self._read_options = ReadOptions.taken_from(dict(self._parameters))
-        self._known: dict[str, dict[str, File]] = {}
+        self._known: dict[str, dict[str, File] | InputError] = {}
 
     def find(self, number: int) -> File:
         """The file to read; InputError if it is missing or has changed since the run."""
         name, source = self.named[number].name, self.named[number].source
         if source not in self._known:
-            self._known[source] = {}
-            self._known[source] = {
-                file.name: file for file in find_files([source], options=self._read_options, again=True)
-            }
-        file = self._known[source].get(name)
+            try:
+                found = find_files([source], options=self._read_options, again=True)
+                self._known[source] = {file.name: file for file in found}
+            except InputError as error:  # the reason for each of its files
+                self._known[source] = error
+        known = self._known[source]
+        if isinstance(known, InputError):
+            raise known
+        file = known.get(name)
         if file is None:
             raise InputError(f"{name}: is no longer there")
         if file.stamp() != self._stamps.get(name):

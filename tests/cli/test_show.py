@@ -88,6 +88,14 @@ def test_texts_that_have_changed(shown: Callable[[str], list[str]], command: Com
     assert "duplicates.parquet: cannot be read" in command("show out").error
 
 
+def test_files_of_an_input_that_is_not_there(folder: Path, command: Command) -> None:
+    for name in "ab":
+        write_rows(f"in/{name}.jsonl", [name, name])
+    command("dedup in -o out --backend reference")
+    Path("in").rename("moved")
+    assert command("show out").err == "gpulsh: no text to show: in: no such file or folder\n"
+
+
 def test_a_folder_that_is_not_there(folder: Path, command: Command) -> None:
     Path("file").write_text("")
     Path("link").symlink_to("nothing")

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -118,6 +119,13 @@ def test_moved_and_remote_texts(folder: Path) -> None:
     assert main(["index", "build", "remote", "memory://known/a.jsonl", *options]) == 0
     assert main(["index", "build", "local", "a.jsonl", *options]) == 0
     wanted = [(at, key, how) for at, key, how in Index.open("local", backend="cpu").query(texts)]
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.write("a.jsonl")
+    assert main(["index", "build", "packed", "zip://::a.zip", *options]) == 0
+    os.mkdir("elsewhere")
+    os.chdir("elsewhere")
+    assert len(Index.open("../packed", backend="cpu").query(texts)) == len(wanted)
+    os.chdir("..")
     os.unlink("a.jsonl")
     found = [(at, key, how) for at, key, how in Index.open("remote", backend="cpu").query(texts)]
     assert [(at, key.removeprefix("memory://known/"), how) for at, key, how in found] == wanted and len(wanted) > 99

@@ -41,7 +41,11 @@ class Source(NamedTuple):
             raise ParameterError(
                 f"evidence is 'source', and {file.name} is a stream, which cannot be read again; give files"
             )
-        path = os.path.abspath(file.path) if file.filesystem is None else file.name
+        inside, archive = file.name.rpartition("::")[::2]  # which may be of this machine
+        if file.filesystem is None:
+            path = os.path.abspath(file.path)
+        else:
+            path = f"{inside}::{os.path.abspath(archive)}" if "://" not in archive else file.name
         how = file.lines, file.as_text, file.delimiter, file.encoding, file.intact_only
         return cls(file.name, path, text, *how)
 
