@@ -175,6 +175,8 @@ def checked_folder(name: str, path: object) -> str:
     if not is_path(path) or path == "":
         raise ParameterError(f"{name} is {shown_type(path)}; give the path of a folder")
     folder = os.fspath(path)
+    if not isinstance(path, str) and re.match("[a-z][a-z0-9]+:/", folder):
+        raise ParameterError(f"{name} is {shown(folder)}, a URL that `pathlib` has shortened; give it as a str")
     try:
         named = os.fsencode(folder)
     except UnicodeEncodeError:

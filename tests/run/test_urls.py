@@ -204,6 +204,8 @@ def test_what_is_refused_before_work_begins(lake: Any, inputs: Path, tmp_path: P
     (tmp_path / "full/file").touch()
     with pytest.raises(OutputError, match="full: is not empty; give another folder as work"):
         run(inputs, work=tmp_path / "full")
+    with pytest.raises(ParameterError, match="output is 'memory:/lake/out', a URL that `pathlib` has shortened; give"):
+        run(inputs, Path(URL))
     with pytest.raises(ParameterError, match="work is given, and OUT is not a URL"):
         run(inputs, tmp_path / "out", work=tmp_path / "work")
     with pytest.raises(ParameterError, match="give work, a folder that all nodes see"):
