@@ -99,7 +99,7 @@ def test_of_results() -> None:
         (gpulsh.SCurve(bands=42, rows=3), "SCurve(bands=42, rows=3)"),
         (decided.funnel, "Funnel(documents=4, "),
         (gpulsh.study(TEXTS[:2] * 9, **ON), "BandingStudy(18 of 18 documents, 153 pairs of 0.8 or more, "),
-        (gpulsh.compare(TEXTS, ["md5"], **ON), "Comparison(4 of 4 documents, 1 pairs with a Jaccard "),
+        (gpulsh.compare(TEXTS, ["md5"], **ON), "Comparison(4 of 4 documents, 1 pair with a Jaccard "),
     ):
         assert repr(found).startswith(line) and "\n" not in repr(found) and len(repr(found)) < 200
         assert found == found and found != decided and len(Html(found._repr_html_()).texts) > 5

@@ -33,6 +33,7 @@ from gpulsh.params import (
     check_choice,
     check_type,
     known_keywords,
+    many,
     shown,
     text_reading,
 )
@@ -238,7 +239,7 @@ class Comparison(Study):
     methods: tuple[MethodOnText, ...]
 
     def __str__(self) -> str:
-        pairs = f"{self.similar:,} pairs with a Jaccard similarity of {self.threshold:g} or more"
+        pairs = f"{many(self.similar, 'pair')} with a Jaccard similarity of {self.threshold:g} or more"
         return f"{self.sample:,} of {self.documents:,} documents, {pairs}"
 
     def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:

@@ -26,6 +26,7 @@ from gpulsh.params import (
     check_integer,
     is_path,
     known_keywords,
+    many,
     shown_type,
     text_reading,
 )
@@ -68,7 +69,8 @@ class BandingStudy(Study):
     best: int  # the place of the recommended banding in `bandings`
 
     def __str__(self) -> str:
-        of = f"{self.sample:,} of {self.documents:,} documents, {self.similar:,} pairs of {self.threshold:g} or more"
+        pairs = f"{many(self.similar, 'pair')} of {self.threshold:g} or more"
+        of = f"{self.sample:,} of {self.documents:,} documents, {pairs}"
         return f"{of}, {len(self.bandings)} bandings, recommended {self.recommended.curve}"
 
     def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
