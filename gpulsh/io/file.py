@@ -237,7 +237,8 @@ class _Remote(BufferedIOBase):
 
     def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
         with _reaching(self._file):
-            return self._opened.seek(offset, whence)  # type: ignore[no-any-return]
+            self._opened.seek(offset, whence)  # which gives None for a web server that states no size
+            return self.tell()
 
     def tell(self) -> int:
         return self._opened.tell()  # type: ignore[no-any-return]

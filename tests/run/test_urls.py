@@ -233,7 +233,11 @@ def test_a_mark_of_a_wrong_shape_is_no_defect_of_ours(mark: str, name: str, lake
 class Web(SimpleHTTPRequestHandler):
     """After `left` requests it refuses, or sends one byte of a file. It never sends a part that is asked for."""
 
-    left, refuses = 0, False
+    left, refuses, states_size = 0, False, True
+
+    def send_header(self, keyword: str, value: str) -> None:
+        if self.states_size or keyword != "Content-Length":
+            super().send_header(keyword, value)
 
     def send_head(self) -> Any:
         type(self).left -= 1
@@ -278,6 +282,16 @@ def test_a_web_server_that_sends_only_whole_files(web: str, inputs: Path, tmp_pa
     with pytest.raises(InputError, match=rf"as a whole; download it first, or give simplecache::{web}/a\.parquet$"):
         run(f"{web}/a.parquet", tmp_path / "out", on_error="skip")
     run(f"simplecache::{web}/a.parquet", tmp_path / "out")
+
+
+def test_a_web_server_that_states_no_size(
+    web: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain WARC is read by places."""
+    monkeypatch.setattr(Web, "states_size", False)
+    (inputs / "a.wet").write_bytes(record(1, b"one") + record(2, b"two"))
+    run(f"{web}/a.wet", tmp_path / "out")
+    assert (tmp_path / "out/data/a.wet").read_bytes() == (inputs / "a.wet").read_bytes()
 
 
 # --- a real S3 API server on loopback, read through fsspec by file, glob and folder; OUT there ---
