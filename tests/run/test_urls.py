@@ -9,10 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from unittest import mock
 
@@ -228,70 +225,6 @@ def test_a_mark_of_a_wrong_shape_is_no_defect_of_ours(mark: str, name: str, lake
                 raise OutputError("it ends here")
             for path in lake.find("/lake/out"):
                 lake.rm_file(path)
-
-
-class Web(SimpleHTTPRequestHandler):
-    """After `left` requests it refuses, or sends one byte of a file. It never sends a part that is asked for."""
-
-    left, refuses, states_size = 0, False, True
-
-    def send_header(self, keyword: str, value: str) -> None:
-        if self.states_size or keyword != "Content-Length":
-            super().send_header(keyword, value)
-
-    def send_head(self) -> Any:
-        type(self).left -= 1
-        return self.send_error(503) if self.left < 0 and self.refuses else super().send_head()
-
-    def copyfile(self, source: Any, outputfile: Any) -> None:
-        outputfile.write(source.read(1 if self.left < 0 else -1))
-
-
-@pytest.fixture
-def web(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    pytest.importorskip("aiohttp")
-    monkeypatch.setattr(Web, "left", 1000)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Web, directory=inputs)) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def test_a_web_address_may_have_a_query(web: str, inputs: Path, tmp_path: Path) -> None:
-    run(f"{web}/a/x.jsonl?token=a/b.c", tmp_path / "out")
-    with pytest.raises(InputError, match="no such file"):
-        run(f"{web}/none.jsonl?token=a/b.c", tmp_path / "none")
-    assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
-
-
-@pytest.mark.parametrize(("refuses", "reason"), [(True, "503, message='Service"), (False, "Response payload is not")])
-def test_an_error_of_a_web_server_is_neither_damage_nor_a_change(
-    refuses: bool, reason: str, web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Web, "refuses", refuses)
-    for left in range(0, 10, 3):
-        Web.left = left
-        with pytest.raises(InputError, match=rf"/x\.jsonl: cannot be (opened|read): {reason}") as error:
-            run(f"{web}/a/x.jsonl", tmp_path / "out", on_error="skip")
-        assert error.type is InputError
-
-
-def test_a_web_server_that_sends_only_whole_files(web: str, inputs: Path, tmp_path: Path) -> None:
-    """A bad record would be left out."""
-    (inputs / "a.parquet").write_bytes(parquet(["one"]))
-    with pytest.raises(InputError, match=rf"as a whole; download it first, or give simplecache::{web}/a\.parquet$"):
-        run(f"{web}/a.parquet", tmp_path / "out", on_error="skip")
-    run(f"simplecache::{web}/a.parquet", tmp_path / "out")
-
-
-def test_a_web_server_that_states_no_size(
-    web: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Plain WARC is read by places."""
-    monkeypatch.setattr(Web, "states_size", False)
-    (inputs / "a.wet").write_bytes(record(1, b"one") + record(2, b"two"))
-    run(f"{web}/a.wet", tmp_path / "out")
-    assert (tmp_path / "out/data/a.wet").read_bytes() == (inputs / "a.wet").read_bytes()
 
 
 # --- a real S3 API server on loopback, read through fsspec by file, glob and folder; OUT there ---
