@@ -13,7 +13,7 @@ import numpy as np
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import ChangedInputError, ParameterError, refuse_given
+from gpulsh.errors import ChangedInputError, InputError, ParameterError, refuse_given
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File, Stamps
@@ -29,6 +29,7 @@ from gpulsh.params import (
     check_choice,
     check_integer,
     check_type,
+    is_url,
     known_keywords,
     normalizing,
 )
@@ -327,6 +328,8 @@ def cut_files(
     cutting = _cutting(min_left, min_occurrences, format)
     given, folders = paths("inputs", inputs), _folders(output, None, overwrite=overwrite, resume=resume)
     (path,) = paths("passages", passages)
+    if is_url(path):
+        raise InputError(f"{path}: is a URL; copy the file to this machine, and give its path")
     read_options, on_error, columns, unit, folding = reading_of(Path(path))
     machine = Machine(backend, threads, devices, memory, engine, address).checked()
     streams = Streams(read_options)  # to the end of the run
