@@ -92,9 +92,9 @@ class _Reader:
     def ask(self, body: bytes, charset: str) -> tuple[bool, bytes]:
         """Whether a page is damaged, and why; or its text. If it takes too long, a ValueError ends the reader."""
         assert self._process.stdin is not None
-        seconds = LEAST_SECONDS + BYTE_SECONDS * len(body)
+        name, seconds = charset.encode("utf-8", "replace"), LEAST_SECONDS + BYTE_SECONDS * len(body)
         with suppress(BrokenPipeError):
-            for part in (PAGE.pack(len(charset.encode()), len(body), seconds), charset.encode(), body):
+            for part in (PAGE.pack(len(name), len(body), seconds), name, body):
                 self._process.stdin.write(part)
             self._process.stdin.flush()
         head = self._answer(ANSWER.size)

@@ -20,6 +20,7 @@ from gpulsh.io.format import Rules
 from gpulsh.io.formats import warc
 from gpulsh.io.formats import warc_records as framing
 from gpulsh.io.formats.endings import format_of
+from gpulsh.io.html import page_text
 from gpulsh.io.limits import Limit
 from tests.support.files import documents, flipped, record, rejected, write_kept
 from tests.support.runs import evidence, run
@@ -375,6 +376,11 @@ def test_a_page_whose_content_is_broken(tmp_path: Path, body: bytes, header: str
     assert (result.funnel["documents"], result.funnel["rejected"]) == (3, 1)
     assert [(row["row"], row["id"]) for row in evidence(result.output)] == [(2, "<urn:b>")]
     assert (tmp_path / "out/data/a.warc").read_bytes() == first + others[1]
+
+
+@resiliparse
+def test_a_charset_that_is_no_text_is_unknown() -> None:
+    assert page_text("<p>é".encode() * 2000, "\udce9", is_html=True).startswith("é".encode())
 
 
 @resiliparse
