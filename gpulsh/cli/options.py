@@ -65,7 +65,7 @@ def choice(name: str, *values: str, help: str) -> Option:
 
 
 class _Name(click.types.StringParamType):
-    """The name of a column, which is UTF-8 in files, whatever the locale of the command line."""
+    """The name of a column: UTF-8, as in files, in any locale."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")

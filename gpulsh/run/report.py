@@ -44,7 +44,7 @@ def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
 def finished_report(
     job: Job, parameters: Mapping[str, Any], run: OpenRun, decided: Decided, stages: Stages
 ) -> Mapping[str, Any]:
-    """What the report says of the results, once they are made."""
+    """The part of the report about results that have been made."""
     work, engine, funnel = run.work, run.engine, stages.funnel
     held = stages.runner.held
     known = [of for of in (None if held is None else held.beginnings, decided.beginnings) if of is not None]

@@ -72,7 +72,7 @@ class Rejected:
         return keep
 
     def positions(self, files: Numbers) -> Numbers:
-        """int64 [rows]: the positions of all rejected rows; `files` [files + 1] are those of the files' first rows."""
+        """int64 [rows]: positions of all rejected rows; those of a file begin at its entry in `files` [files + 1]."""
         found: Numbers = ranges(files[self._file] + self._row, self._rows)
         return found
 
