@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpulsh.decide.counts.weights import WeightBy
 
 Row = TypeVar("Row")
+Number = TypeVar("Number", bound=np.generic)
 Table = TypeVar("Table")
 
 COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # one value per document
@@ -254,6 +255,9 @@ class Decision(Arrays):
 
     @overload
     def filter(self, table: tuple[Row, ...]) -> list[Row]: ...
+
+    @overload  # a case of the next one, without which pyright takes the result of an untyped table for a list
+    def filter(self, table: NDArray[Number]) -> NDArray[Number]: ...
 
     @overload
     def filter(self, table: Table) -> Table: ...
