@@ -138,7 +138,7 @@ filtering, marking, naming = (partial(methodcaller, name) for name in ("filter",
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         *((filtering(odd), "table") for odd in (sparse.eye_array(9), [1], pa.table({"a": [1]}), pd.DataFrame())),
         *((filtering(odd), "table") for odd in (np.zeros(6), 5, None, "abcdefghi", set(range(9)))),
@@ -158,6 +158,6 @@ filtering, marking, naming = (partial(methodcaller, name) for name in ("filter",
         (naming(ids=pl.Series([*IDS[:8], 1], dtype=pl.Object)), r"ids is .*, not a column of one kind of value"),
     ],
 )
-def test_what_is_no_table_or_column_is_refused(call: Callable[[Decision], Any], told: str, result: Decision) -> None:
-    with pytest.raises(GpulshError, match=told):
+def test_what_is_no_table_or_column_is_refused(call: Callable[[Decision], Any], message: str, result: Decision) -> None:
+    with pytest.raises(GpulshError, match=message):
         call(result)

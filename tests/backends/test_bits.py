@@ -42,7 +42,7 @@ def test_golden_bits(ops: Backend) -> None:
         assert found[name] == wanted[name], f"{name} changed: that is a new version of the scheme"
 
 
-def test_vectors_of_the_protocol() -> None:
+def test_the_protocols_test_vectors_hold() -> None:
     assert mix64(1) == naive.mix(1) == 0x3C02AA47758292BD
     assert token_hash([ord("a")]) == naive.token_hash("a") == 0x2EA5AFA350576653
     values = REFERENCE.shingle(batch_of([b"a b c d e"]), Shingling()).values.tolist()
@@ -54,7 +54,7 @@ def test_vectors_of_the_protocol() -> None:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=70))
-def test_hashes_are_the_defined_sums(values: list[int]) -> None:
+def test_hashes_equal_the_defined_sums(values: list[int]) -> None:
     assert shingle_hash(values) == naive.hashed(naive.SHINGLE, values)
     points = [value % 0x110000 for value in values]
     assert token_hash(points) == naive.hashed(naive.TOKEN, points)
@@ -109,7 +109,7 @@ def fingerprints(words: list[str], shingling: Shingling) -> list[int]:
 @example("The quick, a Fox over THE dog the", Shingling(size=2, stop=["the", "A", "the dog"]).under(Folding()))
 @example("The dog of the", Shingling(size=1, stop=["the"]).under(Folding(case=False)))
 @example("A word for it, for the Sudzo for it", Shingling(anchor="stopwords", stop=["a", "FOR"]).under(Folding()))
-def test_text_to_bits_by_the_definition(text: str, shingling: Shingling) -> None:
+def test_fingerprints_and_exact_hashes_follow_the_definition(text: str, shingling: Shingling) -> None:
     words, batch = naive.tokens(text, shingling.unit, *shingling.reading), batch_of([text.encode()])
     assert [[ord(c) for c in word] for word in words] == code_points(text.encode(), shingling.unit, shingling.reading)
     wanted = fingerprints(words, shingling)
@@ -119,7 +119,7 @@ def test_text_to_bits_by_the_definition(text: str, shingling: Shingling) -> None
 
 
 @given(strings.map(known), shinglings)
-def test_shingles_to_evidence_signatures_and_digests_by_the_definition(text: str, shingling: Shingling) -> None:
+def test_evidence_signatures_and_digests_follow_the_definition(text: str, shingling: Shingling) -> None:
     words, batch = naive.tokens(text, shingling.unit, *shingling.reading), batch_of([text.encode()])
     evidence = [naive.evidence(shingle, SECRET) for shingle in naive.shingles(words, shingling.size)]
     assert REFERENCE.shingle_sets(batch, shingling, KEYS).values.tolist() == sorted(set(evidence))
@@ -131,7 +131,7 @@ def test_shingles_to_evidence_signatures_and_digests_by_the_definition(text: str
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**64 - 1])
-def test_coefficients(seed: int) -> None:
+def test_coefficients_follow_the_definition(seed: int) -> None:
     drawn = coefficients(Family(num_perm=300, seed=seed))
     pairs = list(zip(drawn.multiplier.tolist(), drawn.addend.tolist(), strict=True))
     assert pairs == naive.functions(300, seed)
@@ -145,7 +145,7 @@ def test_coefficients(seed: int) -> None:
 
 
 @given(raw_documents, st.sampled_from(["word", "char"]))
-def test_invalid_bytes_are_replaced_as_by_python(document: bytes, unit: str) -> None:
+def test_invalid_bytes_are_replaced_as_python_does(document: bytes, unit: str) -> None:
     """The text that `decode` makes of the bytes, encoded again, has the same tokens on both backends."""
     replaced = document.decode("utf-8", "replace").encode()
     both = batch_of([document, replaced])
@@ -155,7 +155,7 @@ def test_invalid_bytes_are_replaced_as_by_python(document: bytes, unit: str) -> 
 
 
 @both
-def test_a_character_cut_by_the_end_of_its_document_is_invalid(ops: Backend) -> None:
+def test_a_character_cut_by_the_end_of_a_document_is_invalid(ops: Backend) -> None:
     """A document's bytes are its own: its neighbour does not complete its last character."""
     for character in ("é", "漢", "𝒜"):
         raw = character.encode()
@@ -166,7 +166,7 @@ def test_a_character_cut_by_the_end_of_its_document_is_invalid(ops: Backend) -> 
 
 
 @given(st.lists(st.sampled_from([0, 1, 2**61 - 2, 2**61 - 1, 2**61, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)))
-def test_rolling_hashes_of_any_tokens(values: list[int]) -> None:
+def test_rolling_hashes_equal_the_hash_of_each_shingle(values: list[int]) -> None:
     tokens = Tokens(np.array(values, np.uint64), np.array([0, len(values)]))
     for keys in (None, KEYS):
         for shingling in (Shingling(hash="rabin", size=3), Shingling(hash="karp_rabin", size=3)):
@@ -182,7 +182,7 @@ def test_rolling_hashes_of_any_tokens(values: list[int]) -> None:
 FOLDED_SINCE_15_1 = {0x0390: 0x1FD3, 0x1FD3: 0x0390, 0x03B0: 0x1FE3, 0x1FE3: 0x03B0, 0xFB05: 0xFB06, 0xFB06: 0xFB05}
 
 
-def test_every_known_character_is_classed_and_folded_as_unicodedata_does() -> None:
+def test_characters_are_classed_and_folded_as_in_unicodedata() -> None:
     points = np.arange(0x110000, dtype=np.uint32)
     entries, symbols = (unicode_table(Reading(symbols=symbols)).entries(points) for symbols in (False, True))
     kinds, folded = entries & 3, points + (entries >> 2)
@@ -236,13 +236,13 @@ SYMBOLS = [
 
 
 @pytest.mark.parametrize(("text", "words", "characters"), TOKENS)
-def test_tokens(text: str, words: list[str], characters: str) -> None:
+def test_text_splits_into_tokens(text: str, words: list[str], characters: str) -> None:
     assert code_points(text.encode(), "word") == [[*map(ord, token)] for token in words]
     assert code_points(text.encode(), "char") == [[ord(c)] for c in characters]
 
 
 @pytest.mark.parametrize(("text", "words", "characters"), SYMBOLS)
-def test_symbols(text: str, words: list[str], characters: str) -> None:
+def test_symbols_are_tokens_if_the_reading_says_so(text: str, words: list[str], characters: str) -> None:
     for case in (True, False):
         reading, fold = Reading(symbols=True, case=case), naive.folded if case else str
         for unit, tokens in (("word", words), ("char", [*characters])):
@@ -262,7 +262,7 @@ def pairs_of(rows: list[list[int]], data: st.DataObject) -> NDArray[np.int64]:
 
 
 @given(small, st.data())
-def test_unique_rows_and_intersections_are_sets(rows: list[list[int]], data: st.DataObject) -> None:
+def test_unique_rows_and_intersections_equal_those_of_sets(rows: list[list[int]], data: st.DataObject) -> None:
     pairs, unique = pairs_of(rows, data), REFERENCE.unique(table(rows))
     assert lists_of(unique) == [sorted(set(row)) for row in rows]
     both, either = REFERENCE.intersect(pairs, unique)
@@ -272,7 +272,7 @@ def test_unique_rows_and_intersections_are_sets(rows: list[list[int]], data: st.
 
 
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 5, NO_DIGEST - 1, NO_DIGEST]), st.integers(0, 99)), max_size=20))
-def test_collisions_and_candidates_are_those_of_every_pair(drawn: list[tuple[int, int]]) -> None:
+def test_collisions_and_candidates_equal_a_search_of_all_pairs(drawn: list[tuple[int, int]]) -> None:
     digest_of = {document: digest for digest, document in drawn}
     ids = np.array(list(digest_of), np.int64)
     buckets = REFERENCE.collisions(np.array(list(digest_of.values()), np.uint64), ids)
@@ -288,7 +288,7 @@ def test_collisions_and_candidates_are_those_of_every_pair(drawn: list[tuple[int
     assert all(len(shared) == 1 for shared in digests) and sorted(map(min, digests)) == list(map(min, digests))
 
 
-def test_a_pair_of_two_buckets_comes_once() -> None:
+def test_a_pair_in_two_buckets_is_one_candidate() -> None:
     buckets = Buckets(np.array([1, 4, 9, 4, 9, 0, 1], np.int64), np.array([0, 3, 5, 7]))
     assert REFERENCE.candidates(buckets).tolist() == [[0, 1], [1, 4], [1, 9], [4, 9]]
 
@@ -297,12 +297,12 @@ edges = st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=25)
 
 
 @given(edges)
-def test_components(pairs: list[tuple[int, int]]) -> None:
+def test_components_equal_the_naive_ones(pairs: list[tuple[int, int]]) -> None:
     assert REFERENCE.components(20, np.array(pairs, np.int64).reshape(-1, 2)).tolist() == naive.components(20, pairs)
 
 
 @given(small)
-def test_frequencies_and_prefixes(rows: list[list[int]]) -> None:
+def test_prefixes_hold_the_rarest_values(rows: list[list[int]]) -> None:
     """Values stand in the upper bits here, so that each has a slot of its own and counts are exact."""
     spread = [sorted({value << 59 for value in row}) for row in rows]
     counts = REFERENCE.frequencies(table(spread), np.zeros(32, np.uint8))
@@ -318,7 +318,7 @@ def test_frequencies_and_prefixes(rows: list[list[int]]) -> None:
 
 
 @given(st.lists(strings.map(known), max_size=4), shinglings)
-def test_prefixes_of_texts(texts: list[str], shingling: Shingling) -> None:
+def test_prefixes_of_texts_hold_the_rarest_shingles(texts: list[str], shingling: Shingling) -> None:
     batch, counts = batch_of([text.encode() for text in texts]), np.arange(8, dtype=np.uint8)
     sets = REFERENCE.shingle_sets(batch, shingling)
     rows = lists_of(sets)
@@ -332,7 +332,7 @@ def test_prefixes_of_texts(texts: list[str], shingling: Shingling) -> None:
 
 
 @given(small, st.sampled_from([16, 32]), st.data())
-def test_bitmaps_bound_intersections(rows: list[list[int]], words: int, data: st.DataObject) -> None:
+def test_bitmaps_bound_intersections_tightly(rows: list[list[int]], words: int, data: st.DataObject) -> None:
     """Values are spread so that some share a bit; the bound is never below the intersection, and tight."""
     sets = [{value << 54 | value % 3 for value in row} | {value << 53 for value in row[:2]} for row in rows]
     unique = table([sorted(one) for one in sets])

@@ -57,7 +57,7 @@ def check(text: TextBatch, shingling: Shingling, *pieces: int) -> None:
 
 
 @pytest.mark.parametrize("shingling", [ALL_READINGS[0], ALL_READINGS[3], ALL_READINGS[-1]])
-def test_every_two_neighbours_at_every_end_of_a_piece(shingling: Shingling) -> None:
+def test_pieces_may_end_between_any_two_neighbours(shingling: Shingling) -> None:
     parts = [part.encode() for part in (*WORDS[:8:3], "हिन्दी", "漢字", "カー", "e\u0301", "𝒜", "\0", *SEPARATORS[::4])]
     parts += [*NOT_UTF8, b"\x80" * 5, b"\xc3\xa9\xa9\xa9\xa9", b"x" * 70, "é".encode() * 40]
     documents = [b"".join([one, other, one]) for one in parts for other in parts]
@@ -69,7 +69,7 @@ def test_every_two_neighbours_at_every_end_of_a_piece(shingling: Shingling) -> N
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
-def test_one_token_only_separators_and_fewer_tokens_than_a_shingle(unit: Any) -> None:
+def test_pieces_of_one_token_of_separators_and_of_few_tokens(unit: Any) -> None:
     documents = [b"w" * 500, "ß".encode() * 150, b" " * 500, b"\xff" * 450, b" " * 150 + b"a b" + b"." * 150]
     documents += ["漢".encode() + b"w" * 300 + "字".encode() * 3, b"w" * 200 + b" " * 200 + b"v" * 200]
     for size in (1, 64):
@@ -79,7 +79,7 @@ def test_one_token_only_separators_and_fewer_tokens_than_a_shingle(unit: Any) ->
 
 @pytest.mark.parametrize("unit", ["word", "char"])
 @pytest.mark.parametrize("symbols", [False, True])
-def test_no_piece_has_more_shingles_than_bytes_and_a_space(unit: Any, symbols: bool) -> None:
+def test_a_piece_has_no_more_shingles_than_bytes_and_one(unit: Any, symbols: bool) -> None:
     """Whatever the text: there is no room for more."""
     documents = [
         text.encode() * 300 for text in ("a", "a ", " ", "é", "漢", "漢a", "漢 a", "कि", "𠀀", "🙂", "+", "a+")
@@ -93,7 +93,7 @@ def test_no_piece_has_more_shingles_than_bytes_and_a_space(unit: Any, symbols: b
                 assert max(len(rows.values) for rows in found) <= max(piece + 1, 2), (row, piece)
 
 
-def test_a_giant_among_others_on_several_threads() -> None:
+def test_giants_among_other_documents_on_several_threads() -> None:
     rng, size = np.random.default_rng(5), 1 << 16
     words = np.array([word.encode() for word in WORDS], object)
     smaller = b" ".join(rng.choice(words, 6000).tolist())
@@ -113,7 +113,7 @@ def test_a_giant_among_others_on_several_threads() -> None:
 BESIDE = 24 << 20  # bytes that may be held beside the text
 
 
-def test_a_giant_of_single_letters_is_signed_beside_little() -> None:
+def test_a_giant_of_single_letters_is_signed_in_little_memory() -> None:
     """Half a token a byte: an array of all tokens would be four times the text. tests/soak has the other passes."""
     shingling = Shingling(size=5)
     text = batch_of([b"a b " * (8 << 20)])
@@ -123,7 +123,7 @@ def test_a_giant_of_single_letters_is_signed_beside_little() -> None:
     same(signed.digests, ONE.sign(batch_of([b"a b " * 9]), shingling, FAMILY, SHAPE, KEYS).digests)  # the same set
 
 
-def test_several_documents_have_so_many_fingerprints_at_most() -> None:
+def test_too_many_fingerprints_at_once_are_refused() -> None:
     ops = CpuBackend(2, memory=64 * 1000)
     text, shingling = batch_of([b"a b c d e f g h i j " * 2000, " ".join(map(str, range(990))).encode()]), Shingling()
     same(ops.shingle_sets(text, shingling), REFERENCE.shingle_sets(text, shingling))  # 10 and 986 of 1000
@@ -141,7 +141,7 @@ def test_several_documents_have_so_many_fingerprints_at_most() -> None:
 
 
 @pytest.mark.parametrize(("verify", "size"), [("exact", 3000), ("signature", 1 << 30)])
-def test_decisions_if_few_fingerprints_fit_together(verify: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decisions_when_few_fingerprints_fit_in_memory(verify: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     texts = []
     families = [(80, 20, 1), *2 * [(9, 200, 9), (2, 2000, 100)]]  # a large bucket, and small ones

@@ -54,14 +54,14 @@ def found(own: Path, **environment: str) -> Any:
     return find_kernel_cache({"HOME": str(own / "home"), **environment}, own / "package")
 
 
-def test_the_packages_own_folder(own: Path) -> None:
+def test_the_package_folder_keeps_the_kernels(own: Path) -> None:
     assert found(own).folder == str(own / "package/__pycache__")
     assert found(own, NUMBA_CACHE_DIR=str(own / "given")).folder.startswith(str(own / "given/gpulsh-"))
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
 @pytest.mark.parametrize("shared", ["package", "package/__pycache__"])
-def test_a_folder_that_others_write_to_is_not_trusted(own: Path, shared: str, mode: int) -> None:
+def test_a_folder_writable_by_others_is_not_trusted(own: Path, shared: str, mode: int) -> None:
     (own / "package/__pycache__").mkdir()
     (own / shared).chmod(mode)
     cache = found(own)
@@ -88,7 +88,7 @@ def homeless(own: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return own
 
 
-def test_the_temporary_folder_of_a_user_without_a_home(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_gets_a_temporary_folder(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, mine = found(homeless), homeless / f"tmp/gpulsh-{os.geteuid()}"
     assert cache.folder.startswith(f"{mine}/gpulsh-")
     assert cache.refused == (
@@ -107,7 +107,7 @@ def test_the_temporary_folder_of_a_user_without_a_home(homeless: Path, monkeypat
 
 
 @pytest.mark.parametrize("what", ["link", "file", "open", "foreign", "unsticky"])
-def test_a_temporary_folder_that_somebody_prepared(homeless: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_a_prepared_temporary_folder_is_not_trusted(homeless: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     mine = homeless / f"tmp/gpulsh-{os.geteuid()}"
     if what == "link":
         (homeless / "elsewhere").mkdir(mode=0o700)
@@ -172,11 +172,11 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_kernels_that_are_kept_are_loaded_without_the_compiler(kept: Path) -> None:
+def test_cached_kernels_load_without_the_compiler(kept: Path) -> None:
     assert run_kernels(kept) == (["[0, 1, 2, 1] False True False", "False", "[1, 2, 5]"], "")
 
 
-def test_damaged_kernels_and_those_of_other_sources_are_compiled_again(kept: Path, tmp_path: Path) -> None:
+def test_damaged_and_outdated_kernels_are_compiled_again(kept: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(kept, tmp_path / "kept")
     for ending, left in (("nbi", 20), ("nbc", 99)):
         paths = sorted(folder.glob(f"*.{ending}"))
@@ -190,7 +190,7 @@ def test_damaged_kernels_and_those_of_other_sources_are_compiled_again(kept: Pat
     assert printed[0].startswith("[0, 1, 2, 1] True") and not warned
 
 
-def test_the_digest_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_covers_the_sources_that_kernels_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It changes with a file that a kernel may take from, even if size and time stay; with no other."""
     shutil.copytree(ROOT / "gpulsh", tmp_path / "gpulsh", ignore=shutil.ignore_patterns("__pycache__"))
     digest = kernel_cache.sources_digest.__wrapped__
@@ -206,7 +206,7 @@ def test_the_digest_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert changed.stat().st_size == times.st_size and digest() != before
 
 
-def test_kernels_take_constants_from_files_that_count_for_the_cache() -> None:
+def test_kernels_import_constants_from_digested_sources_alone() -> None:
     counted = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in sources()}
     for path in (ROOT / "gpulsh/backends/cpu").rglob("*.py"):
         if not re.search(r"^ *@(kernel|subroutine|lowered|inlined)\b", path.read_text("utf-8"), re.MULTILINE):
@@ -218,7 +218,7 @@ def test_kernels_take_constants_from_files_that_count_for_the_cache() -> None:
                 assert {name.rpartition(".")[0] for name in taken} | set(of_module) <= counted, path
 
 
-def test_no_kernel_calls_another_or_reads_a_bound_that_tests_change() -> None:
+def test_no_kernel_calls_another_or_reads_a_patched_bound() -> None:
     """It may be kept without what the other takes, or with the changed bound."""
     changed = {tuple(name.rpartition(".")[::2]) for name in bounds()}
     for path in (ROOT / "gpulsh/backends/cpu").rglob("*.py"):
@@ -234,7 +234,7 @@ def test_no_kernel_calls_another_or_reads_a_bound_that_tests_change() -> None:
 # --- seconds of compiling
 
 
-def test_a_run_that_keeps_no_kernels_does_not_say_that_it_does() -> None:
+def test_a_run_without_a_cache_does_not_claim_to_keep_kernels() -> None:
     parameters = {"threshold": 0.8, "verify": "exact", "index": None, "within": False, "across": False}
     report = {
         "funnel": {**dict.fromkeys(COUNTS, 0), "bytes": 0, "shingles": 0, "seconds": {"sign": 1.0}},
@@ -247,7 +247,7 @@ def test_a_run_that_keeps_no_kernels_does_not_say_that_it_does() -> None:
     assert funnel_table(report).splitlines()[-1] == "3.0 s on cpu: sign 1.0; 2.0 to compile kernels"
 
 
-def test_seconds_of_several_kernels_at_once_count_once_and_nothing_is_collected_meanwhile() -> None:
+def test_concurrent_compilations_count_once_and_pause_the_collector() -> None:
     clock = Compiling()
     clock.begin()
     clock.begin()
@@ -267,7 +267,7 @@ def test_seconds_of_several_kernels_at_once_count_once_and_nothing_is_collected_
         gc.enable()
 
 
-def test_a_stage_and_its_rates_are_without_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stage_seconds_and_rates_exclude_compilation(capsys: pytest.CaptureFixture[str]) -> None:
     funnel, shown, row = Funnel(), open_progress(True), StageRow("sign", "", "documents")
     watch = Stopwatch()
     with funnel.stage(shown, row, 10):
@@ -313,7 +313,7 @@ LATE_KERNELS = """
 """
 
 
-def test_it_compiles_the_kernels_after_signing_for_the_same_types(tmp_path: Path) -> None:
+def test_the_second_compiler_compiles_the_kernels_after_signing(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", [f"some words of a text about {n // 2} and more" for n in range(400)])
     late, needed = json.loads(python(LATE_KERNELS, path, tmp_path / "out"))
     assert {kernel: needed[kernel] for kernel in late} == late
@@ -340,7 +340,7 @@ def compile_one() -> None:
     COMPILING.end()
 
 
-def test_one_is_started_with_the_first_kernel_and_ends_with_the_run(started: list[Popen[bytes]]) -> None:
+def test_the_second_compiler_starts_with_the_first_kernel(started: list[Popen[bytes]]) -> None:
     with pytest.raises(ZeroDivisionError), second_compiler():
         assert not started
         compile_one()
@@ -352,7 +352,7 @@ def test_one_is_started_with_the_first_kernel_and_ends_with_the_run(started: lis
 
 
 @pytest.mark.parametrize("lacks", ["folder", "processor", "python", "room"])
-def test_none_is_started_if_of_no_use(started: list[Popen[bytes]], monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
+def test_no_useless_compiler_starts(started: list[Popen[bytes]], monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
     if lacks == "folder":
         monkeypatch.setattr(second, "kernel_cache", lambda: KernelCache(None))
     elif lacks == "processor":

@@ -32,7 +32,7 @@ halves = partial(np.array_split, indices_or_sections=2)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_every_worker_takes_part_and_results_come_in_the_order_of_the_items(workers: int) -> None:
+def test_all_workers_take_part_and_results_keep_their_order(workers: int) -> None:
     meeting = Barrier(workers, timeout=10)
 
     def slow(item: int) -> tuple[int, int]:
@@ -46,7 +46,7 @@ def test_every_worker_takes_part_and_results_come_in_the_order_of_the_items(work
     assert list(pipelined_map([], [slow] * workers)) == []
 
 
-def test_an_error_comes_in_its_place() -> None:
+def test_an_error_is_raised_at_its_item() -> None:
     def items() -> Iterator[int]:
         yield from (1, 1)
         raise OSError("the disk is gone")
@@ -61,7 +61,7 @@ def test_an_error_comes_in_its_place() -> None:
             next(found)
 
 
-def test_it_does_not_run_ahead_and_stops_with_its_reader() -> None:
+def test_pipelined_map_reads_ahead_a_bounded_number_of_items() -> None:
     taken, ended = [], []
 
     def items() -> Iterator[int]:
@@ -84,7 +84,7 @@ def test_it_does_not_run_ahead_and_stops_with_its_reader() -> None:
     assert counts == (len(taken), len(ended)) and len(ended) > 1
 
 
-def test_threads_are_used_again_by_one_after_another() -> None:
+def test_threads_are_reused_by_later_calls() -> None:
     def by(_: int) -> int:
         time.sleep(0.01)
         return threading.get_ident()
@@ -101,7 +101,7 @@ def test_threads_are_used_again_by_one_after_another() -> None:
     assert threading.active_count() == count
 
 
-def test_an_interrupt_waits_for_items_in_work() -> None:
+def test_an_interrupt_waits_for_the_items_in_work() -> None:
     ended = []
 
     def slow(item: int) -> None:
@@ -171,7 +171,7 @@ def test_a_large_batch_is_alone_in_memory(backend: Backend) -> None:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 30))
-def test_all_items_come_in_order(sizes: list[int], room: int) -> None:
+def test_halves_that_fit_come_in_order(sizes: list[int], room: int) -> None:
     """Items that fit are worked on together; an item that does not fit comes alone."""
     size = np.array(sizes)
 
@@ -191,7 +191,7 @@ def test_all_items_come_in_order(sizes: list[int], room: int) -> None:
             list(in_fitting_halves(np.arange(len(size)), work, halves))
 
 
-def test_nothing_of_an_attempt_is_left_for_the_next() -> None:
+def test_a_failed_attempt_leaves_no_memory_to_the_next() -> None:
     attempts: list[weakref.ref[Numbers]] = []
 
     def work(items: Numbers) -> int:
@@ -206,7 +206,7 @@ def test_nothing_of_an_attempt_is_left_for_the_next() -> None:
 
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=20), st.integers(0, 5))
-def test_documents_are_halved_by_bytes(sizes: list[int], before: int) -> None:
+def test_batches_are_halved_by_bytes(sizes: list[int], before: int) -> None:
     offset = np.concatenate([[before], before + np.cumsum(sizes)])
     batch = TextBatch(np.arange(int(offset[-1]), dtype=np.uint8), offset)
     parts = halves_of_batch(batch)
@@ -255,7 +255,7 @@ def test_a_lane_works_alone_until_the_other_ends() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 5])
-def test_threads_that_failed_work_again(place: int) -> None:
+def test_threads_work_again_after_an_error(place: int) -> None:
     def fails(start: int, _: int) -> None:
         if start == place:
             raise ValueError("this one")
@@ -266,7 +266,7 @@ def test_threads_that_failed_work_again(place: int) -> None:
     check_all_work(threads)
 
 
-def test_many_items_and_many_tasks_take_a_thread_each() -> None:
+def test_many_items_take_one_thread_each() -> None:
     backend, together = CpuBackend(3), Barrier(3, timeout=SECONDS)
 
     def counted(ops: Backend, item: int) -> tuple[int, int]:
@@ -280,7 +280,7 @@ def test_many_items_and_many_tasks_take_a_thread_each() -> None:
     assert [backend.shared_by(tasks).count for tasks in (1, 2, 3, 8)] == [3, 3, 1, 1]
 
 
-def test_the_width() -> None:
+def test_the_vector_width_follows_the_cpu_features() -> None:
     assert width("+avx2,+avx512f,+sse2") == 512
     assert width("+avx2,-avx512f,+sse2") == 256
     assert width("-avx2,-avx512f,+sse2") == width("") == width("+neon") == 128
@@ -305,7 +305,7 @@ class Squares:
         return self.number**2
 
 
-def test_a_cached_value_is_made_once_and_no_object_waits_for_another() -> None:
+def test_a_cached_value_is_computed_once_without_a_shared_lock() -> None:
     """A lock of the class would also outlive a fork, and its child would wait forever."""
     squares = Squares(3, Squares(2))
     assert (squares.square, squares.square, squares.times) == (9, 9, 1)

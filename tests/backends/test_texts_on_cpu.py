@@ -37,13 +37,13 @@ ONE = CpuBackend(1)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
-def test_a_thread_whose_first_text_is_empty(unit: Any) -> None:
+def test_a_new_thread_may_begin_with_an_empty_text(unit: Any) -> None:
     for documents in ([], [b""], [b"", b""]):
         with ThreadPoolExecutor(1) as fresh:
             fresh.submit(check, ONE, batch_of(documents), unit, 5).result()
 
 
-def test_a_long_document() -> None:
+def test_a_long_document_of_a_repeated_page() -> None:
     """Of many chunks, of one repeated page: its fingerprints repeat, and are the reference's for the page."""
     page = "".join(text + "\n" for text in licences()[:40] if text.isascii())[:50_000].rpartition(" ")[0] + " "
     times = 5_000_000 // len(page) + 1
@@ -57,7 +57,7 @@ def test_a_long_document() -> None:
         assert (whole[tokens:-12] == whole[: -tokens - 12]).all()
 
 
-def test_a_table_that_several_threads_make_lives_while_they_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_table_lives_while_threads_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several that they make at the same time a cache keeps one."""
     threads = 4
     together, made, dead = Barrier(threads), kernel_table(PLAIN), list[int]()
@@ -83,7 +83,7 @@ def test_a_table_that_several_threads_make_lives_while_they_read_it(monkeypatch:
         same(one, REFERENCE.shingle(batch, Shingling()))
 
 
-def test_one_token_of_many_megabytes() -> None:
+def test_the_hash_of_a_token_of_many_megabytes() -> None:
     """Its hash is the defined sum, taken here by vector arithmetic."""
     length = 20_000_000
     text = np.random.default_rng(3).integers(ord("a"), ord("z") + 1, length, np.uint8)
@@ -109,7 +109,7 @@ def test_one_token_of_many_megabytes() -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 1), (2**63 + 5, 2**63 + 6), (0, 2**64 - 1), (3, 3)])
-def test_a_row_of_two_values_many_times_over(a: int, b: int) -> None:
+def test_unique_takes_linear_time_for_repeats(a: int, b: int) -> None:
     """Nothing there is quadratic in repeats."""
     rows = table([[a, b] * 50_000 + [a], [b] * 100_000])
     began = time.process_time()
@@ -144,7 +144,7 @@ print("read")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes")
-def test_nothing_is_read_after_the_text() -> None:
+def test_no_byte_is_read_after_the_text() -> None:
     """The text ends where a page begins that may not be read: one byte too far ends the process."""
     assert python(READS_TO_THE_LAST_BYTE) == "read\n"
 
@@ -162,12 +162,12 @@ def taken(sets: list[list[Any]]) -> list[list[bytes]]:
 
 
 @given(sets=st.lists(st.lists(tokens, max_size=9), max_size=9))
-def test_any_sets(sets: list[list[Any]]) -> None:
+def test_token_sets_become_texts(sets: list[list[Any]]) -> None:
     assert taken(sets) == [[bytes(token) for token in one] for one in sets]
 
 
 @pytest.mark.parametrize("seen", [0, 1, 3])
-def test_a_list_that_another_thread_changes(seen: int) -> None:
+def test_a_list_that_another_thread_changes_is_read_safely(seen: int) -> None:
     """Between `len` and the kernel: the kernel takes the tokens that are there, and nothing beyond."""
 
     class Changing(list[bytes]):
@@ -230,14 +230,14 @@ def siphash(data: bytes, key_0: int, key_1: int) -> tuple[int, int]:
 
 
 @given(st.lists(st.binary(max_size=40) | st.text().map(str.encode)), st.integers(0, MASK), st.integers(0, MASK))
-def test_siphash(rows: list[bytes], key_0: int, key_1: int) -> None:
+def test_keyed_hashes_equal_siphash(rows: list[bytes], key_0: int, key_1: int) -> None:
     offset = np.cumsum([0, *map(len, rows)])
     values = np.frombuffer(b"".join(rows), np.uint8)
     found = keyed_hashes(values, offset, np.array([key_0, key_1], np.uint64))
     assert [tuple(row) for row in found.tolist()] == [siphash(row, key_0, key_1) for row in rows]
 
 
-def test_the_vectors_of_the_reference_code() -> None:
+def test_siphash_vectors_of_the_reference_code() -> None:
     key = np.frombuffer(bytes(range(16)), np.uint64)
     found = keyed_hashes(np.arange(2, dtype=np.uint8), np.array([0, 0, 1]), key)
     assert found.tobytes().hex() == "a3817f04ba25a8e66df67214c7550293da87c1d86b99af44347659119b22fc45"

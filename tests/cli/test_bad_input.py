@@ -126,7 +126,9 @@ def tree() -> dict[str, bytes | None]:
         for place, case in enumerate(cases)
     ],
 )
-def test_bad_input(make: Callable[[], None], arguments: str, parts: list[str], status: int, command: Command) -> None:
+def test_bad_input_gives_one_line_and_changes_nothing(
+    make: Callable[[], None], arguments: str, parts: list[str], status: int, command: Command
+) -> None:
     make()
     before = tree()
     refused = command(f"dedup {arguments} {'' if ' -o ' in arguments else '-o out'} --backend reference")
@@ -136,13 +138,13 @@ def test_bad_input(make: Callable[[], None], arguments: str, parts: list[str], s
     assert tree() == before
 
 
-def test_signatures_at_a_url(command: Command) -> None:
+def test_sign_refuses_a_url_as_output(command: Command) -> None:
     good()
     error = command("sign a.jsonl -o s3://bucket/signed.parquet").error
     assert error.startswith("s3://bucket/signed.parquet: is a URL; give a local path")
 
 
-def test_cuda_without_cuda(command: Command) -> None:
+def test_backend_cuda_without_cuda_is_an_error(command: Command) -> None:
     if backend_status()["cuda"] is None:
         pytest.skip("CUDA works here")
     good()
@@ -150,7 +152,7 @@ def test_cuda_without_cuda(command: Command) -> None:
     assert command("dedup a.jsonl -o out --backend cuda").error.startswith("backend 'cuda'") and tree() == before
 
 
-def test_a_disk_without_room(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_named_and_leaves_nothing(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     good()
     full = OSError(28, "No space left on device", "out/_work/report.json")
     monkeypatch.setattr("gpulsh.run.file_run.write_report", Mock(side_effect=full))

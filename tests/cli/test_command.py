@@ -60,7 +60,7 @@ def test_dedup_prints_the_funnel(command: Command) -> None:
     assert command(DEDUP, "--resume").out.splitlines()[-1] == last
 
 
-def test_names_of_columns_are_utf8_in_any_locale(command: Command) -> None:
+def test_column_names_are_utf8_in_any_locale(command: Command) -> None:
     """In the locale C without UTF-8 mode, Python gives each byte of another character as a lone surrogate."""
     Path("a.csv").write_text("ü,x\na b,1\n", encoding="utf-8")
     given = "ü".encode().decode("ascii", "surrogateescape")
@@ -74,7 +74,7 @@ def python(code: str, *arguments: str, **variables: str) -> subprocess.Completed
     return subprocess.run(command, check=False, capture_output=True, env=environment() | variables, text=True)
 
 
-def test_a_process_of_one_thread_starts_no_other_and_frees_nothing_at_its_end() -> None:
+def test_one_thread_starts_no_other_and_skips_the_last_collection() -> None:
     """For users who may have no more threads; Arrow starts none either, except its allocator's own."""
     code = """
 import atexit, gc, os, threading
@@ -96,7 +96,7 @@ print(status, sum("jemalloc" not in name for name in named), end=" ")
     assert (status, threads) == (0, 1) and threshold > frozen > 10_000, ran.stderr
 
 
-def test_threads_that_the_system_does_not_start(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_cannot_start_is_a_plain_error(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     write_rows("a.arrow", pa.table({"text": pa.array([], pa.string())}))
     message = "no more threads can be started: the system allows"
     with monkeypatch.context() as patched:
@@ -107,7 +107,7 @@ def test_threads_that_the_system_does_not_start(command: Command, monkeypatch: p
     assert command("dedup a.arrow -o out --backend reference").error.startswith(message) and not Path("out").exists()
 
 
-def test_a_backend_that_cannot_be_loaded(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_cannot_be_loaded_is_a_plain_error(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     class Unloadable:
         def __getattr__(self, name: str) -> None:
             raise OSError("Could not find/load shared object file 'libllvmlite.so'. This could mean much.")
@@ -119,7 +119,7 @@ def test_a_backend_that_cannot_be_loaded(command: Command, monkeypatch: pytest.M
     assert "NUMBA_DISABLE_JIT is set" in python("import gpulsh.backends.cpu", NUMBA_DISABLE_JIT="1").stderr
 
 
-def test_dedup_has_its_options_under_headings_and_examples_that_parse(command: Command) -> None:
+def test_help_groups_options_and_its_examples_parse(command: Command) -> None:
     shown = command("dedup --help").out
     assert shown.index("# ") < shown.index("--output") and shown.count("gpulsh dedup ") == 4
     flags = {option.name: max(option.opts, key=len) for option in dedup.params}
@@ -132,7 +132,7 @@ def test_dedup_has_its_options_under_headings_and_examples_that_parse(command: C
         dedup.make_context("dedup", shlex.split(line)[2:])
 
 
-def test_help_version_and_unknown_commands(command: Command) -> None:
+def test_help_version_and_unknown_commands_have_their_status(command: Command) -> None:
     for line in ("-h", "dedup -h", "info --help", "curve --help"):
         shown = command(line)
         assert shown.status == 0 and shown.out.startswith("Usage: gpulsh"), (line, shown)
@@ -140,7 +140,7 @@ def test_help_version_and_unknown_commands(command: Command) -> None:
     assert command("dedupe").error.startswith("No such command 'dedupe'") and command("").status == 2
 
 
-def test_errors_and_defects(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_one_line_and_defects_have_a_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     status, _, err = command("dedup no.parquet -o out --verbose")
     assert status == 1 and err.startswith("Traceback")
     assert err.endswith("gpulsh: error: no.parquet: no such file or folder\n")
@@ -210,7 +210,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_an_interrupt_before_the_end_of_a_stage_leaves_nothing(
+def test_an_interrupt_before_the_first_stage_ends_leaves_nothing(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign = driver.sign
@@ -244,7 +244,7 @@ def test_a_signal_leaves_no_sample_in_the_temporary_folder(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_that_a_library_makes_an_error_is_still_the_signal(
+def test_a_signal_that_a_library_turns_into_an_error_ends_the_command(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A library in C that is being imported may end in an ImportError, which names no cause."""
@@ -259,7 +259,7 @@ def test_a_signal_that_a_library_makes_an_error_is_still_the_signal(
     assert (ended(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
 
 
-def test_files_of_other_commands_are_whole_or_not_there(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_command_leaves_no_partial_file(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an interrupt while the last of them is written."""
 
     monkeypatch.setattr("gpulsh.run.signatures._table", interrupted)
@@ -296,7 +296,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(("code", "status"), [(WHILE_IT_BEGINS, 130), (WHILE_IT_ENDS, -signal.SIGINT)])
-def test_an_interrupt_of_python_itself_is_no_traceback(code: str, status: int) -> None:
+def test_an_interrupt_at_start_or_exit_prints_no_traceback(code: str, status: int) -> None:
     ran = python(code)
     assert (ran.returncode, ran.stderr) == (status, "gpulsh: interrupted\n")
 
@@ -310,7 +310,7 @@ def test_an_interrupt_of_python_itself_is_no_traceback(code: str, status: int) -
         "in.csv --delimiter ; --encoding latin-1",
     ],
 )
-def test_every_command_reads_files_alike(how: str, command: Command) -> None:
+def test_all_commands_take_the_same_read_options(how: str, command: Command) -> None:
     words = [" ".join(f"w{n % 3}xé{k}" for k in range(9)) for n in range(6)]
     write_rows("in.parquet", [{"title": text[:3], "meta": {"body": text}} for text in words])
     Path("in.txt").write_text("\n".join(words))
@@ -332,7 +332,7 @@ def test_every_command_reads_files_alike(how: str, command: Command) -> None:
     assert not Path("none").exists() and "w2xé0 w2xé1" in command("show out").out
 
 
-def test_info(command: Command) -> None:
+def test_info_reports_versions_backends_and_devices(command: Command) -> None:
     found = json.loads(command("info --json").out)
     assert found["versions"]["gpulsh"] == gpulsh.__version__
     assert {"python", "numpy", "numba", "pyarrow"} <= set(found["versions"])

@@ -24,7 +24,7 @@ def as_json(*arguments: str) -> dict[str, object]:
     return json.loads(result.stdout)
 
 
-def test_a_banding_as_a_table_and_as_json() -> None:
+def test_the_table_and_the_json_describe_the_banding() -> None:
     lines = run("--bands", "42", "--rows", "3").stdout.splitlines()
     first = [line.split("  ")[0] for line in lines[:7]]
     assert first == ["bands", "rows", "num perm", "steepest", "approximately", "slope", "width"]
@@ -44,7 +44,7 @@ def test_a_banding_as_a_table_and_as_json() -> None:
     assert points[10] == {"similarity": 0.5, "probability": float(expected.probability(0.5))}
 
 
-def test_the_shown_banding() -> None:
+def test_options_choose_the_banding() -> None:
     standard = ("--bands 42 --rows 3", "--bands 42", "--num-perm 128 --capture 0.5:0.99 --reject 0.05:0.01")
     for line, banding in {
         **dict.fromkeys((*standard, "--reject 0.05:0.01"), (42, 3)),
@@ -60,7 +60,7 @@ def test_the_shown_banding() -> None:
         assert (found["bands"], found["rows"]) == banding
 
 
-def test_without_options_it_is_what_dedup_takes() -> None:
+def test_without_options_the_banding_is_that_of_dedup() -> None:
     found, method = as_json(), Method.chosen()
     assert (found["bands"], found["rows"]) == (method.banding.bands, method.banding.rows)
     assert found["threshold"] == method.threshold == DEFAULT_THRESHOLD
@@ -68,7 +68,7 @@ def test_without_options_it_is_what_dedup_takes() -> None:
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg"])
-def test_a_curve_is_drawn_to_a_file_and_only_a_picture_of_ours_is_replaced(ending: str, tmp_path: Path) -> None:
+def test_plot_replaces_only_pictures_that_gpulsh_drew(ending: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     path = tmp_path / f"curve{ending}"
     assert run("--plot", str(path), "--bands", "10", "--rows", "2").exit_code == 0
@@ -91,7 +91,7 @@ def test_defaults_are_those_of_choose_banding() -> None:
     assert "0.5:0.99" in shown["capture"] and "0.05:0.01" in shown["reject"]
 
 
-def test_wrong_usage() -> None:
+def test_wrong_usage_is_one_message() -> None:
     for arguments, message in (
         (["--bands", "42", "--capture", "0.5:0.99"], "give --bands and --rows, or --capture and --reject, or"),
         (["--threshold", "0.8", "--rows", "3"], "or --threshold"),

@@ -32,7 +32,7 @@ def here(folder: Path) -> Path:
     return folder
 
 
-def test_advice_suits_the_command_or_python(
+def test_advice_names_options_or_keywords(
     here: Path, command: Command, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
@@ -59,7 +59,7 @@ def test_advice_suits_the_command_or_python(
     assert str(GpulshError()) == ""
 
 
-def test_every_option_that_a_message_names_is_known() -> None:
+def test_every_option_named_in_a_message_exists() -> None:
     """And is a keyword in Python, so that `in_python` names a keyword that exists."""
     commands = [group.get_command(click.Context(group), name) for name in ("dedup", "passages")]
     parameters = [parameter for command in commands if command is not None for parameter in command.params]
@@ -80,7 +80,7 @@ def test_every_option_that_a_message_names_is_known() -> None:
                     assert name in errors.OPTIONS or name == "head", f"{path}: {name}"  # the latter of `ray start`
 
 
-def test_an_extra_is_named_with_the_command_that_installs_it() -> None:
+def test_extras_are_named_in_quotes_and_exist() -> None:
     """In every shell, some of which take brackets for a pattern."""
     declared = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(get_args(errors.Extra)) == declared.keys() - {"cxx", "dev", "docs"}
@@ -128,7 +128,7 @@ class _Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("width", [46, 90])
-def test_rates_are_shown_whole_or_not_at_all(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_lines_drop_rates_that_do_not_fit(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"COLUMNS": str(width), "LINES": "20", "TERM": "xterm", "NO_COLOR": "1"}.items():
         monkeypatch.setenv(name, value)
     out = _Terminal()

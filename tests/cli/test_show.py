@@ -37,7 +37,7 @@ def rows(lines: list[str]) -> list[int]:
     return [int(found[1]) for line in lines if (found := re.match(r"dropped  a\.jsonl, row (\d+)", line))]
 
 
-def test_documents_next_to_the_kept_ones(shown: Callable[[str], list[str]], command: Command) -> None:
+def test_dropped_documents_are_shown_beside_kept_ones(shown: Callable[[str], list[str]], command: Command) -> None:
     lines = shown("")
     assert lines[0] == "Showing 1 of 4 dropped documents." and rows(lines) == [1]  # one of each cluster, copies aside
     lines = shown("--id 4")
@@ -50,7 +50,7 @@ def test_documents_next_to_the_kept_ones(shown: Callable[[str], list[str]], comm
     ]
 
 
-def test_chosen_documents(shown: Callable[[str], list[str]], command: Command) -> None:
+def test_options_choose_the_documents_shown(shown: Callable[[str], list[str]], command: Command) -> None:
     assert rows(shown("--near-threshold")) == [4, 1, 3, 6]
     assert rows(shown("--near-threshold --limit 2")) == [4, 1]
     lines = shown("--cluster 2 --limit 1")
@@ -61,7 +61,7 @@ def test_chosen_documents(shown: Callable[[str], list[str]], command: Command) -
     assert command("show out --cluster 1").error.startswith("cluster is 1, and it has no")
 
 
-def test_in_a_terminal_colours_mark_and_nothing_else_passes(
+def test_colours_mark_differences_and_control_characters_are_escaped(
     shown: Callable[[str], list[str]], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -76,7 +76,7 @@ def test_in_a_terminal_colours_mark_and_nothing_else_passes(
             assert not any("\x1b" in line for line in shown(""))
 
 
-def test_texts_that_have_changed(shown: Callable[[str], list[str]], command: Command) -> None:
+def test_a_changed_input_is_not_shown(shown: Callable[[str], list[str]], command: Command) -> None:
     with Path("a.jsonl").open("a") as file:
         file.write("\n")
     for message in ("a.jsonl: has changed since the run", "a.jsonl: no such file or folder"):
@@ -88,7 +88,7 @@ def test_texts_that_have_changed(shown: Callable[[str], list[str]], command: Com
     assert "duplicates.parquet: cannot be read" in command("show out").error
 
 
-def test_files_of_an_input_that_is_not_there(folder: Path, command: Command) -> None:
+def test_a_missing_input_folder_is_named(folder: Path, command: Command) -> None:
     for name in "ab":
         write_rows(f"in/{name}.jsonl", [name, name])
     command("dedup in -o out --backend reference")
@@ -96,7 +96,7 @@ def test_files_of_an_input_that_is_not_there(folder: Path, command: Command) -> 
     assert command("show out").err == "gpulsh: no text to show: in: no such file or folder\n"
 
 
-def test_a_folder_that_is_not_there(folder: Path, command: Command) -> None:
+def test_a_wrong_output_folder_is_named(folder: Path, command: Command) -> None:
     Path("file").write_text("")
     Path("link").symlink_to("nothing")
     Path("long").symlink_to("x" * 300)
@@ -110,7 +110,7 @@ def test_a_folder_that_is_not_there(folder: Path, command: Command) -> None:
 
 
 @pytest.mark.parametrize("lost", ["sources", "files", "outputs", "written", "protected"])
-def test_a_report_of_another_version(out: str, lost: str, command: Command) -> None:
+def test_a_report_of_another_version_is_refused(out: str, lost: str, command: Command) -> None:
     """Or a damaged one: some ended in an unexpected error."""
     path = Path(out) / "report.json"
     report = json.loads(path.read_text())
@@ -157,16 +157,16 @@ def test_passages_are_listed_and_cut(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "options", "told"),
+    ("texts", "options", "message"),
     [
         (["a b c"] * 2, "--cut", "Cut 1 passage of 1 document, and dropped 1 document with too few tokens left."),
         ([None], "", "Found 0 passages in 0 of 1 document."),
     ],
 )
-def test_one_of_each_or_none(texts: list[str | None], options: str, told: str, command: Command) -> None:
+def test_summaries_use_the_singular(texts: list[str | None], options: str, message: str, command: Command) -> None:
     write_rows("b.jsonl", texts)
     printed = command(f"passages b.jsonl -o marks --tokens 3 {options} {ON}")
-    assert printed.status == 0 and told in printed.out.splitlines()
+    assert printed.status == 0 and message in printed.out.splitlines()
 
 
 def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
@@ -196,12 +196,12 @@ def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
         ("cut a.jsonl --passages s3://b/p.parquet -o out", "s3://b/p.parquet: is a URL; copy the file to"),
     ],
 )
-def test_wrong_use_is_one_plain_line(command: Command, line: str, message: str) -> None:
+def test_wrong_use_of_passages_and_cut_is_one_line(command: Command, line: str, message: str) -> None:
     assert message in command(f"{line} {ON}").error
     assert not Path("out").exists()
 
 
-def test_results_of_passages_are_no_run_of_dedup(command: Command) -> None:
+def test_show_refuses_results_of_passages(command: Command) -> None:
     assert command(f"passages a.jsonl -o marks --tokens 10 {ON}").status == 0
     assert "give the OUT of `gpulsh dedup`" in command("show marks").error
     assert "holds an earlier run's results" in command(f"passages a.jsonl -o marks --tokens 9 {ON}").error

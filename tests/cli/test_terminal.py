@@ -36,7 +36,7 @@ def harmless(printed: Printed) -> bool:
     return not [trace for trace in TRACES if trace in printed.out + printed.err]
 
 
-def test_printable() -> None:
+def test_printable_escapes_control_characters_alone() -> None:
     assert printable("plain, Ünïcödé, עברית, 中文, नमस्ते") == "plain, Ünïcödé, עברית, 中文, नमस्ते"
     assert printable("می\u200cخواهم 👩\u200d👧") == "می\u200cخواهم 👩\u200d👧"
     assert printable("a\x1bb\udcffc\u202ed\n") == r"a\u001bb\udcffc\u202ed\u000a"
@@ -45,7 +45,7 @@ def test_printable() -> None:
     assert json.loads(f'"{printable(every)}"') == every  # beyond quote and backslash valid in JSON
 
 
-def test_names_of_columns(command: Command) -> None:
+def test_column_names_are_escaped(command: Command) -> None:
     for ending in ("jsonl", "parquet", "arrow"):
         write_rows(f"b.{ending}", [{ODD: TEXT, "other": 1}])
     for ending, more in (("jsonl", ""), ("parquet", "--verbose"), ("arrow", "")):
@@ -62,7 +62,7 @@ def test_names_of_columns(command: Command) -> None:
         *(["index", "query", ODD, "a.jsonl"], ["plan", "--docs", ODD, "--bytes", "1"], ["report", ODD], [ODD]),
     ],
 )
-def test_errors(arguments: list[str], command: Command) -> None:
+def test_error_messages_are_escaped(arguments: list[str], command: Command) -> None:
     Path(f"{ODD}.jsonl").write_text("no record")
     write_rows(f"bad/{ODD}.jsonl", [{"text": ODD, ODD: 5}, 5])
     for more in ([], ["--verbose"]):
@@ -70,7 +70,7 @@ def test_errors(arguments: list[str], command: Command) -> None:
         assert harmless(printed) and printed.error
 
 
-def test_names_of_outputs_keys_and_warnings(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_outputs_keys_and_warnings_are_escaped(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (
         ["dedup", "a.jsonl", "-o", ODD],
         ["dedup", "a.jsonl", "-o", "b", "--index", f"known{ODD}"],
@@ -112,7 +112,7 @@ FULL = "standard output cannot be written: No space left on device"
         ("> /dev/full", [f"gpulsh: error: all is done, but {FULL}"]),
     ],
 )
-def test_a_finished_run_whose_report_nobody_reads(redirected: str, errors: list[str]) -> None:
+def test_a_closed_stdout_does_not_undo_a_finished_run(redirected: str, errors: list[str]) -> None:
     done = shell("dedup a.jsonl -o out --backend reference", redirected)
     assert done.returncode == len(errors)
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
@@ -130,12 +130,12 @@ def test_a_finished_run_whose_report_nobody_reads(redirected: str, errors: list[
         *(("", "2> /dev/full", 2, ""), ("dedup none.jsonl -o out --backend cpu", "2>&-", 1, "")),
     ],
 )
-def test_results_and_errors_that_cannot_be_printed(command: str, redirected: str, status: int, message: str) -> None:
+def test_failed_output_sets_the_exit_status(command: str, redirected: str, status: int, message: str) -> None:
     done = shell(command, redirected)
     assert done.stderr == message and (done.returncode == status or redirected == "| true")
 
 
-def test_a_terminal_that_goes_away() -> None:
+def test_a_run_continues_after_its_terminal_closes() -> None:
     """Bars are shown until the terminal is closed amid the run, which goes on."""
     import pty
 
@@ -176,7 +176,7 @@ def at_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[[i
 
 
 @pytest.mark.parametrize("line", ["dedup --help", "dedup --help-all", "passages --help", "index query --help"])
-def test_a_narrow_terminal_breaks_no_word_of_the_help(line: str, at_columns: Callable[[int, str], str]) -> None:
+def test_help_breaks_no_word_in_a_narrow_terminal(line: str, at_columns: Callable[[int, str], str]) -> None:
     """A command of the examples goes on after a backslash, so that it still pastes."""
     wide, narrow = (at_columns(width, line) for width in (110, 45))
     assert max(map(len, narrow.splitlines())) <= 45
@@ -189,7 +189,7 @@ def test_a_narrow_terminal_breaks_no_word_of_the_help(line: str, at_columns: Cal
     assert words <= {*narrow.split()}
 
 
-def test_a_narrow_terminal_breaks_no_word_of_a_result(command: Command, at_columns: Callable[[int, str], str]) -> None:
+def test_show_breaks_no_word_in_a_narrow_terminal(command: Command, at_columns: Callable[[int, str], str]) -> None:
     assert command("dedup a.jsonl -o out --backend reference").status == 0
     narrow = at_columns(45, "show out")
     assert max(map(len, narrow.splitlines())) <= 45 and narrow.split() == at_columns(1000, "show out").split()

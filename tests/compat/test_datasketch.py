@@ -57,7 +57,7 @@ SETS = {"a": signature("x", "y", "z"), "b": signature("x", "y", "z", "w"), "c": 
 
 
 @every_scheme
-def test_every_way_makes_datasketch_values(scheme: Any) -> None:
+def test_updates_bulk_and_unions_equal_datasketch(scheme: Any) -> None:
     wanted = KNOWN["signatures"][f"{scheme} 9 1"]
     rows = [[word.encode() for word in row] for row in KNOWN["rows"]]
     made = MinHash.bulk(rows, num_perm=9, scheme=scheme)
@@ -91,12 +91,12 @@ def test_bulk_takes_the_bytes_that_update_takes(mode: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("token", ["text", 7, None, [b"a"], object()])
-def test_bulk_tells_of_what_is_not_of_bytes(token: object) -> None:
+def test_bulk_refuses_tokens_that_are_not_bytes(token: object) -> None:
     with pytest.raises(InputTypeError, match=f"tokens hold a {type(token).__name__}; give bytes"):
         MinHash.bulk([[b"a"], [bytearray(b"b"), token]], num_perm=4)
 
 
-def test_given_permutations_and_values() -> None:
+def test_permutations_and_hash_values_can_be_given() -> None:
     one = MinHash(4, seed=3, scheme="legacy", permutations=([3, 5, 7, 9], [1, 2, 3, 4]), hashfunc=identity)
     one.update(10)
     assert one.hashvalues.tolist() == [31, 52, 73, 94]
@@ -110,7 +110,7 @@ def test_given_permutations_and_values() -> None:
 
 
 @pytest.mark.parametrize("key", list(KNOWN["bytes"]))
-def test_bytes_and_pickles_are_those_of_datasketch(key: str) -> None:
+def test_serialized_bytes_equal_datasketch(key: str) -> None:
     scheme: Any = key
     full = MinHash(5, seed=7, scheme=scheme)
     full.update_batch([b"a", b"b"])
@@ -135,7 +135,7 @@ def test_bytes_and_pickles_are_those_of_datasketch(key: str) -> None:
         assert estimates == pytest.approx(KNOWN["bytes"][key][f"{bits} bits estimates"], rel=1e-12)
 
 
-def test_pickles_of_1_x_are_legacy() -> None:
+def test_pickles_of_datasketch_1_have_the_legacy_scheme() -> None:
     old = {"seed": 1, "num_perm": 2, "hashfunc": sha1_hash32, "hashvalues": np.array([5, 6], np.uint64)}
     made = MinHash.__new__(MinHash)
     made.__setstate__({**old, "permutations": MinHash(2, scheme="legacy").permutations, "_use_gpu": False})
@@ -143,7 +143,7 @@ def test_pickles_of_1_x_are_legacy() -> None:
     made.update(b"a")
 
 
-def test_weighted() -> None:
+def test_weighted_minhash_equals_datasketch() -> None:
     generator = WeightedMinHashGenerator(5, 12, seed=3)
     made = [generator.minhash(row) for row in KNOWN["vectors"]]
     assert [one.hashvalues.tolist() for one in made] == KNOWN["weighted"]
@@ -155,13 +155,13 @@ def test_weighted() -> None:
 # --- indexes
 
 
-def test_bands_are_those_of_datasketch() -> None:
+def test_optimal_bands_equal_datasketch() -> None:
     for threshold, num_perm, weight, *wanted in INDEX["bands"]:
         assert [*optimal_bands(threshold, num_perm, weight, 1 - weight)] == wanted, (threshold, num_perm, weight)
 
 
 @pytest.mark.parametrize("prepickle", [None, True])
-def test_what_is_inserted_is_found_until_it_is_removed(prepickle: bool | None) -> None:
+def test_inserted_keys_are_found_until_removed(prepickle: bool | None) -> None:
     index = index_of(SETS, prepickle=prepickle)
     assert set(index.query(SETS["a"])) == {"a", "b"} and index.query(SETS["c"]) == ["c"]
     assert "a" in index and "d" not in index and not index.is_empty()
@@ -184,7 +184,7 @@ def test_what_is_inserted_is_found_until_it_is_removed(prepickle: bool | None) -
     assert set(index.query(SETS["a"])) == {"b"} and index.query(SETS["c"]) == ["c"] and "a" not in index
 
 
-def test_tables_are_those_of_datasketch() -> None:
+def test_hash_tables_equal_datasketch() -> None:
     index = index_of(SETS)
     assert [sorted(band.hex() for band in table) for table in index.hashtables] == INDEX["tables"]
     assert [len(band) for band in index_of(SETS, hashfunc=lambda band: band[:2]).keys["a"]] == [2] * index.b
@@ -208,7 +208,7 @@ def test_pickles_of_datasketch_are_read(key: str) -> None:
             wrong(other)
 
 
-def test_an_index_of_many_finds_what_datasketch_finds() -> None:
+def test_queries_find_all_rows_that_share_a_band() -> None:
     generator = np.random.default_rng(1)
     sets = [[b"%d" % token for token in generator.integers(0, 30, 12)] for _ in range(200)]
     made = datasketch.MinHash.bulk(sets, num_perm=64)
@@ -255,7 +255,7 @@ def test_ensemble_finds_what_datasketch_finds() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["affine32", "affine64", "legacy"])
-def test_a_bloom_filter_knows_what_it_has_seen_and_after_it_was_opened_again(scheme: Any, tmp_path: Path) -> None:
+def test_a_bloom_filter_knows_inserted_sets_after_reopening(scheme: Any, tmp_path: Path) -> None:
     options: dict[str, Any] = {"threshold": 0.5, "num_perm": 16, "n": 50, "fp": 0.01}
     sets = [signature(f"{number}", f"{number + 1}", scheme=scheme) for number in range(0, 200, 2)]
     index, exact = MinHashLSHBloom(**options, save_dir=str(tmp_path / "new")), MinHashLSH(0.5, 16)
@@ -276,7 +276,7 @@ def test_a_bloom_filter_knows_what_it_has_seen_and_after_it_was_opened_again(sch
         index.query(MinHash())
 
 
-def test_bloom_filters_that_share_no_band_and_odd_files(tmp_path: Path) -> None:
+def test_bloom_filters_bound_errors_and_refuse_odd_files(tmp_path: Path) -> None:
     chance = np.random.default_rng(6)
     values = chance.integers(0, 2**32, (4000, 3), np.uint32)
     bands, table = band_hashes(values), BloomTable(2000, 0.05, 3)
@@ -312,7 +312,7 @@ LEGACY = signature("a", scheme="legacy")
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: MinHash(hashvalues=[1, 2]), "scheme is None"),
         (lambda: MinHash(scheme="xor"), "scheme is 'xor'; give one of"),  # type: ignore[arg-type]
@@ -361,6 +361,6 @@ LEGACY = signature("a", scheme="legacy")
         (lambda: list(ENSEMBLE.query(LEGACY, 4)), "has scheme 'legacy'"),
     ],
 )
-def test_errors_are_value_errors(make: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_errors_are_value_errors(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         make()

@@ -40,13 +40,13 @@ def test_without_scikit_learn_one_line_says_so(monkeypatch: pytest.MonkeyPatch) 
         import_module("gpulsh.compat.sklearn")
 
 
-def test_its_examples_hold(vectorizer: type) -> None:
+def test_the_vectorizer_docstring_examples_hold(vectorizer: type) -> None:
     failed, tried = doctest.testmod(sys.modules[vectorizer.__module__])
     assert (failed, tried) == (0, 2)
 
 
 @pytest.mark.filterwarnings("ignore:Can't test estimator")
-def test_what_scikit_learn_asks_of_an_estimator(vectorizer: type) -> None:
+def test_the_vectorizer_passes_scikit_learns_estimator_checks(vectorizer: type) -> None:
     from sklearn.utils.estimator_checks import check_estimator
 
     told = check_estimator(vectorizer(backend="cpu"), on_fail="raise")
@@ -54,7 +54,7 @@ def test_what_scikit_learn_asks_of_an_estimator(vectorizer: type) -> None:
 
 
 @pytest.mark.parametrize("sketch", EVERY)
-def test_columns_that_differ_are_the_estimated_distance(vectorizer: type, sketch: gpulsh.MinHash) -> None:
+def test_the_share_of_different_columns_is_the_estimated_distance(vectorizer: type, sketch: gpulsh.MinHash) -> None:
     from sklearn.base import clone
 
     made = clone(vectorizer(sketch, shingling="char:4", backend="cpu")).fit(TEXTS)
@@ -68,7 +68,7 @@ def test_columns_that_differ_are_the_estimated_distance(vectorizer: type, sketch
     assert len(made.get_feature_names_out()) == rows.shape[1]
 
 
-def test_digests_are_of_the_banding_that_fits_the_sketch(vectorizer: type) -> None:
+def test_a_banding_gives_its_digests_and_must_fit_the_sketch(vectorizer: type) -> None:
     banding = gpulsh.Banding(bands=32, rows=4)
     rows = vectorizer(banding=banding, backend="cpu").fit_transform(TEXTS)
     assert (rows == banding(gpulsh.MinHash().from_texts(TEXTS, backend="cpu"), backend="cpu").values).all()
@@ -77,10 +77,11 @@ def test_digests_are_of_the_banding_that_fits_the_sketch(vectorizer: type) -> No
 
 
 @pytest.mark.parametrize(
-    ("sketch", "said"), [("minhash:64", "sketch is 'minhash:64'"), (gpulsh.SimHash(weights="idf"), "weights is 'idf'")]
+    ("sketch", "message"),
+    [("minhash:64", "sketch is 'minhash:64'"), (gpulsh.SimHash(weights="idf"), "weights is 'idf'")],
 )
-def test_what_is_no_sketch_of_each_text_alone_is_refused(vectorizer: type, sketch: object, said: str) -> None:
-    with pytest.raises(gpulsh.ParameterError, match=f"^{said}.*; give "):
+def test_sketches_that_need_the_corpus_are_refused(vectorizer: type, sketch: object, message: str) -> None:
+    with pytest.raises(gpulsh.ParameterError, match=f"^{message}.*; give "):
         vectorizer(sketch).fit(TEXTS)
 
 
@@ -126,7 +127,9 @@ def test_without_datatrove_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
-def test_a_stream_keeps_what_deduplicate_does(blocks: Any, documents: Callable[[], list[Any]], batch_size: int) -> None:
+def test_the_filter_keeps_the_documents_that_deduplicate_keeps(
+    blocks: Any, documents: Callable[[], list[Any]], batch_size: int
+) -> None:
     dropped = Written()
     step = blocks.NearDuplicateFilter(dropped, batch_size, threshold=0.8, shingling="word:3", backend="cpu")
     assert [document.id for document in step(iter(documents()))] == KEPT
@@ -139,7 +142,7 @@ def test_a_stream_keeps_what_deduplicate_does(blocks: Any, documents: Callable[[
     assert step.stats["dropped_near_duplicate"].total == len(dropped.documents) == len(COPIED_PAGES) - len(KEPT)
 
 
-def test_an_index_knows_what_earlier_ones_kept(blocks: Any, documents: Callable[[], list[Any]], tmp_path: Path) -> None:
+def test_the_filter_uses_an_earlier_index(blocks: Any, documents: Callable[[], list[Any]], tmp_path: Path) -> None:
     def kept(chosen: slice) -> list[str]:
         step = blocks.NearDuplicateFilter(index=tmp_path / "known", threshold=0.7, backend="cpu")
         return [document.id for document in step(iter(documents()[chosen]))]
@@ -150,7 +153,7 @@ def test_an_index_knows_what_earlier_ones_kept(blocks: Any, documents: Callable[
         assert len(known) == len(COPIED_PAGES) and known.dropped() == len(COPIED_PAGES) - len(KEPT)
 
 
-def test_parameters_are_refused_where_they_are_given(blocks: Any) -> None:
+def test_the_filter_refuses_wrong_parameters(blocks: Any) -> None:
     with pytest.raises(gpulsh.ParameterError, match="threshold is 2"):
         blocks.NearDuplicateFilter(threshold=2)
     with pytest.raises(gpulsh.ParameterError, match=r"the pipeline has 2 tasks.*ListedDuplicateFilter"):

@@ -49,7 +49,7 @@ def hashes(rows: list[list[int]]) -> Fingerprints:
 
 
 @pytest.mark.parametrize("scheme", ["affine32", "affine64", "legacy"])
-def test_datasketch(scheme: Any, backend: Any) -> None:
+def test_signatures_equal_datasketch(scheme: Any, backend: Any) -> None:
     known = golden("datasketch")
     for key, wanted in known["signatures"].items():
         name, num_perm, seed = key.split()
@@ -60,7 +60,7 @@ def test_datasketch(scheme: Any, backend: Any) -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_datasketch_weighted(many: bool, backend: Any) -> None:
+def test_weighted_signatures_equal_datasketch(many: bool, backend: Any) -> None:
     known = golden("datasketch")
     sketch = compat.DatasketchWeightedMinHash(dim=5, num_perm=12, seed=3, many=many)
     vectors = [*known["vectors"], [1e-60] + [0] * 4]  # which datasketch takes for 0
@@ -76,14 +76,14 @@ def test_datasketch_weighted(many: bool, backend: Any) -> None:
 @pytest.mark.parametrize(
     "name", ["sha1", pytest.param("xxhash", marks=pytest.mark.skipif(not XXHASH, reason="xxhash"))]
 )
-def test_datatrove(precision: Any, name: Any, backend: Any) -> None:
+def test_signatures_equal_datatrove(precision: Any, name: Any, backend: Any) -> None:
     known = golden("datatrove")
     sketch = compat.DatatroveMinHash(num_perm=12, n_grams=3, precision=precision, hash=name)
     found = rows_of(sketch.from_tokens([*known["rows"], ["too", "few"]], backend=backend))
     assert found == [*known["signatures"][f"{precision} {name}"], [2**precision - 1] * 12]
 
 
-def test_simplified_text() -> None:
+def test_simplify_text_equals_datatrove() -> None:
     for text, simple, every, none in golden("datatrove")["simplified"]:
         options = ("lowercase", "norm_whitespace", "remove_punctuation", "norm_unicode_diacritics", "norm_numbers")
         assert compat.simplify_text(text) == simple
@@ -93,7 +93,7 @@ def test_simplified_text() -> None:
 
 @pytest.mark.parametrize("bits", [64, 32, 16])
 @pytest.mark.parametrize("name", ["sha1", pytest.param("xxh3", marks=pytest.mark.skipif(not XXHASH, reason="xxhash"))])
-def test_text_dedup(bits: Any, name: Any, backend: Any) -> None:
+def test_signatures_equal_text_dedup(bits: Any, name: Any, backend: Any) -> None:
     known = golden("text_dedup")
     sketch = compat.TextDedupMinHash(num_perm=12, ngram_size=3, min_length=2, hash_bits=bits, hash=name)
     found = sketch.from_texts(known["texts"], backend=backend)
@@ -105,7 +105,7 @@ def test_text_dedup(bits: Any, name: Any, backend: Any) -> None:
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-def test_nemo(bits: Any, backend: Any) -> None:
+def test_signatures_equal_nemo(bits: Any, backend: Any) -> None:
     known = golden("nemo")
     for width in (2, 5, 24):
         sketch = compat.NemoMinHash(num_perm=9, char_ngrams=width, bits=bits)
@@ -125,19 +125,19 @@ LANCE = [
 ]
 
 
-def test_lance(backend: Any) -> None:
+def test_signatures_equal_lance(backend: Any) -> None:
     sketch = compat.LanceMinHash(num_perm=4, shingle_size=2)
     found = rows_of(sketch(hashes([hashed for _, hashed, _ in LANCE] + [[]]), backend=backend))
     assert found == [*([int(value, 16) for value in wanted.split()] for *_, wanted in LANCE), [2**32 - 1] * 4]
 
 
 @pytest.mark.skipif(not XXHASH, reason="xxhash is not installed")
-def test_lance_hashes() -> None:
+def test_token_hashes_equal_lance() -> None:
     sketch = compat.LanceMinHash(num_perm=4, shingle_size=2)
     assert sketch.hashes([tokens for tokens, *_ in LANCE]).values.tolist() == LANCE[0][1] + LANCE[1][1]
 
 
-def test_fast_sketch(backend: Any) -> None:
+def test_signatures_equal_fast_sketch(backend: Any) -> None:
     known = golden("fastsketchlsh")
     for key, wanted in known["signatures"].items():
         size, seed = map(int, key.split())
@@ -148,7 +148,7 @@ def test_fast_sketch(backend: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: compat.DatasketchMinHash(scheme="affine"), "scheme is 'affine'; give one of"),  # type: ignore[arg-type]
         (lambda: compat.DatasketchMinHash(seed=2**32), "seed is 4294967296; give an integer from 0"),
@@ -162,12 +162,12 @@ def test_fast_sketch(backend: Any) -> None:
         (lambda: compat.DatasketchWeightedMinHash(dim=2)([[1, 2, 3]]), "\\(1, 3\\); give numbers of shape \\[n, 2\\]"),
     ],
 )
-def test_wrong_parameters(make: Any, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
+def test_wrong_parameters_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
         make()
 
 
-def test_rows_that_hold_no_tokens() -> None:
+def test_rows_without_tokens_are_refused() -> None:
     sketch = compat.DatasketchMinHash()
     with pytest.raises(InputTypeError, match="row 1 is one str; give its tokens"):
         sketch.from_tokens([["a"], "text"])

@@ -80,7 +80,9 @@ def files_of(work: Path) -> list[Path]:
     return [path for path in sorted(work.rglob("*")) if path.is_file() and path.name not in names]
 
 
-def test_each_file_by_itself(late: Callable[[str], Path], base: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_work_file_is_named_and_replaced(
+    late: Callable[[str], Path], base: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     wanted = results(base / "whole")
     files = [path.relative_to(base / "late/_work") for path in files_of(base / "late/_work")]
     assert {kind for kind in KINDS if not any(is_of(path.name, kind) for path in files)} == set()
@@ -100,7 +102,7 @@ def is_of(name: str, kind: tuple[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(8 if SOAK else 1))
-def test_many_at_once(late: Callable[[str], Path], base: Path, seed: int) -> None:
+def test_many_damaged_work_files_are_computed_again(late: Callable[[str], Path], base: Path, seed: int) -> None:
     source = Random(seed)
     out = late("out")
     files = files_of(out / "_work")
@@ -112,7 +114,7 @@ def test_many_at_once(late: Callable[[str], Path], base: Path, seed: int) -> Non
 
 @pytest.mark.parametrize("place", [0.0, 0.01, 0.3, 0.6, 1.0] if SOAK else [0.3])
 @pytest.mark.parametrize("how", ["flipped", "cut"])
-def test_the_manifest(late: Callable[[str], Path], base: Path, place: float, how: str) -> None:
+def test_a_manifest_counts_up_to_its_damage(late: Callable[[str], Path], base: Path, place: float, how: str) -> None:
     """From a damaged line on it says nothing, and what it does not say is not done."""
     out = late("out")
     path = out / "_work/manifest.jsonl"

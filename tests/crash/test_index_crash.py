@@ -215,7 +215,7 @@ def finish(change: Change, mortals: Mortals, path: Path, before: Any, wanted: An
 
 
 @pytest.mark.parametrize("name", CHANGES if SOAK else ["add and remove", "add at source", "run"])
-def test_a_power_cut_between_switches_leaves_before_or_after(
+def test_a_power_cut_leaves_the_index_before_or_after_a_commit(
     name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
 ) -> None:
     """At every so many, at each around the commit, at the last, and at none."""
@@ -233,7 +233,7 @@ def test_a_power_cut_between_switches_leaves_before_or_after(
 
 
 @pytest.mark.parametrize("name", CHANGES if SOAK else ["build", "run"])
-def test_a_refused_call_is_told_and_leaves_before_or_after(
+def test_a_failed_system_call_leaves_the_index_before_or_after(
     name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
 ) -> None:
     """A run may do without some: the page, and what is removed in the end."""
@@ -255,7 +255,7 @@ def test_a_refused_call_is_told_and_leaves_before_or_after(
     assert refused
 
 
-def test_a_refused_write_is_named_and_can_be_tried_again(tmp_path: Path) -> None:
+def test_a_failed_write_is_named_and_can_be_repeated(tmp_path: Path) -> None:
     """An early one leaves as many files as there were."""
     states = lived(tmp_path / "begun", 3)
     refused = 0
@@ -282,7 +282,7 @@ def test_a_refused_write_is_named_and_can_be_tried_again(tmp_path: Path) -> None
     assert refused > 2
 
 
-def test_damage_is_named(tmp_path: Path) -> None:
+def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
     lived(tmp_path / "begun", 3)
     names = sorted(name for name in os.listdir(tmp_path / "begun") if name != LOCK)
     needed = set(read_manifest(tmp_path / "begun").needed()) | {"index.json"}
@@ -294,15 +294,15 @@ def test_damage_is_named(tmp_path: Path) -> None:
             path.unlink()
             if content is not None:
                 path.write_bytes(content)
-            with pytest.raises(InputError) as told:
+            with pytest.raises(InputError) as caught:
                 open_index(tmp_path / "begun")
-            assert (name in str(told.value)) or (content is None and name == "index.json")
+            assert (name in str(caught.value)) or (content is None and name == "index.json")
             path.write_bytes(whole)
     with pytest.raises(InputError, match="nothing: no such folder"):
         open_index(tmp_path / "nothing")
 
 
-def test_another_format_is_named(folder: Path, command: Command) -> None:
+def test_an_index_of_another_format_is_refused(folder: Path, command: Command) -> None:
     """A later one, and format 2, which has public hashes and no secret."""
     with mock.patch.object(manifest, "FORMAT", 99):
         lived(folder / "later", 1)
@@ -357,7 +357,7 @@ def test_damaged_decisions_are_read_from_the_index(
     assert results(path / "out") == results(whole / "out") and told(newest(path / "known")) == after
 
 
-def test_an_index_that_lost_what_it_took_in_is_told(crawls: Path, tmp_path: Path, command: Command) -> None:
+def test_an_index_that_lost_the_documents_of_a_run_is_refused(crawls: Path, tmp_path: Path, command: Command) -> None:
     path = begun(crawls, tmp_path / "cut")
     interrupted_at(EVIDENCE, dedup(path, crawls / "new"))
     shutil.rmtree(path / "known")
@@ -366,7 +366,7 @@ def test_an_index_that_lost_what_it_took_in_is_told(crawls: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("cut", [COMMIT, EVIDENCE])
-def test_another_run_before_one_goes_on(cut: str, crawls: Path, tmp_path: Path) -> None:
+def test_another_run_may_come_between_a_run_and_its_resumption(cut: str, crawls: Path, tmp_path: Path) -> None:
     """It comes before the documents that the index had not taken in, and after those that it had."""
     path, wanted = (begun(crawls, tmp_path / name) for name in ("cut", "wanted"))
     lines = (crawls / "new/1.jsonl").read_text()

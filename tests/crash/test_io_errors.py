@@ -44,10 +44,10 @@ def wanted(given: Path) -> dict[str, bytes]:
 
 
 def fails(given: Path, wanted: dict[str, bytes], out: Path, refusing: Any, number: int) -> str:
-    """What is told by a run that meets this error, and once more goes on to its end."""
-    with refusing, pytest.raises(OutputError) as told:
+    """The message of a run that meets this error and then resumes to its end."""
+    with refusing, pytest.raises(OutputError) as caught:
         gpulsh.deduplicate_files(given, out, **OPTIONS)
-    message = str(told.value)
+    message = str(caught.value)
     assert message.startswith(f"{out}/") and message.endswith(f"cannot be written: {os.strerror(number)}"), message
     assert "\n" not in message
     done = (out / "_work/manifest.jsonl").read_bytes().count(b"\n")
@@ -56,7 +56,7 @@ def fails(given: Path, wanted: dict[str, bytes], out: Path, refusing: Any, numbe
     return message
 
 
-def test_a_refused_call_is_named_and_the_run_goes_on(given: Path, wanted: dict[str, bytes], tmp_path: Path) -> None:
+def test_a_run_resumes_after_a_failed_system_call(given: Path, wanted: dict[str, bytes], tmp_path: Path) -> None:
     """The first on each kind of file that opens, writes, makes durable or renames, once the run has begun."""
     counted = Disk(str(tmp_path / "counted"), None, errno.EIO)
     with counted.patched():
@@ -80,7 +80,7 @@ def refused(function: str, number: int | None, error: OSError) -> Iterator[list[
 
 
 @pytest.mark.parametrize(("function", "path"), [("pwrite", None), ("mkdir", "_work/replaced")])
-def test_a_text_or_a_folder_that_cannot_be_written(
+def test_a_failed_write_of_texts_or_folders_is_named(
     given: Path, wanted: dict[str, bytes], tmp_path: Path, function: str, path: str | None
 ) -> None:
     """The last; an error of a handle has no name."""
@@ -98,16 +98,16 @@ MET = [(stage, *INPUTS[at + more]) for more in ((1, 2) if SOAK else (1,)) for at
 
 
 @pytest.mark.parametrize(("stage", "name", "number"), MET)
-def test_an_input_that_cannot_be_read_any_more(
+def test_an_input_that_becomes_unreadable_is_named(
     given: Path, wanted: dict[str, bytes], tmp_path: Path, stage: str, name: str, number: int
 ) -> None:
     """At each stage that reads it."""
     out = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         unreadable_at(patch, stage, given / name, OSError(number, os.strerror(number), str(given / name)))
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as caught:
             gpulsh.deduplicate_files(given, out, **OPTIONS)
-    assert str(told.value) == f"{given / name}: cannot be read: {os.strerror(number)}"
+    assert str(caught.value) == f"{given / name}: cannot be read: {os.strerror(number)}"
     done = (out / "_work/manifest.jsonl").read_text()
     assert stage == "sign" or '"sign-000001"' in done
     gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)

@@ -38,7 +38,7 @@ def passage_files(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("behind", [0, 1] if SOAK else [0])
 @pytest.mark.parametrize(("options", "stages"), [WINDOWS, LINES], ids=["windows", "lines"])
-def test_a_run_ends_after_any_step(
+def test_a_run_that_ends_at_any_step_resumes(
     passage_files: Path, tmp_path: Path, options: dict[str, Any], stages: tuple[str, ...], behind: int
 ) -> None:
     """Before the step that is so many behind the first of each stage; the last run's secret is another, which decides
@@ -92,7 +92,7 @@ def held(index: Path) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("is_first", [True, False] if SOAK else [False])
-def test_a_power_cut_of_a_run(passage_files: Path, tmp_path: Path, mortals: Mortals, is_first: bool) -> None:
+def test_a_run_joins_its_index_once(passage_files: Path, tmp_path: Path, mortals: Mortals, is_first: bool) -> None:
     """It has joined the index or not, whatever its results do; resumed, it gives the same and has joined once.
 
     At every so many switches, around those that put results and the index in place, and at the last.

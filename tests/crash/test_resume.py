@@ -100,7 +100,7 @@ def ends_at(
     return calls
 
 
-def test_an_end_at_fsyncs(small: Path, tmp_path: Path) -> None:
+def test_a_run_that_fails_at_any_fsync_resumes(small: Path, tmp_path: Path) -> None:
     """Disk full and Ctrl-C at every so many of them: what was finished is kept, and the run goes on."""
     wanted, calls = whole(small, tmp_path), calls_of(small, tmp_path, ("fsync",))
     for error, every in ((OSError(28, "No space left on device"), EVERY), (KeyboardInterrupt(), 2 * EVERY)):
@@ -110,7 +110,7 @@ def test_an_end_at_fsyncs(small: Path, tmp_path: Path) -> None:
             shutil.rmtree(out)
 
 
-def test_a_kill_at_changes_of_the_disk(small: Path, tmp_path: Path) -> None:
+def test_a_run_killed_at_any_disk_change_resumes(small: Path, tmp_path: Path) -> None:
     """At every so many, and around each rename, which puts a durable file or a result in place.
 
     After a kill nothing is done to the disk any more, not even what an exception would undo.
@@ -122,7 +122,7 @@ def test_a_kill_at_changes_of_the_disk(small: Path, tmp_path: Path) -> None:
         shutil.rmtree(out)
 
 
-def test_a_kill_while_results_replace_earlier_ones(small: Path, tmp_path: Path) -> None:
+def test_a_run_killed_while_it_replaces_results_resumes(small: Path, tmp_path: Path) -> None:
     """An overwriting run that is killed goes on, too, and of the earlier results nothing is left.
 
     Before the overwriting run has a manifest it is the earlier one that goes on, so then they are of the same job.
@@ -167,15 +167,15 @@ def calls_of(given: Path, tmp_path: Path, names: Sequence[str]) -> list[str]:
 def ends(
     given: Path, tmp_path: Path, error: BaseException, names: Sequence[str], numbers: list[int], *, lasting: bool
 ) -> Iterator[tuple[BaseException, Path]]:
-    """For each call that is to end a run, what the run told, and the folder once it went on."""
+    """For each call that is to end a run, the error, and the folder once the run resumed."""
     for number in numbers:
         out = tmp_path / f"out{number}"
         with pytest.MonkeyPatch.context() as patch:
             ends_at(patch, number, error, names, lasting)
-            with pytest.raises((OutputError, KeyboardInterrupt, Ended)) as told:
+            with pytest.raises((OutputError, KeyboardInterrupt, Ended)) as caught:
                 gpulsh.deduplicate_files(given, out, **OPTIONS)
         gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
-        yield told.value, out
+        yield caught.value, out
 
 
 def test_compared_shares_are_not_compared_again(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ ITEMS: dict[str, Any] = {"passages": 8, "coverage": 0.9, "protect": "test.jsonl"
     ],
     ids=str,
 )
-def test_a_run_goes_on_behind_each_stage(
+def test_a_run_resumes_after_each_stage(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, options: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -258,7 +258,7 @@ def test_finished_and_other_jobs_open_no_engine(inputs: Path, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("step", [1, -1])
-def test_the_order_of_inputs_is_part_of_a_run(step: int, inputs: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_only_with_inputs_in_the_same_order(step: int, inputs: Path, tmp_path: Path) -> None:
     """What an unfinished run has found belongs to positions, and another order would give it to other documents."""
     out, given = tmp_path / "out", sorted(map(str, inputs.iterdir()))[::step]
     interrupt(given, out)
@@ -270,7 +270,7 @@ def test_the_order_of_inputs_is_part_of_a_run(step: int, inputs: Path, tmp_path:
 
 
 @pytest.mark.parametrize(("across", "message"), [(False, "other places in data/"), (True, "belong to other INPUTs")])
-def test_the_input_of_each_file_is_part_of_a_run(across: bool, message: str, inputs: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_only_with_its_inputs(across: bool, message: str, inputs: Path, tmp_path: Path) -> None:
     (tmp_path / "above").mkdir()
     inner, out = inputs.rename(tmp_path / "above/inner"), tmp_path / "out"
     gpulsh.deduplicate_files(inner if across else inner.parent, out, across=across, **OPTIONS)
@@ -278,7 +278,7 @@ def test_the_input_of_each_file_is_part_of_a_run(across: bool, message: str, inp
         gpulsh.deduplicate_files(sorted(inner.iterdir()), out, across=across, resume=True, **OPTIONS)
 
 
-def test_an_unfinished_run_is_left_alone_without_resume_or_by_another_version(inputs: Path, tmp_path: Path) -> None:
+def test_an_unfinished_run_resumes_only_on_request_and_in_its_version(inputs: Path, tmp_path: Path) -> None:
     """Other versions wrote other facts. The first ones kept no secret, so nothing of theirs is evidence."""
     out, path = tmp_path / "out", tmp_path / "out/_work/manifest.jsonl"
     interrupt(inputs, out)
@@ -309,7 +309,7 @@ gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", t
 """
 
 
-def test_a_process_that_is_killed(inputs: Path, tmp_path: Path) -> None:
+def test_a_killed_process_resumes(inputs: Path, tmp_path: Path) -> None:
     """Between the first and the last change of the disk; GPULSH_SEED says which instants."""
     wanted, killed = whole(inputs, tmp_path), 0
     instants = random.Random(int(os.environ.get("GPULSH_SEED", "3")))
@@ -341,7 +341,7 @@ def test_a_process_that_is_killed(inputs: Path, tmp_path: Path) -> None:
 FILES = 24
 
 
-def test_a_power_cut_amid_small_files(mortals: Mortals, tmp_path: Path) -> None:
+def test_a_run_over_many_small_files_resumes_after_a_power_cut(mortals: Mortals, tmp_path: Path) -> None:
     """At every so many switches, and around those that publish results."""
     for number in range(FILES):
         text = " ".join(f"w{(number - (number % 7 == 6)) * 5 + i}" for i in range(30))

@@ -107,13 +107,13 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("make", FOREIGN)
-def test_a_work_folder_of_the_users(here: Path, make: Callable[[], None]) -> None:
+def test_a_foreign_work_folder_is_refused(here: Path, make: Callable[[], None]) -> None:
     make()
     for ways in WAYS:
         refused("out.*(not empty|is not gpulsh's|did not write|is a link)", **ways)
 
 
-def test_one_beside_results(here: Path) -> None:
+def test_a_foreign_work_folder_beside_results_is_refused(here: Path) -> None:
     os.symlink("nowhere", "link")
     refused("link: is a broken link to nowhere", "link")
     run()
@@ -141,7 +141,9 @@ def test_results_that_are_links_are_not_replaced(here: Path, link: str) -> None:
 
 @pytest.mark.parametrize("name", ["data", "manifest.jsonl", "token"])
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_links_and_pipes_in_the_work_folder(here: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
+def test_links_and_pipes_in_the_work_folder_are_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
     unfinished(monkeypatch)
     path = Path("out/_work", name)
     if path.exists():
@@ -157,7 +159,7 @@ def test_links_and_pipes_in_the_work_folder(here: Path, monkeypatch: pytest.Monk
     assert name == "token" or Path("precious", name).exists()
 
 
-def test_a_report_of_the_users_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_report_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside what a killed run left, which has a report that lists one."""
     unfinished(monkeypatch)
     Path("out/report.json").write_text('{"mine": 1}')
@@ -165,7 +167,7 @@ def test_a_report_of_the_users_is_not_replaced(here: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("damage", [{"job": 5}, {"funnel": {}}, {"evidence": []}, {"outputs": "data"}, {"files": [1]}])
-def test_a_report_that_somebody_wrote(here: Path, damage: dict[str, Any], command: Command) -> None:
+def test_a_forged_report_is_refused(here: Path, damage: dict[str, Any], command: Command) -> None:
     run()
     path = Path("out/report.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
@@ -191,14 +193,14 @@ gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
 """
 
 
-def test_the_work_folder_of_another_user(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_folder_of_another_user_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unfinished(monkeypatch)
     owner = os.lstat("out/_work").st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     refused("_work: belongs to another user", resume=True)
 
 
-def test_a_second_run_is_told_that_one_works_there(here: Path, command: Command) -> None:
+def test_a_second_run_in_a_folder_is_refused(here: Path, command: Command) -> None:
     process = subprocess.Popen([sys.executable, "-c", WORKING], stdout=subprocess.PIPE, text=True)
     line = "dedup a.jsonl -o out --backend reference"
     try:
@@ -213,7 +215,7 @@ def test_a_second_run_is_told_that_one_works_there(here: Path, command: Command)
     assert command(f"{line} --resume").status == 0 and not Path("out/_work").exists()
 
 
-def test_a_run_that_begins_at_the_same_instant(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_begins_at_the_same_instant_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one makes the folder between the look and the deed."""
     check = OutputFolder._check
 
@@ -239,7 +241,7 @@ def build(path: str = "known") -> None:
     ("name", "kind"),
     [(INDEX, "link"), ("lock", "link"), ("digests", "link"), (INDEX, "pipe"), ("documents", "pipe"), ("keys", "pipe")],
 )
-def test_links_and_pipes_in_an_index(here: Path, name: str, kind: str) -> None:
+def test_links_and_pipes_in_an_index_are_refused(here: Path, name: str, kind: str) -> None:
     build()
     path = next(Path("known").glob(f"{name}*"))
     os.rename(path, f"precious/{path.name}")
@@ -258,7 +260,7 @@ def test_links_and_pipes_in_an_index(here: Path, name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: Path("known/lock").write_text("x"), lambda: os.symlink("x", "known/lock")])
-def test_a_lock_of_the_users_where_an_index_is_to_be(here: Path, make: Callable[[], Any]) -> None:
+def test_a_foreign_lock_stops_the_build_of_an_index(here: Path, make: Callable[[], Any]) -> None:
     Path("known").mkdir()
     make()
     before = tree()
@@ -267,7 +269,7 @@ def test_a_lock_of_the_users_where_an_index_is_to_be(here: Path, make: Callable[
     assert tree() == before
 
 
-def test_a_failed_build_leaves_the_users_empty_folder(here: Path) -> None:
+def test_a_failed_build_leaves_an_empty_folder_empty(here: Path) -> None:
     Path("known").mkdir()
     Path("a.jsonl").write_text("no record")
     for path in ("known", "new"):
@@ -286,7 +288,7 @@ def test_the_page_is_made_without_touching_other_files(here: Path, command: Comm
     assert Path("out/report.html").is_file() and Manifest.open(Path("out")) is None and NAME not in os.listdir("out")
 
 
-def test_a_worker_that_was_given_up_writes_while_its_folder_is_removed(tmp_path: Path) -> None:
+def test_a_work_folder_is_removed_while_a_lost_worker_writes(tmp_path: Path) -> None:
     work = tmp_path / "_work"
     (work / "data").mkdir(parents=True)
     (work / LOCK).write_bytes(WORDS)

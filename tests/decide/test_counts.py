@@ -65,7 +65,7 @@ def check(result: Decision, texts: list[str | None], source_column: Any = None, 
 
 @pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "none"}, {"measure": "containment"}])
 @pytest.mark.parametrize("name", ["licences", "near-copies"])
-def test_counts_are_those_over_the_pairs(name: str, options: dict[str, Any]) -> None:
+def test_counts_equal_a_naive_count_over_the_pairs(name: str, options: dict[str, Any]) -> None:
     texts = licences()[::6] if name == "licences" else list(near_copies())
     seen = sightings(len(texts))
     result = gpulsh.deduplicate(texts, threshold=0.6, shingling="word:2", backend="cpu", **options, **seen)
@@ -90,7 +90,7 @@ awkward = st.sampled_from([None, "", "?!", "🙂", "\0", "e\u0301", "\ud800", "A
     ),
     ordered=st.booleans(),
 )
-def test_counts_and_policies_of_random_text(
+def test_counts_and_policies_on_random_text(
     texts: list[str | None], seed: int, resolve: Any, policy: dict[str, Any], ordered: bool
 ) -> None:
     seen = sightings(len(texts), seed)
@@ -138,7 +138,7 @@ def cluster_sizes_of_fineweb_2(signatures: np.ndarray, bands: int, rows: int) ->
     return [sizes[root] for root in roots]
 
 
-def test_cluster_sizes_of_fineweb_2() -> None:
+def test_component_sizes_equal_those_of_fineweb_2() -> None:
     """Its parameters, 14 buckets of 8 hashes of 5 words, on real licences; verified components are no larger."""
     texts = list(licences())
     how: dict[str, Any] = {"num_perm": 112, "bands": 14, "rows": 8, "backend": "cpu", "shingling": "word:5"}
@@ -153,7 +153,7 @@ def test_cluster_sizes_of_fineweb_2() -> None:
     assert (sizes <= wanted).all() and (sizes < wanted).any() and sizes.max() > 9
 
 
-def test_what_a_policy_keeps() -> None:
+def test_policies_keep_or_drop_by_counts() -> None:
     page = " ".join(f"w{number}" for number in range(30))
     texts = [page, page, f"{page} more", "alone", f"{page} less", page]
     given: dict[str, Any] = {"backend": "reference", "source_column": ["a", "a", "b", "c", "b", "a"]}
@@ -177,7 +177,7 @@ BEYOND_TOO = pa.array([0, 2**31 - 1, 1], pa.int32()).view(pa.date32())
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"min_cluster": 0}, "min_cluster is 0; give an integer from 1"),
         ({"max_copies": 1.5}, "max_copies is 1.5; give an integer"),
@@ -195,8 +195,8 @@ BEYOND_TOO = pa.array([0, 2**31 - 1, 1], pa.int32()).view(pa.date32())
         ({"date_column": BEYOND_TOO}, "row 1: column 'date' has a date that 64 bits"),
     ],
 )
-def test_parameters_that_are_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises((ParameterError, InputTypeError, InputError), match=told):
+def test_wrong_policies_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ParameterError, InputTypeError, InputError), match=message):
         gpulsh.deduplicate(["a", "b", "c"], backend="reference", **options)
 
 
@@ -208,7 +208,7 @@ def test_parameters_that_are_refused(options: dict[str, Any], told: str) -> None
         ([1.5, 1.5, 2], ["1.5", "2.0"]),
     ],
 )
-def test_sources_of_every_kind(sources: Any, names: list[str]) -> None:
+def test_sources_may_be_of_every_type(sources: Any, names: list[str]) -> None:
     found = gpulsh.deduplicate(["a b"] * 3, backend="reference", source_column=sources).counts()
     assert found["source_names"].to_pylist() == [names]
 
@@ -238,7 +238,7 @@ def test_sources_beyond_32_bits_of_offsets(tmp_path: Path) -> None:
         np.array(["2024-02-29T00", "2024-02-29T10", "NaT"], "datetime64[h]"),
     ],
 )
-def test_dates_of_every_kind(dates: Any) -> None:
+def test_dates_may_be_of_every_type(dates: Any) -> None:
     found = gpulsh.deduplicate(["a b", "a b", "a b"], backend="reference", date_column=dates).counts()
     first, last = datetime(2024, 2, 29, tzinfo=UTC), datetime(2024, 2, 29, 10, tzinfo=UTC)
     assert found.select(["first_seen", "last_seen"]).to_pylist() == [{"first_seen": first, "last_seen": last}]
@@ -267,7 +267,7 @@ NUMPYS = {np.int64(2): np.float32(2.5)}
 
 
 @pytest.mark.parametrize("recipe", ["txt360", "log", "cap:3", {2: 2.5}, {"1": 1, "3": 4, "2": 0, "1000": 1}, NUMPYS])
-def test_weights(recipe: Any, tmp_path: Path) -> None:
+def test_weights_follow_their_recipe(recipe: Any, tmp_path: Path) -> None:
     sizes = [1, 2, 3, 4, 5, 6, 99, 100, 101, 1000, 1001, 1002]
     texts = [f"page {size}" for size in sizes for _ in range(size)]
     result = gpulsh.deduplicate(texts, backend="cpu")
@@ -281,7 +281,7 @@ def test_weights(recipe: Any, tmp_path: Path) -> None:
         assert result.weights(f"{tmp_path}/all.json:ita_Latn").tolist() == wanted
 
 
-def test_weights_by_component() -> None:
+def test_weights_may_count_the_component() -> None:
     chain = [" ".join(f"w{number}" for number in range(start, start + 30)) for start in range(0, 12, 4)]
     result = gpulsh.deduplicate(chain, shingling=Shingling(size=1), threshold=0.7, backend="reference")
     assert result.counts()["component"].to_pylist() == [3, 3] and result.keep.tolist() == [True, False, True]
@@ -290,7 +290,7 @@ def test_weights_by_component() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "told"),
+    ("recipe", "message"),
     [
         ("txt", "weights is 'txt'; give txt360, log, cap:N or a file FILE.json"),
         ("cap:0", "give cap:N with N of 1 or more"),
@@ -316,10 +316,10 @@ def test_weights_by_component() -> None:
         ("own.json:fra", "own.json: has no languages; leave 'fra' out"),
     ],
 )
-def test_weights_that_are_refused(recipe: Any, told: str, folder: Path) -> None:
+def test_wrong_weight_recipes_are_refused(recipe: Any, message: str, folder: Path) -> None:
     twice, langs = '{"1": 1, "2": 3, "3": 4, "2": 5}', '{"ita": {"1": 1}, "ita": {"1": 2}}'
     files = {"bad": "{", "deep": "[" * 10**5, "list": "[1]", "all": '{"ita_Latn": {"1": 1}}', "own": '{"1": 1}'}
     for name, content in {**files, "twice": twice, "langs": langs}.items():
         Path(f"{name}.json").write_text(content)
-    with pytest.raises((ParameterError, InputError), match=told):
+    with pytest.raises((ParameterError, InputError), match=message):
         gpulsh.deduplicate(["a"], backend="reference").weights(recipe)

@@ -115,7 +115,9 @@ def real(unit: Any, size: int, every: int) -> tuple[list[str], list[tuple[str, .
         (1.0, "word", 5, 1, False, "kept"),
     ],
 )
-def test_real_text(threshold: float, unit: Any, size: int, every: int, prioritized: bool, resolve: Any) -> None:
+def test_decisions_on_real_text_equal_the_naive_greedy(
+    threshold: float, unit: Any, size: int, every: int, prioritized: bool, resolve: Any
+) -> None:
     texts, words, sets, fingerprints = real(unit, size, every)
     priority = [float(len(text) % 97) for text in texts] if prioritized else None
     bands, rows = default_banding(128, threshold)
@@ -185,7 +187,9 @@ def tiny(patch: pytest.MonkeyPatch, seed: int) -> None:
 
 @settings(max_examples=30)
 @given(corpora, st.integers(0, 99), all_options, st.booleans())
-def test_random_text(texts: list[str | None], seed: int, options: dict[str, Any], large: bool) -> None:
+def test_decisions_on_random_text_equal_the_naive_greedy(
+    texts: list[str | None], seed: int, options: dict[str, Any], large: bool
+) -> None:
     """In small buckets by every measure, in large ones by exact similarity, which the prefix filter is for."""
     shape = [(32, 16, 2), (16, 16, 1), (16, 4, 4)][seed % 3]
     with pytest.MonkeyPatch.context() as patch:
@@ -218,7 +222,7 @@ def test_a_bucket_is_large_above_256_distinct_documents(size: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "verify"), [(0, "signature"), (1, "none"), (2, "signature"), (3, "none")])
-def test_large_buckets_not_verified_exactly(verify: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_buckets_without_exact_verification(verify: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The prefix filter says who is compared: all that are exactly similar, and what is reported is true."""
     tiny(monkeypatch, seed)
     texts = corpus(seed, 80, 2, 20, 0.04)
@@ -275,13 +279,15 @@ COPIES = [LIKE, FIRST, FIRST.upper(), LIKE.replace(" ", " -- "), FIRST]
         (["a b a b a", "b a b a b a", "a b"], 1.0, {}, [0, 0, 0]),
     ],
 )
-def test_hand_made_cases(texts: list[str], threshold: float, options: dict[str, Any], duplicate_of: list[int]) -> None:
+def test_decisions_of_hand_made_cases(
+    texts: list[str], threshold: float, options: dict[str, Any], duplicate_of: list[int]
+) -> None:
     result, _ = judged(texts, (64, 64, 1), threshold=threshold, **options)
     assert result.duplicate_of.tolist() == duplicate_of
     assert result.funnel.exact_copies == (3 if texts is COPIES else 0)
 
 
-def test_the_threshold_itself_is_a_duplicate() -> None:
+def test_a_pair_at_the_threshold_is_a_duplicate() -> None:
     """Quotients are compared as float64: 4 / 5 is 0.8, 2 / 3 is 2 / 3."""
     for part, whole in ((4, 5), (2, 3), (9, 10), (7, 10), (1, 3), (3, 7)):
         texts = [words_of(0, 30 * part), words_of(0, 30 * whole)]

@@ -33,7 +33,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize(("kind", "backend"), [*((kind, "cpu") for kind in PAIRS), ("words", "reference")])
-def test_text_with_the_public_hashes_of_other_text_is_kept(kind: str, backend: Any) -> None:
+def test_text_with_forged_public_hashes_is_kept(kind: str, backend: Any) -> None:
     pair, shingling = PAIRS[kind]
     rows: Fingerprints = gpulsh.shingle(pair, shingling=shingling, backend=backend)
     assert set(pair[0].split()).isdisjoint(pair[1].split())
@@ -46,7 +46,7 @@ def test_text_with_the_public_hashes_of_other_text_is_kept(kind: str, backend: A
     assert (found.funnel.candidates, found.funnel.exact_copies) == (1, 0)
 
 
-def test_a_page_with_the_exact_hash_of_another_is_kept_where_the_secret_is_not_known() -> None:
+def test_a_forged_exact_hash_needs_the_secret() -> None:
     victim, page = COPIED, LIKE_COPIED
     assert set(victim.split()).isdisjoint(page.split())
     # The forgery is one: who knows the secret has a document dropped as the copy of an unrelated one.
@@ -57,7 +57,7 @@ def test_a_page_with_the_exact_hash_of_another_is_kept_where_the_secret_is_not_k
         assert found.keep.all() and found.funnel.exact_copies == 0
 
 
-def test_a_crowd_of_forged_pages_drops_nothing_unrelated() -> None:
+def test_a_large_bucket_of_forged_pages_drops_no_unrelated_page() -> None:
     """In a bucket of more than 256 documents the prefix filter, too, goes by evidence."""
     pages = [f"{VICTIM} {number}" for number in range(300)]
     found = gpulsh.deduplicate([*pages, LIKE_VICTIM], backend="cpu", num_perm=16, bands=16)
@@ -66,7 +66,7 @@ def test_a_crowd_of_forged_pages_drops_nothing_unrelated() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_across_an_index(order: int, tmp_path: Path) -> None:
+def test_an_index_is_not_deceived_by_forged_text(order: int, tmp_path: Path) -> None:
     known, new = [VICTIM, LIKE_VICTIM][::order]
     with gpulsh.Index(backend="cpu") as index:
         index.add(["known"], [known])
@@ -79,7 +79,7 @@ def test_across_an_index(order: int, tmp_path: Path) -> None:
         assert index.query([VICTIM]).keys.tolist() == ["known" if order == 1 else "new"]
 
 
-def test_files_and_an_index_of_earlier_runs(tmp_path: Path) -> None:
+def test_runs_over_files_are_not_deceived_by_forged_text(tmp_path: Path) -> None:
     victim, page = COPIED, LIKE_COPIED
     for name, text in (("first", page), ("second", victim), ("third", VICTIM), ("fourth", LIKE_VICTIM)):
         (tmp_path / f"{name}.txt").write_text(text)
@@ -137,7 +137,7 @@ def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: P
     assert all(other == counts[0] for other in counts[1:]) and counts[0]["dropped"] > 200
 
 
-def test_what_holds_the_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_files_that_hold_the_secret_are_private(tmp_path: Path) -> None:
     """The work folder, also of an earlier version, and the files of an index: hashes are linear in the keys."""
     (tmp_path / "a.txt").write_text("some words")
     work = tmp_path / "out" / "_work"
@@ -159,7 +159,7 @@ def test_what_holds_the_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
         assert len(modes) == 8 and set(modes.values()) == {0o600}, modes
 
 
-def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
+def test_no_printed_object_shows_the_secret(tmp_path: Path) -> None:
     """Neither what prints objects, nor what an error tells with --verbose."""
     keys = evidence_keys(SECRET)
     with gpulsh.Index(backend="cpu", secret=SECRET) as index:
@@ -170,7 +170,7 @@ def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
     assert not any(str(word) in told for word in keys.words.tolist() if word != 1)
 
 
-def test_code_points_differ_by_what_the_bounds_say() -> None:
+def test_code_points_differ_modulo_the_documented_powers() -> None:
     stage1, stage2 = unicode_table()
     point = np.arange(0x110000)
     entry = stage2[stage1[point >> 7].astype(np.int64) << 7 | point & 127].astype(np.int64)

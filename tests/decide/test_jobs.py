@@ -43,7 +43,7 @@ def by_sets(texts: list[str | None], threshold: float, priority: list[float] | N
     join=st.sampled_from([1 << 22, 7, 1]),
     data=st.data(),
 )
-def test_decides_as_naive_sets_do(
+def test_containment_decisions_equal_those_of_naive_sets(
     backend: Any, texts: list[str | None], threshold: float, either: bool, join: int, data: st.DataObject
 ) -> None:
     ranks = st.lists(st.integers(0, 3).map(float), min_size=len(texts), max_size=len(texts))
@@ -57,7 +57,7 @@ def test_decides_as_naive_sets_do(
     np.testing.assert_array_equal(found.similarity, np.array(wanted.similarity, np.float32))
 
 
-def test_a_quoted_page_goes_whichever_comes_first() -> None:
+def test_a_quote_is_dropped_whichever_page_comes_first() -> None:
     page = " ".join(f"word{i}" for i in range(400))
     quote = " ".join(f"word{i}" for i in range(100, 160))
     for texts in ([quote, page, "other words here"], [page, "other words here", quote]):
@@ -67,7 +67,7 @@ def test_a_quoted_page_goes_whichever_comes_first() -> None:
         assert gpulsh.deduplicate(texts, backend="cpu").keep.all()  # their Jaccard similarity is small
 
 
-def test_copies_of_another_source_are_whole_also_if_nothing_is_measured(tmp_path: Path) -> None:
+def test_exact_copies_have_similarity_1_without_verification(tmp_path: Path) -> None:
     page = " ".join(f"word{i}" for i in range(40))
     files = [write_rows(tmp_path / "a.jsonl", [page]), write_rows(tmp_path / "b.jsonl", [page.upper(), f"{page} end"])]
     gpulsh.deduplicate_files(files, tmp_path / "out", verify="none", across=True, backend="cpu")
@@ -79,7 +79,7 @@ def test_copies_of_another_source_are_whole_also_if_nothing_is_measured(tmp_path
 
 
 @every_backend
-def test_candidates_are_those_near_enough(backend: Any) -> None:
+def test_simhash_candidates_are_those_within_the_distance(backend: Any) -> None:
     texts = [*documents(60), None, "", "..."]
     fingerprints = gpulsh.shingle(texts, backend=backend)
     filled = np.flatnonzero(np.diff(fingerprints.offset) > 0)
@@ -94,7 +94,7 @@ def test_candidates_are_those_near_enough(backend: Any) -> None:
 
 
 @every_backend
-def test_also_counts_only_what_is_near(backend: Any) -> None:
+def test_also_keeps_only_pairs_within_the_distance(backend: Any) -> None:
     texts = documents()
     sketch, distance = gpulsh.SimHash(bits=128), 12
     whole = gpulsh.deduplicate(texts, threshold=0.6, backend=backend)
@@ -107,7 +107,7 @@ def test_also_counts_only_what_is_near(backend: Any) -> None:
     np.testing.assert_array_equal(everything.duplicate_of, whole.duplicate_of)
 
 
-def test_also_holds_in_large_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_also_applies_in_large_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, given = documents(), {"also": gpulsh.SimHash(bits=128), "distance": 12, "threshold": 0.6, "backend": "cpu"}
     wanted = gpulsh.deduplicate(texts, **given)  # type: ignore[arg-type]
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 1)
@@ -123,7 +123,7 @@ def test_also_holds_in_large_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128)}, "--sketch simhash --and simhash:128"),
     ],
 )
-def test_files_and_the_command_decide_as_memory(given: dict[str, Any], options: str, tmp_path: Path) -> None:
+def test_files_and_the_command_decide_as_in_memory(given: dict[str, Any], options: str, tmp_path: Path) -> None:
     _, parameters = decided(documents(), given, options, tmp_path)
     near = parameters["near" if "sketch" in given else "also"]
     assert near["distance"] == given.get("distance", 15) and near["seed"] == given.get("seed", 1)
@@ -131,7 +131,7 @@ def test_files_and_the_command_decide_as_memory(given: dict[str, Any], options: 
         assert "in the key of one of 10 tables" in (tmp_path / "two/report.html").read_text()
 
 
-def test_runs_with_an_index_of_bits_decide_as_memory(tmp_path: Path) -> None:
+def test_runs_with_an_index_of_bits_decide_as_in_memory(tmp_path: Path) -> None:
     texts = [*documents()[::2], *documents()[1::2]]
     half, found = len(texts) // 2, []
     for name, part in (("a", slice(half)), ("b", slice(half, None))):

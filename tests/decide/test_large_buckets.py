@@ -77,7 +77,7 @@ def calls(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
 
 @pytest.mark.parametrize("most", [4096, 0], ids=["by bitmaps", "by prefixes"])
 @pytest.mark.parametrize(("bounds", "ordered"), [(None, False), ((10_000, 30), True)])
-def test_the_decision_is_the_naive_one(
+def test_decisions_in_large_buckets_equal_the_naive_greedy(
     monkeypatch: pytest.MonkeyPatch, ordered: bool, bounds: tuple[int, int] | None, most: int
 ) -> None:
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
@@ -97,7 +97,7 @@ def test_the_decision_is_the_naive_one(
 
 @pytest.mark.parametrize("keep", ["first", "longest"])
 @pytest.mark.parametrize("group", [20_000, 1 << 40], ids=["in shares", "whole"])
-def test_over_files(tmp_path: Path, keep: str, group: int) -> None:
+def test_decisions_over_files_equal_the_naive_greedy(tmp_path: Path, keep: str, group: int) -> None:
     texts = pages(90, 4)
     write_rows(tmp_path / "in.parquet", [{"text": text, "id": row} for row, text in enumerate(texts)], 40)
     cut = Cut(memory=1 << 30, partition=40_000, digests=400, group=group)
@@ -146,7 +146,7 @@ def test_no_bitmap_rules_out_a_similar_pair(words: int) -> None:
             assert not bounds_allow(one, bitmaps, np.diff(offset), np.nextafter(1.0, 2), ops).any()
 
 
-def test_pairs_of_small_buckets_come_in_pieces() -> None:
+def test_pairs_of_small_buckets_come_in_bounded_pieces() -> None:
     """Each pair once, in order, and no piece much larger than asked for, also where a document is a large number."""
     source = Random(1)
     for ops, stretch in ((CpuBackend(2), 1), (CpuBackend(1), 1 << 33), (ReferenceBackend(), 1)):
@@ -181,7 +181,7 @@ class Reported(Progress):
 
 
 @pytest.mark.parametrize("files", [False, True], ids=["in memory", "within a group of a run over files"])
-def test_progress_while_pairs_are_compared(files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_advances_in_small_steps(files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the pairs of small buckets and of the documents of large ones, in small steps that add up to the whole."""
     reported = Reported()
     monkeypatch.setattr(f"gpulsh.run.{'file_run' if files else 'memory'}.open_progress", lambda show: reported)
@@ -283,7 +283,7 @@ all_rules = st.sampled_from(
     sample=st.sampled_from([1000, prefixes.SAMPLE_BYTES]),
     rules=all_rules,
 )
-def test_every_way_to_the_pairs_finds_what_all_pairs_do(
+def test_every_join_finds_the_pairs_of_a_full_comparison(
     kind: str, backend: str, bounds: dict[str, int], sample: int, rules: DropRules
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -294,7 +294,7 @@ def test_every_way_to_the_pairs_finds_what_all_pairs_do(
 
 
 @pytest.mark.parametrize("first", [0, 1 << 40])
-def test_memberships_go_by_document_however_sparse(first: int) -> None:
+def test_memberships_are_grouped_by_sparse_document_numbers(first: int) -> None:
     """Numbers of a run are dense, those of a group of a large run are not."""
     crowd = Memberships(*(np.array(column) for column in ([7, 3, 3, 9, 7], [0, 0, 1, 1, 2], [3, 3, 3, 3, 7])))
     found = Collisions.of(np.empty((0, 2), np.int64), crowd._replace(document=crowd.document + first), 3)
@@ -313,14 +313,14 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.funnel.crowded == 600 and result.funnel.kept == 1
 
 
-def test_few_documents_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_join_reads_each_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their fingerprints are held: bitmaps and the measure take them from memory."""
     read = calls(monkeypatch, ShingledTexts, "fingerprints")
     joined(pages(400, 6), CpuBackend(2))
     assert [len(places) for _, places in read] == [400]
 
 
-def test_a_kept_document_is_found_by_prefixes_whatever_way_its_block_took(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefixes_find_documents_kept_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64, 128, 256 and 512: the second and the last are joined by prefixes, the one between needs none."""
     one, other, third, fourth = (near_copies(*given) for given in ((900, 1), (28, 2), (20, 3), (20, 4)))
     texts = one[:164] + other + one[164:419] + third[:1] + one[419:] + fourth + third[1:]
@@ -330,7 +330,7 @@ def test_a_kept_document_is_found_by_prefixes_whatever_way_its_block_took(monkey
 
 
 @pytest.mark.parametrize("most", [0, 4096])
-def test_documents_that_do_not_fit_together_are_joined_by_halves(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_joins_that_do_not_fit_in_memory_are_halved(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     texts, sets = template(30), CpuBackend.shingle_sets
 
     def scarce(ops: CpuBackend, text: TextBatch, *given: Any) -> Any:
@@ -344,7 +344,7 @@ def test_documents_that_do_not_fit_together_are_joined_by_halves(monkeypatch: py
 
 
 @pytest.mark.parametrize("sample", [1, 1 << 30])
-def test_own_content_leaves_no_prefix(monkeypatch: pytest.MonkeyPatch, sample: int) -> None:
+def test_prefixes_hold_no_shingles_of_a_single_document(monkeypatch: pytest.MonkeyPatch, sample: int) -> None:
     """Pages of one frame lead to nobody, whatever part of them a sample knows."""
     source = Random(3)
     frame = " ".join(f"frame{number}" for number in range(100))

@@ -51,12 +51,12 @@ PANDAS_DAYS = [pd.Series(pd.to_datetime(DAYS, utc=utc), index=list("edcba")) for
         *((made(days), 2) for days in PANDAS_DAYS for made in (pd.Series, pa.array, pl.from_pandas)),
     ],
 )
-def test_priority(priority: Any, kept: int) -> None:
+def test_the_highest_priority_is_kept(priority: Any, kept: int) -> None:
     assert decided(priority) == [kept] * 5
 
 
 @pytest.mark.parametrize(
-    ("priority", "told"),
+    ("priority", "message"),
     [
         ([1.0, float("nan"), 0, 0, 0], "NaN or null at position 1"),
         (np.array([0, 0, 0, 0, np.nan], np.float32), "NaN or null at position 4"),
@@ -76,6 +76,6 @@ def test_priority(priority: Any, kept: int) -> None:
         (pa.UnionArray.from_sparse(pa.array([0] * 5, pa.int8()), [pa.array(range(5))]), "priority is not an array"),
     ],
 )
-def test_bad_priorities(priority: Any, told: str) -> None:
-    with pytest.raises(gpulsh.ParameterError, match=told):
+def test_wrong_priorities_are_refused(priority: Any, message: str) -> None:
+    with pytest.raises(gpulsh.ParameterError, match=message):
         decided(priority)

@@ -36,7 +36,7 @@ def planned(command: Command) -> Callable[[str], dict[str, Any]]:
     return lambda line: json.loads(command(f"plan {line} --json").out)  # type: ignore[no-any-return]
 
 
-def test_bytes_and_seconds_by_hand() -> None:
+def test_estimates_equal_sums_done_by_hand() -> None:
     rates = {"sign": 100_000, "copies": 500, "collide": 1000, "connect": 20, "route": 40, "gather": 50_000}
     rates |= {"verify": 10, "collect": 5, "write": 200_000}
     found = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8)
@@ -68,7 +68,7 @@ def test_bytes_and_seconds_by_hand() -> None:
     assert [s.memory_each for s in small.stages] == [500 * 28 if s.name == "connect" else 1000 for s in small.stages]
 
 
-def test_a_slow_disk_or_network_is_what_bounds() -> None:
+def test_a_slow_disk_or_network_bounds_a_stage() -> None:
     rates = {"sign": 1e9, "copies": 1e9}
     slow = estimate(CORPUS, {**rates, "disk": 1000, "network": 10}, workers=4, nodes=2, bands=4, rows=8).stages
     assert (slow[0].bound, slow[0].seconds) == ("disk", (2_000_000 + 76_000) / 1000 / 2)
@@ -90,12 +90,12 @@ def test_remote_inputs_and_results_go_through_the_network() -> None:
 
 
 @pytest.mark.parametrize(("bands", "rows", "similarity"), [(1, 1, 0.3), (4, 2, 0.01), (21, 6, 0.3), (21, 6, 0.0)])
-def test_false_candidates_are_the_probability_of_each_pair(bands: int, rows: int, similarity: float) -> None:
+def test_false_candidates_sum_the_probability_of_each_pair(bands: int, rows: int, similarity: float) -> None:
     naive = sum(1 - (1 - similarity**rows) ** bands + bands / 2**64 for _ in range(100) for _ in range(99)) / 2
     assert formula.false_candidates(100, similarity, bands, rows) == pytest.approx(naive, rel=1e-3, abs=1e-15)
 
 
-def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
+def test_index_sizes_are_estimated_within_5_percent(tmp_path: Path) -> None:
     texts = [" ".join(f"{number}x{i}" for i in range(44)) for number in range(1500) for _ in range(1 + number % 2)]
     keys = [f"https://example.org/page/{number:07}" for number in range(len(texts))]
     assert len(keys[0]) == formula.INDEX_KEY_BYTES
@@ -112,7 +112,7 @@ def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
     assert formula.compact_index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
 
 
-def test_rates_come_from_a_record_of_such_workers_or_from_options(
+def test_rates_come_from_a_record_or_from_options(
     command: Command, planned: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for workers, kind in (("threads", "thread"), ("gpus", "GPU")):
@@ -168,7 +168,7 @@ def test_start_deadline_and_shares_are_counted(command: Command, planned: Callab
         assert planned(line)["index"] > 0 and command(f"plan {line}").status == 0
 
 
-def test_the_rates_are_those_of_their_record() -> None:
+def test_recorded_rates_equal_those_of_their_record() -> None:
     for known in (recorded()[kind] for kind in recorded().keys() - {"corpus"}):
         path = ROOT / known["source"]
         if not path.exists():
@@ -180,7 +180,7 @@ def test_the_rates_are_those_of_their_record() -> None:
         assert known["rates"] == pytest.approx({name: record["rates"][name] for name in ESTIMATED}, rel=1e-3)
 
 
-def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimate_of_disk_bytes_fits_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The estimate counts what the first stage writes: the rows of signed documents."""
     texts = [f"page {number} " + " ".join(f"w{number}x{place}" for place in range(20)) for number in range(400)]
     write_rows(tmp_path / "a.parquet", [*texts, *texts[:100]])
@@ -236,7 +236,7 @@ def test_planted_costs_are_estimated_exactly(documents: int) -> None:
     assert grown(whole, whole, whole.corpus, **MACHINE) == whole
 
 
-def test_a_disturbed_small_run_does_not_make_the_rest_free() -> None:
+def test_a_slow_small_sample_does_not_lower_the_estimate() -> None:
     large = planted(LARGE)
     small = replace(planted(500), seconds={**large.seconds, "sign": large.seconds["sign"] + 1})
     found = grown(small, large, corpus(10 * LARGE), **MACHINE)
@@ -311,7 +311,7 @@ def test_small_inputs_run_in_full(
     assert found["likely"] == found["most"] | {"work": found["work"]}
 
 
-def test_a_file_without_documents_or_text_has_none(here: Path) -> None:
+def test_a_plan_counts_empty_files(here: Path) -> None:
     for name, documents in (("empty.txt", 1), ("empty.jsonl", 0)):
         Path(name).touch()
         found = sample.plan([name], {"backend": "reference"})
@@ -348,7 +348,7 @@ def test_a_dry_run_writes_nothing(here: Path, command: Command) -> None:
     assert result.funnel["dropped"] == round(likely["corpus"]["dropped"] * 39) >= 9
 
 
-def test_a_dry_run_in_python_checks_and_refuses_as_the_run_would(here: Path) -> None:
+def test_a_dry_run_in_python_refuses_as_the_run_would(here: Path) -> None:
     def dry(*inputs: str, output: str = "out", **options: Any) -> Any:
         return gpulsh.deduplicate_files(list(inputs), output, dry_run=True, backend="reference", **options)
 
@@ -423,7 +423,7 @@ def test_an_error_of_a_sample_names_the_file(here: Path, monkeypatch: pytest.Mon
     assert not list(Path("temporary").iterdir())
 
 
-def test_a_failed_run_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_sample_run_names_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"^nowhere: no such file or folder$"):
         run(["--backend=reference", "--", "nowhere"], tmp_path / "out")
 

@@ -179,7 +179,7 @@ TestMachine = Machine.TestCase
 
 @settings(max_examples=18, deadline=None)
 @given(st.lists(texts, max_size=40), st.data(), st.sampled_from([60, 400, 1 << 20]))
-def test_any_cut_decides_as_one_run(given: list[Any], data: st.DataObject, batch: int) -> None:
+def test_batches_of_any_size_decide_as_one_run(given: list[Any], data: st.DataObject, batch: int) -> None:
     """And counts as loops over that run's decisions do."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(given)), max_size=4)))
     wanted = gpulsh.deduplicate(given, threshold=THRESHOLD, shingling=SHINGLING, **SHAPE, backend="cpu")
@@ -228,7 +228,7 @@ LIVES: dict[str, list[tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("spill", [0, 1 << 30])  # a segment for each call, or one
 @pytest.mark.parametrize("name", LIVES)
-def test_a_life_is_that_of_the_naive_index(name: str, spill: int, tmp_path: Path) -> None:
+def test_sequences_of_calls_equal_the_naive_index(name: str, spill: int, tmp_path: Path) -> None:
     naive, asked = naive_index(), [PAGE, NEAR, FAR, "one two three", *ROTATED[:9]]
     with mock.patch.object(merging, "SPILL_BYTES", spill), new_index() as index:
         index.save(tmp_path / "i")
@@ -261,7 +261,7 @@ def test_a_template_of_many_held_documents_is_compared_once() -> None:
 # --- what is refused
 
 
-def test_keys_are_of_one_kind_and_each_once() -> None:
+def test_keys_must_be_unique_and_of_one_type() -> None:
     index = new_index()
     index.insert(["a"], ["one two"])
     wrongs: list[tuple[Any, str]] = [([1], "integer"), (["a"], "is in the index"), (["b", "b"], "as keys")]
@@ -289,16 +289,16 @@ NO_PATH = "which no file can have as its name; give"
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [(5, "type int; give"), (b"i", "type bytes; give"), ("", "empty; give"), ("\ud800", NO_PATH), ("a\0b", NO_PATH)],
 )
-def test_what_is_no_path_is_refused(wrong: Any, said: str) -> None:
+def test_wrong_index_paths_are_refused(wrong: Any, message: str) -> None:
     for verb in (new_index().save, Index.open, Index.create):
-        with pytest.raises(ParameterError, match=f"{said} the path of a folder"):
+        with pytest.raises(ParameterError, match=f"{message} the path of a folder"):
             verb(wrong)
 
 
-def test_a_file_or_a_link_is_no_folder_of_an_index(tmp_path: Path) -> None:
+def test_files_and_broken_links_are_refused_as_index_folders(tmp_path: Path) -> None:
     index = new_index()
     assert repr(index) == "<gpulsh.Index in memory, of threshold 0.5>"
     (tmp_path / "file").write_text("")
@@ -314,7 +314,7 @@ def test_a_file_or_a_link_is_no_folder_of_an_index(tmp_path: Path) -> None:
     index.close()
 
 
-def test_a_query_takes_any_number_from_the_indexs_threshold_on() -> None:
+def test_query_refuses_thresholds_below_the_indexs() -> None:
     index = Index(threshold=0.5, backend="reference")
     index.insert(["a"], ["one two three four five six"])
     asked = ["one two three four five six seven"]  # 2 shingles of 3
@@ -330,7 +330,7 @@ def test_a_query_takes_any_number_from_the_indexs_threshold_on() -> None:
             index.query(asked, **{name: wrong})
 
 
-def test_one_writer_and_readers_that_see_one_state(tmp_path: Path) -> None:
+def test_readers_see_one_state_and_only_one_writer_is_allowed(tmp_path: Path) -> None:
     writer = new_index()
     writer.insert(["a"], ["one two three"])
     writer.save(tmp_path / "i")
@@ -358,7 +358,7 @@ def test_one_writer_and_readers_that_see_one_state(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=20), st.data())
-def test_documents_of_equal_hashes(hashes: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_first_copies_equal_a_plain_search(hashes: list[tuple[int, int]], data: st.DataObject) -> None:
     count = len(hashes)
     numbers, exact = np.arange(count), np.array(hashes, np.uint64).reshape(-1, 2)
     documents = segments.Documents(numbers, numbers, np.ones(count), np.zeros(count, np.int64))
@@ -377,7 +377,7 @@ def test_documents_of_equal_hashes(hashes: list[tuple[int, int]], data: st.DataO
 
 
 @pytest.mark.parametrize("evidence", ["index", "source"])
-def test_very_many_copies_of_a_page(evidence: Any) -> None:
+def test_many_copies_of_a_page_take_linear_memory(evidence: Any) -> None:
     """Memory grew with the square of their number: 16,000 new copies beside as many known ones took gigabytes."""
     count, page = 4000, "a b c d e f g"
     read = (lambda keys: [page] * len(keys)) if evidence == "source" else None
@@ -399,7 +399,7 @@ def test_one_document_starts_no_threads() -> None:
         assert index.query([page]).keys.tolist() == [0]
 
 
-def test_a_folder_that_another_process_removes_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_removed_while_it_is_opened_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed build removes its folder, perhaps between two looks of who opens it."""
     (tmp_path / "index").mkdir()
     is_folder = os.path.isdir

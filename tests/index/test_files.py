@@ -35,7 +35,7 @@ def told(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_two_halves_keep_what_one_run_keeps(folder: Path, command: Command) -> None:
+def test_an_index_built_in_parts_keeps_the_documents_of_one_run(folder: Path, command: Command) -> None:
     texts: list[Any] = [*licences()[::8], None, ""]
     ids = [f"doc {number}" for number in range(len(texts))]
     third = len(texts) // 3
@@ -62,7 +62,7 @@ def test_two_halves_keep_what_one_run_keeps(folder: Path, command: Command) -> N
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.json", "none.jsonl"])
-def test_files_without_documents(folder: Path, name: str, command: Command) -> None:
+def test_files_without_documents_add_nothing(folder: Path, name: str, command: Command) -> None:
     """Nothing says of which type their ids would be."""
     Path(name).write_text({".csv": "id,text\n", ".json": "[]", ".jsonl": ""}[Path(name).suffix])
     options = ("--backend", "reference", "--id-column", "id")
@@ -101,7 +101,7 @@ def test_counts_grow_with_runs_and_shrink_with_removals(folder: Path, command: C
 @pytest.mark.parametrize("verb", ["build", "add"])
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
-def test_what_is_found_needs_a_commit(verb: str, committed: bool, error: Any, folder: Path, command: Command) -> None:
+def test_findings_need_a_commit(verb: str, committed: bool, error: Any, folder: Path, command: Command) -> None:
     """Where there was none, the same command works when it is given again."""
     write("before.jsonl", ["h i j k l m"])
     write("a.jsonl", ["a b c d e f g", "a b c d e f g"])
@@ -127,7 +127,7 @@ def test_what_is_found_needs_a_commit(verb: str, committed: bool, error: Any, fo
     assert "a.jsonl:1" in Index.open("index", backend="reference")
 
 
-def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None:
+def test_refused_commands_leave_all_files_unchanged(folder: Path, command: Command) -> None:
     write("a.jsonl", ["a b c d e f g", "h i j k l m"], n=["x", "x"], m=[1, None])
     write("in/a.jsonl", ["x"])
     write("numbers.jsonl", ["x y z"], id=[1])
@@ -180,7 +180,7 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
 
 @pytest.mark.parametrize("verb", ["build", "add", "query"])
 @pytest.mark.parametrize(
-    ("given", "output", "told"),
+    ("given", "output", "message"),
     [
         ("in/a.jsonl", "in/a.jsonl", "in/a.jsonl: is the input itself; give another path"),
         ("in", "in/a.jsonl", "in/a.jsonl: is inside the input in; give a path outside of it"),
@@ -190,7 +190,7 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
         ("in/a.jsonl", "s3://bucket/found.jsonl", "s3://bucket/found.jsonl: is a URL; give a local path"),
     ],
 )
-def test_no_input_is_replaced(verb: str, given: str, output: str, told: str, folder: Path, command: Command) -> None:
+def test_no_input_is_replaced(verb: str, given: str, output: str, message: str, folder: Path, command: Command) -> None:
     write("in/a.jsonl", ["a b c d e f g", "h i j k l m"])
     write("before.jsonl", ["h i j k l m"])
     Path("link.jsonl").symlink_to("in/a.jsonl")
@@ -199,7 +199,7 @@ def test_no_input_is_replaced(verb: str, given: str, output: str, told: str, fol
         Path("index").rename("made")
         Path("index").mkdir()
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
-    assert command(f"index {verb} index {given} -o {output} --backend reference").error.startswith(told)
+    assert command(f"index {verb} index {given} -o {output} --backend reference").error.startswith(message)
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
@@ -227,7 +227,7 @@ def test_duckdb_finds_the_same_candidates(folder: Path) -> None:
     np.testing.assert_array_equal(np.stack([found["i"], found["j"]], axis=1), wanted)
 
 
-def test_what_an_index_is_and_what_goes(folder: Path, command: Command) -> None:
+def test_info_describes_an_index_and_remove_drops_documents(folder: Path, command: Command) -> None:
     texts = ["a b c d e f g", "h i j k l m n", "a b c d e f g", "o p q r s t u"]
     write("a.jsonl", texts, n=[7, 5, 3, -1])
     assert command("index build named a.jsonl", *REFERENCE).status == 0
@@ -268,7 +268,7 @@ def test_what_an_index_is_and_what_goes(folder: Path, command: Command) -> None:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_ids_may_be_views_as_polars_writes_them(ending: str, folder: Path, command: Command) -> None:
+def test_ids_may_be_string_views(ending: str, folder: Path, command: Command) -> None:
     ids = pa.array(["x", "y"], pa.string_view())
     write_rows(f"a.{ending}", pa.table({"text": ["some words", "other words"], "id": ids, "n": [1.5, 2.5]}))
     assert command(f"index build known a.{ending} --id-column id", *REFERENCE).status == 0
@@ -277,7 +277,7 @@ def test_ids_may_be_views_as_polars_writes_them(ending: str, folder: Path, comma
     assert "column 'n' is double; --id-column takes strings or integers" in refused.error
 
 
-def test_ids_of_another_kind_are_refused_before_texts_are_read(folder: Path, command: Command) -> None:
+def test_ids_of_another_type_are_refused_before_signing(folder: Path, command: Command) -> None:
     write_rows("a.jsonl", [{"text": f"some words {n}", "id": f"a{n}"} for n in range(3)])
     write_rows("b.jsonl", [{"text": f"other words {n}", "id": n} for n in range(3)])
     assert command("index build known a.jsonl --id-column id").status == 0
@@ -293,7 +293,7 @@ def test_ids_of_another_kind_are_refused_before_texts_are_read(folder: Path, com
         assert refused.status == 2 and refused.error == f"{said}; give string ids" and not Path("new").exists()
 
 
-def test_types_of_ids_are_read_once_for_each_file_and_use(folder: Path, command: Command) -> None:
+def test_types_of_ids_are_read_a_few_times_a_file(folder: Path, command: Command) -> None:
     """They were read from every file for each file: with the square of their number."""
     count, kinds = 16, []
     Path("in").mkdir()
@@ -309,7 +309,7 @@ def test_types_of_ids_are_read_once_for_each_file_and_use(folder: Path, command:
     assert count <= len(kinds) <= 6 * count
 
 
-def test_a_query_may_ask_for_more_or_for_the_most_similar(folder: Path, command: Command) -> None:
+def test_query_takes_top_every_and_threshold(folder: Path, command: Command) -> None:
     page = [f"w{number}" for number in range(30)]
     texts = {copy: " ".join([*page, *(f"{copy}x{extra}" for extra in range(copy))]) for copy in (3, 1, 2, 0)}
     write("b.jsonl", ["nothing like it at all", " ".join(page)])

@@ -29,7 +29,7 @@ hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
 @given(hashes, hashes)
 @example([0, 2**64 - 1], [0, 1 << 63, 2**64 - 1])
 @example([], [0, 2**64 - 1])
-def test_all_that_are_there_pass(held: list[int], asked: list[int]) -> None:
+def test_a_filter_passes_every_value_it_holds(held: list[int], asked: list[int]) -> None:
     words = filter_of([np.array(sorted(held), np.uint64)])
     assert len(held) * 20 <= len(words) * 64 < len(held) * 23 + 64
     values = np.array(sorted([*asked, *held[::2]]), np.uint64)
@@ -40,7 +40,7 @@ def test_all_that_are_there_pass(held: list[int], asked: list[int]) -> None:
         assert len(places) == 0
 
 
-def test_what_passes_a_filter_of_several_by_chance_does_not_pass_theirs() -> None:
+def test_false_positives_of_a_group_fail_its_segments_filters() -> None:
     chance = np.random.default_rng(6)
     parts = [np.sort(chance.integers(0, 2**64, 50_000, np.uint64)) for _ in range(4)]
     asked = np.sort(chance.integers(0, 2**64, 400_000, np.uint64))
@@ -63,7 +63,7 @@ def looked_at(kind: str) -> int:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="the system does not tell which pages were touched")
-def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> None:
+def test_absent_digests_touch_no_page_of_a_segment(tmp_path: Path) -> None:
     count, bands = 20_000, 8
     chance = np.random.default_rng(4)
 
@@ -102,7 +102,7 @@ def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
-def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path) -> None:
+def test_grouped_segments_give_the_same_answers(measure: str, tmp_path: Path) -> None:
     """Of 2, 3, 5 and 8 segments of ten documents each."""
     texts = repeating(120)
     options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "measure": measure, "backend": "cpu"}
@@ -140,7 +140,7 @@ def flipped(file: Path) -> None:
     file.write_bytes(content)
 
 
-def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_path: Path) -> None:
+def test_group_filters_are_reused_and_rebuilt_if_damaged(tmp_path: Path) -> None:
     texts, begun = repeating(40), tmp_path / "begun"
     options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "backend": "cpu"}
 
@@ -175,7 +175,7 @@ def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_pa
             assert answers(index, texts) == answers(whole, texts)
 
 
-def test_filters_lie_with_the_index_wherever_it_was_saved_before(tmp_path: Path) -> None:
+def test_filters_are_saved_in_the_folder_of_their_index(tmp_path: Path) -> None:
     """In memory, then in one folder and in another: each save, of whatever little, keeps its filters beside it."""
     index = Index(num_perm=16, bands=8, rows=2, backend="cpu")
     for number, path in enumerate(("here", "there")):

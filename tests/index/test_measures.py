@@ -43,7 +43,9 @@ def digests_of(texts: list[str]) -> gpulsh.BandDigests:
 
 
 @pytest.mark.parametrize(("backend", "most"), [("reference", 1 << 22), ("cpu", 3)])
-def test_pairs_and_buckets(backend: BackendName, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_and_buckets_equal_those_of_the_steps(
+    backend: BackendName, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gpulsh.index.admission.PAIRS_AT_ONCE", most)
     texts = [*documents(60), "", "..."]
     keys = [f"key {i}" for i in range(len(texts))]
@@ -67,7 +69,7 @@ def test_pairs_and_buckets(backend: BackendName, most: int, tmp_path: Path, monk
     }
 
 
-def test_hamming_tables_answer_a_stream(tmp_path: Path) -> None:
+def test_hamming_tables_decide_a_stream_as_deduplicate(tmp_path: Path) -> None:
     """Query, then add, then reopened and changed: as `deduplicate` with the same tables, and as its pairs."""
     given: dict[str, Any] = {"threshold": 0.6, "sketch": gpulsh.SimHash(bits=64), "distance": 3, "backend": "cpu"}
     texts = [*documents()[::2], "", *documents()[1::2], "..."]
@@ -98,7 +100,7 @@ def test_hamming_tables_answer_a_stream(tmp_path: Path) -> None:
     assert {band for band, _ in every.buckets()} <= set(range(10))
 
 
-def test_buckets_of_containment() -> None:
+def test_containment_buckets_hold_quotes_and_their_pages() -> None:
     index = Index(measure="containment", backend="cpu")
     index.insert(list("abcdef"), [PAGES[0], *QUOTES[:2], PAGES[1], ADVERTISED[0], "of nobody"])
     assert {"".join(members) for _, members in index.buckets()} == {"ae", "abe", "ace", "abce"}
@@ -123,7 +125,7 @@ def test_runs_through_an_index_keep_what_one_run_in_order_keeps(folder: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("form", "options", "other", "said"),
+    ("form", "options", "other", "message"),
     [
         (3, {}, {"sketch": gpulsh.SimHash()}, "sketch affine32:128 of seed 1 and simhash:64:12 of seed 1, by set"),
         (4, {"sketch": gpulsh.SimHash()}, {"sketch": gpulsh.SimHash(), "distance": 2}, "simhash:64:12 .* simhash:64:2"),
@@ -131,14 +133,14 @@ def test_runs_through_an_index_keep_what_one_run_in_order_keeps(folder: Path) ->
         (5, {"measure": "containment"}, {"measure": "jaccard"}, "made with measure containment and jaccard was given"),
     ],
 )
-def test_an_index_is_no_other(
-    form: int, options: Any, other: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_index_opens_only_with_its_own_parameters(
+    form: int, options: Any, other: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Index(backend="cpu", **options).save(tmp_path / "i")
     written = json.loads((tmp_path / "i" / manifest.INDEX).read_bytes().partition(b"\n")[2])
     assert written["format"] == form
     Index.open(tmp_path / "i", backend="cpu", **options)
-    with pytest.raises(ParameterError, match=said):
+    with pytest.raises(ParameterError, match=message):
         Index.open(tmp_path / "i", backend="cpu", **other)
     if form == 5:  # as a version without containment sees it
         monkeypatch.setattr(manifest, "OF_CONTAINMENT", 4)
@@ -179,7 +181,7 @@ def check(index: gpulsh.Index, texts: list[str], text: str, size: int, least: in
 
 @given(lettered, st.text("abcd", max_size=30).map(" ".join), st.sampled_from([1, 2, 5]), st.sampled_from([None, 4]))
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
-def test_stretches_by_the_definition(measure: Any, texts: list[str], text: str, size: int, least: int | None) -> None:
+def test_stretches_are_as_defined(measure: Any, texts: list[str], text: str, size: int, least: int | None) -> None:
     index = gpulsh.Index(shingling=gpulsh.Shingling(size=size), measure=measure, backend="cpu")
     index.insert(list(range(len(texts))), texts)
     check(index, texts, text, size, least)
@@ -187,14 +189,14 @@ def test_stretches_by_the_definition(measure: Any, texts: list[str], text: str, 
 
 @settings(max_examples=20)
 @given(st.lists(strings.map(known), max_size=4), strings.map(known), st.data())
-def test_texts_of_all_scripts(texts: list[str], text: str, data: st.DataObject) -> None:
+def test_stretches_in_texts_of_all_scripts(texts: list[str], text: str, data: st.DataObject) -> None:
     index = gpulsh.Index(shingling=gpulsh.Shingling(size=2), backend="cpu")
     index.insert(list(range(len(texts))), texts)
     check(index, texts, data.draw(st.sampled_from([text, *texts])), 2, None)
 
 
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
-def test_of_a_folder_without_removed_and_dropped_documents(
+def test_stretches_of_removed_and_dropped_documents_are_not_found(
     measure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stretches, "READ_AT_ONCE", 5)
@@ -216,7 +218,7 @@ def test_of_a_folder_without_removed_and_dropped_documents(
     assert not len(opened.find("")) and not len(opened.find(b"\xff")) and not len(opened.find("p0w0"))
 
 
-def test_marks_that_change_places_have_no_stretch_of_their_own() -> None:
+def test_reordered_combining_marks_have_no_stretch() -> None:
     """NFKC puts the dot below before the dot above, so neither has bytes of its own."""
     folding = gpulsh.Folding(form="NFKC")
     index = gpulsh.Index(shingling="char:1", folding=folding, backend="cpu")
@@ -227,7 +229,7 @@ def test_marks_that_change_places_have_no_stretch_of_their_own() -> None:
     assert [row[0] for row in found] == ["letters"]
 
 
-def test_what_cannot_be_found() -> None:
+def test_find_refuses_wrong_texts_and_parameters() -> None:
     index = gpulsh.Index(backend="cpu")
     with pytest.raises(InputTypeError, match="text is of type list; give one str"):
         index.find(["a"])  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ def text(number: int) -> str:
     return " ".join(f"{number}x{i}" for i in range(15))
 
 
-def test_keys_of_two_kinds_are_refused() -> None:
+def test_keys_of_two_types_are_refused() -> None:
     for own, pieces in (("integer", [["a"]]), (None, [[1, 2], ["a"]])):
         stream = KeyStream([pa.array(piece) for piece in pieces], own)
         with pytest.raises(ParameterError, match="of kind string, and the index has keys of kind integer"):
@@ -78,13 +78,13 @@ def held_at_most(path: Path, count: int, spill: int) -> tuple[int, int]:
     return max(held), max(joins)
 
 
-def test_what_is_held_does_not_grow_with_what_is_added(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_documents_added(tmp_path: Path) -> None:
     """Larger segments are merged while they are written."""
     (few, _), (many, join) = (held_at_most(tmp_path / str(count), count, 30_000) for count in (200, 700))
     assert few == pytest.approx(many, rel=0.2) and 10_000 < many <= 60_000 and 0 < join <= 30_000
 
 
-def test_calls_that_leave_small_segments_are_written_too(tmp_path: Path) -> None:
+def test_small_segments_of_several_calls_are_written_too(tmp_path: Path) -> None:
     """A call of a large batch and a small one makes two segments, and both count."""
     large, few = [text(number) for number in range(80)], ["one more text"]
     sizes = SMALL._replace(batch=sum(len(one) for one in large) + 1)
@@ -99,7 +99,7 @@ def test_calls_that_leave_small_segments_are_written_too(tmp_path: Path) -> None
         assert any(segment.files for segment in index.collection.contents.segments)
 
 
-def test_what_is_held_follows_the_budget() -> None:
+def test_the_spill_limit_follows_the_budget() -> None:
     assert merging.spill_bytes(None) == merging.spill_bytes(8 << 30) == 128 << 20
     assert merging.spill_bytes(512 << 20) == 32 << 20
     for wrong in ("1GiB", 0, 1 << 20):
@@ -109,7 +109,7 @@ def test_what_is_held_follows_the_budget() -> None:
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")  # of a file that nobody closes
 @pytest.mark.parametrize("whole", [False, True])
-def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_are_merged_in_bounded_runs(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run of rows is longer than it may be, and a full disk is told while the index stays as it is."""
     count = 300
     held_at_most(tmp_path / "i", count, 15_000)
@@ -143,7 +143,7 @@ def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: 
     assert index.query([text(7)]).keys.tolist() == [7]
 
 
-def test_near_duplicates_of_held_near_duplicates_are_paired_some_at_a_time() -> None:
+def test_many_similar_documents_are_paired_in_bounded_blocks() -> None:
     """Each of 700 new documents is similar to each of 700 held ones; a block has at most 2048 of these pairs."""
     common = " ".join(f"w{number}" for number in range(60))
     texts = [f"{common} own{number}" for number in range(1400)]
@@ -164,7 +164,7 @@ def test_near_duplicates_of_held_near_duplicates_are_paired_some_at_a_time() -> 
 
 
 @pytest.mark.parametrize("id_column", [None, "id"])
-def test_files_of_many_pieces_of_keys(id_column: str | None, folder: Path) -> None:
+def test_keys_of_many_pieces_are_all_found(id_column: str | None, folder: Path) -> None:
     count, names = 40, ["a.jsonl", "b.jsonl"]
     for place, name in enumerate(names):
         write_rows(name, [{"text": text(100 * place + n // 2), "id": f"{name}:{n}"} for n in range(count)])
@@ -178,7 +178,7 @@ def test_files_of_many_pieces_of_keys(id_column: str | None, folder: Path) -> No
     assert dropped == [(name, n, f"{name}:{n - 1}") for name in names for n in range(1, count, 2)]
 
 
-def test_an_id_that_comes_again_pieces_later_is_refused(folder: Path, command: Command) -> None:
+def test_a_repeated_id_in_a_later_piece_is_refused(folder: Path, command: Command) -> None:
     write_rows("a.jsonl", [{"text": text(n), "id": n % 38} for n in range(40)])
     with small(4000):
         refused = command("index build i a.jsonl --id-column id --backend reference")

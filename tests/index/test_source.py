@@ -78,7 +78,7 @@ NAMES = ("a.parquet", "b.jsonl", "c.jsonl.gz", "d.csv", "e.arrow")
 
 
 @pytest.mark.parametrize("ids", [(), ("--id-column", "id")])
-def test_files_are_read_again(folder: Path, ids: tuple[str, ...], command: Command) -> None:
+def test_an_index_at_the_source_answers_as_a_full_one(folder: Path, ids: tuple[str, ...], command: Command) -> None:
     texts = corpus()
     options = [*OPTIONS, "--text-column", "body", *ids]
     for number, name in enumerate(NAMES):
@@ -110,7 +110,7 @@ def test_files_are_read_again(folder: Path, ids: tuple[str, ...], command: Comma
         index.close()
 
 
-def test_moved_and_remote_texts(folder: Path) -> None:
+def test_texts_at_urls_in_archives_and_moved_files_are_read_again(folder: Path) -> None:
     texts = corpus()
     files = fsspec.filesystem("memory")
     write("a.jsonl", texts)
@@ -134,7 +134,7 @@ def test_moved_and_remote_texts(folder: Path) -> None:
     files.rm("/known/a.jsonl")
 
 
-def test_400_bytes_a_document(folder: Path, command: Command) -> None:
+def test_an_index_at_the_source_takes_400_bytes_a_document(folder: Path, command: Command) -> None:
     """Of documents all of which are held, with the default banding, before and after segments are merged."""
     words = random.Random(3)
     for number in range(3):
@@ -154,7 +154,7 @@ def test_400_bytes_a_document(folder: Path, command: Command) -> None:
             assert facts["bytes_per_document"] <= 400 and in_folder < facts["bytes"] + 5000
 
 
-def test_an_index_with_wide_numbers_is_read(folder: Path, command: Command) -> None:
+def test_an_index_of_format_6_is_read_and_changed(folder: Path, command: Command) -> None:
     """As format 6 has them: read, grown and compacted, with the same answers."""
     texts = corpus()
     options = [*OPTIONS, "--text-column", "body"]
@@ -186,7 +186,7 @@ def test_an_index_with_wide_numbers_is_read(folder: Path, command: Command) -> N
 # --- a text that is gone or another one
 
 
-def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, command: Command) -> None:
+def test_a_missing_or_changed_text_is_named(folder: Path, command: Command) -> None:
     texts = [" ".join(f"{letter}{number}" for number in range(20)) for letter in "abc"]
     write("a.jsonl", texts)
     assert command("index build known a.jsonl --text-column body --evidence source", *OPTIONS).status == 0
@@ -224,7 +224,7 @@ def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, command: 
     assert command("index remove known a.jsonl:1").status == command(query).status == 0
 
 
-def test_what_read_gives_is_checked(tmp_path: Path) -> None:
+def test_texts_from_read_are_checked(tmp_path: Path) -> None:
     texts = {"a": "one two three four", "b": "five six seven eight"}
     given = dict(texts)
     index = new_index(evidence="source", read=by_key(given))
@@ -265,7 +265,7 @@ def test_what_read_gives_is_checked(tmp_path: Path) -> None:
             Index(backend="cpu", **wrong)
 
 
-def test_a_stream_is_refused(folder: Path, command: Command) -> None:
+def test_an_index_at_the_source_refuses_streams(folder: Path, command: Command) -> None:
     os.mkfifo("pipe.jsonl")
     lines = b'{"text": "one two three"}\n'
     for line in ("index build known", "dedup -o out --index known"):

@@ -156,7 +156,7 @@ Machine.TestCase.settings = settings(max_examples=80 if SOAK else 12, stateful_s
 TestMachine = Machine.TestCase
 
 
-def test_what_many_threads_add_is_there(tmp_path: Path) -> None:
+def test_documents_added_by_many_threads_are_all_found(tmp_path: Path) -> None:
     index, threads, each = new_index(), 8, 15
     given = {number: " ".join(f"{number}x{i}" for i in range(12)) for number in range(threads * each)}
 
@@ -176,7 +176,7 @@ def test_what_many_threads_add_is_there(tmp_path: Path) -> None:
 # --- while it changes
 
 
-def test_queries_go_on_while_documents_are_added() -> None:
+def test_queries_run_while_documents_are_added() -> None:
     index = new_index()
     index.add(["a"], [PAGES[0]])
     inside, go_on = Event(), Event()
@@ -200,7 +200,7 @@ def test_queries_go_on_while_documents_are_added() -> None:
 
 
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_query_sees_one_moment(saved: bool, tmp_path: Path) -> None:
+def test_a_query_sees_one_state(saved: bool, tmp_path: Path) -> None:
     """What is found is named by its key, though it was removed since, and its segment merged away."""
     index = new_index()
     index.insert(["a", "b", "c"], [PAGES[0], PAGES[0], PAGES[1]])
@@ -254,7 +254,7 @@ def test_a_context_saves_unless_it_raises(tmp_path: Path, recwarn: pytest.Warnin
     assert not (tmp_path / "never").exists() and not recwarn.list
 
 
-def test_a_context_in_memory_warns_of_what_is_not_saved(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_a_context_in_memory_warns_of_unsaved_documents(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     warned = pytest.warns(UserWarning, match=r"in memory only, documents unsaved: 2; call save\(path\)")
     with warned as told, new_index() as index:
         index.add(["a", "b"], [PAGES[0]] * 2)
@@ -274,7 +274,7 @@ def test_a_context_in_memory_warns_of_what_is_not_saved(tmp_path: Path, recwarn:
 # --- several processes, or several that open it
 
 
-def test_a_closed_index_is_saved_where_nobody_wrote_since(tmp_path: Path) -> None:
+def test_a_closed_index_is_saved_unless_another_writer_changed_it(tmp_path: Path) -> None:
     first = new_index()
     first.save(tmp_path / "i")
     first.insert(["a"], [PAGES[0]])
@@ -295,7 +295,7 @@ def test_a_closed_index_is_saved_where_nobody_wrote_since(tmp_path: Path) -> Non
     assert len(Index.open(tmp_path / "i", backend="cpu")) == 2
 
 
-def test_a_lock_whose_file_is_gone_locks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_on_a_removed_file_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new index is closed before its first save, between two calls of another process that would lock it."""
     (tmp_path / "i").mkdir()
     first = Index.create(tmp_path / "i", backend="cpu")
@@ -312,7 +312,7 @@ def test_a_lock_whose_file_is_gone_locks_nothing(tmp_path: Path, monkeypatch: py
     Index.create(tmp_path / "i", backend="cpu").close()
 
 
-def test_an_index_that_was_replaced_is_not_written_to(tmp_path: Path) -> None:
+def test_a_replaced_index_is_not_written_to(tmp_path: Path) -> None:
     path = tmp_path / "i"
     with new_index() as index:
         index.save(path)
@@ -422,7 +422,7 @@ def test_a_process_forked_while_a_thread_writes_does_not_wait_for_it(tmp_path: P
     assert python(FORKED_WHILE_A_THREAD_WRITES, tmp_path / "i") == "0 2\n"
 
 
-def test_an_index_is_not_copied() -> None:
+def test_an_index_cannot_be_copied_or_pickled() -> None:
     for way in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(ParameterError, match="cannot be pickled or copied; save it, and open its folder again"):
             way(new_index())

@@ -58,7 +58,7 @@ DAMAGE: dict[str, tuple[str, Damage, list[int], str, int]] = {
 
 @pytest.mark.parametrize("name", DAMAGE)
 @pytest.mark.parametrize("held", ["all", "nothing"])
-def test_intact_rows_are_read(name: str, held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_intact_members_are_read(name: str, held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, make, left, told, damaged = DAMAGE[name]
     packed = [PACK[kind](content) for content in MEMBERS]
     (tmp_path / f"a.jsonl.{kind}").write_bytes(make(packed))
@@ -98,7 +98,7 @@ def test_lines_that_are_cut_are_lost(kind: str, cut: int, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PACK if kind])
-def test_several_stretches_and_nothing_intact(kind: str, tmp_path: Path) -> None:
+def test_many_damaged_members_are_listed(kind: str, tmp_path: Path) -> None:
     packed = [PACK[kind](line) for line in LINES]
     broken = [flipped(member, len(member) // 2) if row % 3 else member for row, member in enumerate(packed)]
     (tmp_path / f"a.jsonl.{kind}").write_bytes(b"".join(broken))
@@ -112,7 +112,7 @@ def test_several_stretches_and_nothing_intact(kind: str, tmp_path: Path) -> None
     assert not (tmp_path / f"out/data/a.jsonl.{kind}").exists()
 
 
-def test_a_frame_of_zeros_behind_is_no_damage(tmp_path: Path) -> None:
+def test_zeros_after_a_gzip_member_are_ignored(tmp_path: Path) -> None:
     first, second, _ = map(gzip.compress, MEMBERS)
     (tmp_path / "a.jsonl.gz").write_bytes(first + bytes(1000) + second + bytes(9))
     run(tmp_path / "a.jsonl.gz", tmp_path / "out", on_error="skip")
@@ -120,7 +120,7 @@ def test_a_frame_of_zeros_behind_is_no_damage(tmp_path: Path) -> None:
     assert rejected(tmp_path / "out") == []
 
 
-def test_records_of_a_large_member_that_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_record_of_a_damaged_large_member_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its damage shows at its end only, behind records that could be read."""
     monkeypatch.setattr(compression, "MOST_HELD", 0)
     records = [record(row, page.encode() * 4) for row, page in enumerate(PAGES)]
@@ -134,7 +134,7 @@ def test_records_of_a_large_member_that_is_damaged(tmp_path: Path, monkeypatch: 
     assert found == ["<urn:45>", "<urn:50>"]
 
 
-def test_only_a_large_member_is_read_twice_and_never_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_members_are_read_twice_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read for its checksum, then for its content; each reading has a decoder, with a window of any size."""
     readings: list[str] = []
 
@@ -166,7 +166,7 @@ def unpacked(data: bytes, kind: Compression) -> bytes:
 
 @pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz", "zst"])
 @pytest.mark.parametrize("content", [b"", b"x", CONTENT], ids=["nothing", "little", "members"])
-def test_written_and_read(kind: Compression, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_reads_back(kind: Compression, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_codec, "MEMBER_BYTES", MEMBER_BYTES)
     written = []
     for threads, step in ((1, 1000), (4, 1 << 20)):
@@ -182,7 +182,7 @@ def test_written_and_read(kind: Compression, content: bytes, tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
-def test_cut_anywhere(kind: Compression) -> None:
+def test_a_file_truncated_anywhere_is_an_error(kind: Compression) -> None:
     """Also in a frame of Zstandard without content, between the members."""
     parts = [b"some text, and some more", random.Random(6).randbytes(300)]
     first, last = map(PACK[kind], parts)
@@ -194,7 +194,7 @@ def test_cut_anywhere(kind: Compression) -> None:
             unpacked((first + last)[:length], kind)
 
 
-def test_lines_are_split_alike_wherever_the_blocks_end() -> None:
+def test_lines_do_not_depend_on_block_ends() -> None:
     content = b"one\n\ntwo and more\r\n\n\n \n\nthree\n\r\n\r\nlast"
     for size in range(1, len(content) + 1):
         blocks_of = (content[start : start + size] for start in range(0, len(content), size))
@@ -204,7 +204,7 @@ def test_lines_are_split_alike_wherever_the_blocks_end() -> None:
         assert [(number, line) for number, line in found if line.strip()] == wanted
 
 
-def test_content_that_compresses_well_comes_in_pieces_after_some_that_does_not() -> None:
+def test_highly_compressed_content_comes_in_bounded_pieces() -> None:
     packer = zstandard.ZstdCompressor(level=1).compressobj()
     parts = [packer.compress(part) for part in (random.Random(7).randbytes(1 << 20), *[bytes(1 << 20)] * 160)]
     packed = b"".join([*parts, packer.flush()])
@@ -238,7 +238,7 @@ def test_parquet_keeps_codecs_and_dictionaries(texts: list[str], tmp_path: Path)
         assert (other.compression, other.has_dictionary_page) == (one.compression, one.has_dictionary_page)
 
 
-def test_levels_are_the_librarys_own(texts: list[str], tmp_path: Path) -> None:
+def test_the_level_of_the_input_does_not_matter(texts: list[str], tmp_path: Path) -> None:
     """Whatever the input's level: a high one would take minutes."""
     found = []
     for level in (1, 19):
@@ -248,7 +248,7 @@ def test_levels_are_the_librarys_own(texts: list[str], tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_what_is_asked_for(texts: list[str], tmp_path: Path) -> None:
+def test_compression_options_are_applied(texts: list[str], tmp_path: Path) -> None:
     write_rows(tmp_path / "in" / "a.parquet", texts)
     write_rows(tmp_path / "in" / "b.jsonl.gz", [" ".join(text.split()[::-1]) for text in texts])
     sizes = []
@@ -269,7 +269,7 @@ def test_what_is_asked_for(texts: list[str], tmp_path: Path) -> None:
     ("name", "compression"),
     [("a.jsonl", "zstd:3"), ("a.txt", "none"), ("a.jsonl.gz", "zstd:3"), ("a.jsonl.gz", "gzip")],
 )
-def test_a_compression_that_no_input_can_have(name: str, compression: str, tmp_path: Path) -> None:
+def test_a_compression_that_no_input_takes_is_refused(name: str, compression: str, tmp_path: Path) -> None:
     """A codec alone leaves a file at the level that it has; with a level it is taken."""
     write_rows(tmp_path / name, ["some words"])
     test = write_rows(tmp_path / "test.parquet", ["other words"])  # is only read
@@ -280,7 +280,7 @@ def test_a_compression_that_no_input_can_have(name: str, compression: str, tmp_p
         run(tmp_path / name, tmp_path / "out", compression="gzip:3", protect=test)
 
 
-def test_levels_are_all_known() -> None:
+def test_every_listed_level_is_accepted_by_its_codec() -> None:
     for codec, levels in LEVELS.items():
         for level in levels:
             assert OutputCodec.parse(f"{codec}:{level}") == OutputCodec(codec, level)

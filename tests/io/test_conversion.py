@@ -92,7 +92,7 @@ def lines(path: Path) -> list[bytes]:
     return UNPACK[path.suffix[1:] if path.suffix in (".gz", ".zst") else ""](path.read_bytes()).splitlines()
 
 
-def test_to_parquet(inputs: Path, tmp_path: Path) -> None:
+def test_inputs_of_all_formats_become_parquet(inputs: Path, tmp_path: Path) -> None:
     with interrupting("gpulsh.run.file_run.write_report"):
         run(inputs, tmp_path / "out", format="parquet")
     with pytest.raises(OutputError, match="format was 'parquet' and is absent now"):
@@ -113,7 +113,7 @@ def test_to_parquet(inputs: Path, tmp_path: Path) -> None:
     assert found["h"].to_pylist() == [CRAWLED]
 
 
-def test_to_json_lines(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_of_all_formats_become_json_lines(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = run(inputs, tmp_path / "out", format="jsonl")
     names = ["a.jsonl", "b.jsonl", "c.jsonl.gz", "d.jsonl", "e.jsonl", "f.jsonl", "h.jsonl.gz"]
     assert sorted(path.name for path in data.iterdir()) == names
@@ -128,7 +128,7 @@ def test_to_json_lines(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all((again / name).read_bytes() == (data / name).read_bytes() for name in names)
 
 
-def test_a_codec_that_is_asked_for(inputs: Path, tmp_path: Path) -> None:
+def test_converted_files_take_the_chosen_codec(inputs: Path, tmp_path: Path) -> None:
     data = run(inputs, tmp_path / "lines", format="jsonl", compression="zstd:9")
     assert {path.suffixes[-2] + path.suffix for path in data.iterdir()} == {".jsonl.zst"}
     assert lines(data / "a.jsonl.zst") == [LINES[0], LINES[2]]
@@ -136,7 +136,7 @@ def test_a_codec_that_is_asked_for(inputs: Path, tmp_path: Path) -> None:
     assert {pq.read_metadata(path).row_group(0).column(0).compression for path in data.iterdir()} == {"SNAPPY"}
 
 
-def test_what_is_refused(inputs: Path, tmp_path: Path) -> None:
+def test_name_clashes_and_wrong_formats_are_refused(inputs: Path, tmp_path: Path) -> None:
     (inputs / "a.csv").write_text("text\none\n")
     with pytest.raises(InputError, match=r"a\.jsonl: would become data/a\.parquet in format 'parquet', as .*a\.csv"):
         run(inputs, tmp_path / "out", format="parquet")
@@ -156,7 +156,7 @@ def test_bad_records_are_left_out(tmp_path: Path) -> None:
     assert pq.read_table(data / "b.parquet").column("n").to_pylist() == ["1", "3"]
 
 
-def test_a_value_too_large_for_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_too_large_for_the_budget_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = pa.record_batch({"text": ["a"], "list": [["b" * 100] * 100]})
     assert len(b"".join(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 20)))) > 10_000
     monkeypatch.setattr(conversion, "PART_BYTES", 1)
@@ -164,7 +164,7 @@ def test_a_value_too_large_for_the_budget(monkeypatch: pytest.MonkeyPatch) -> No
         list(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 12)))
 
 
-def test_row_groups_are_filled_by_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups_are_filled_with_whole_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversion, "GROUP_ROWS", 5)
     batches: Iterator[pa.RecordBatch] = (pa.record_batch({"n": [place, place]}) for place in range(4))
     conversion.write_row_groups(File("a", "a", "a"), batches, str(tmp_path / "a"), None)
@@ -278,7 +278,7 @@ def types(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("name", "options"), [("every", {}), ("held", {"format": "parquet"})])
-def test_kept_rows_are_read_again(name: str, options: dict[str, Any], types: Path, tmp_path: Path) -> None:
+def test_kept_rows_of_every_type_read_back(name: str, options: dict[str, Any], types: Path, tmp_path: Path) -> None:
     run_plain(types / f"{name}.arrow", tmp_path / "out", **options)
     found = read_table(tmp_path / f"out/data/{name}.{options.get('format', 'arrow')}")
     assert not options or not any("fixed_size_list" in str(kind).split(" ('")[0] for kind in found.schema.types)
@@ -300,13 +300,13 @@ def test_types_that_parquet_lacks_are_refused_before_the_work(
             run_plain(tmp_path / "a.arrow", tmp_path / "out", format="parquet")
 
 
-def test_values_that_parquet_lacks(tmp_path: Path) -> None:
+def test_values_out_of_the_range_of_parquet_are_refused(tmp_path: Path) -> None:
     write_rows(tmp_path / "a.arrow", pa.table({"text": ["a"], "n": pa.array([1 << 60], pa.timestamp("s"))}))
     with pytest.raises(InputError, match=r"column 'n' has values beyond the range of Parquet, as timestamp\[s\]"):
         run_plain(tmp_path / "a.arrow", tmp_path / "out", format="parquet")
 
 
-def test_a_dictionary_with_null_among_its_values(tmp_path: Path) -> None:
+def test_a_dictionary_with_a_null_value_is_converted(tmp_path: Path) -> None:
     codes = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int16()), pa.array(["word", None]))
     write_rows(tmp_path / "a.arrow", pa.table({"text": ["a b", "c d", "e f"], "of": codes}))
     run(tmp_path / "a.arrow", tmp_path / "out", format="parquet")
@@ -314,7 +314,7 @@ def test_a_dictionary_with_null_among_its_values(tmp_path: Path) -> None:
     assert found.type == codes.type and found.to_pylist() == ["word", None, None]
 
 
-def test_kept_rows_as_json(types: Path, tmp_path: Path) -> None:
+def test_kept_rows_of_every_type_become_json(types: Path, tmp_path: Path) -> None:
     run_plain(types / "every.arrow", tmp_path / "out", format="jsonl")
     found = read_rows(tmp_path / "out/data/every.jsonl")
     for column, values in COLUMNS.items():
@@ -322,7 +322,7 @@ def test_kept_rows_as_json(types: Path, tmp_path: Path) -> None:
         assert [row[column] is None for row in found] == [rows[row] is None for row in STAY], column
 
 
-def test_ids_are_read_again(tmp_path: Path) -> None:
+def test_ids_of_every_type_are_written_to_parquet(tmp_path: Path) -> None:
     for name, values in COLUMNS.items():
         ids = one_type([values], [values.type])
         pq.write_table(pa.table({"id": ids}), tmp_path / "ids.parquet")
@@ -339,20 +339,20 @@ DICTIONARIES = [name for name in COLUMNS if "values=string," in name]
 @pytest.mark.parametrize(
     "name", [*[name for name in FIXED if "of" not in name or "struct of" in name][::2], *VIEWS, *DICTIONARIES]
 )
-def test_evidence_by_ids_of_awkward_types(name: str, tmp_path: Path) -> None:
+def test_evidence_names_ids_of_awkward_types(name: str, tmp_path: Path) -> None:
     write_rows(tmp_path / "a.arrow", pa.table({"text": SIX_TEXTS, "id": COLUMNS[name]}), 2)
     run_plain(tmp_path / "a.arrow", tmp_path / "out", id_column="id", write="marked")
     rows = COLUMNS[name].to_pylist()
     assert [row["id"] for row in evidence(tmp_path / "out")] == [rows[1], rows[5]]
 
 
-def test_the_type_in_parquet_is_the_type_itself_unless_arrow_cannot_write_it() -> None:
+def test_the_parquet_type_is_the_arrow_type_where_possible() -> None:
     for name, values in HELD.items():
         if "fixed_s" not in name and "dictionary<values=string_view" not in name and "of dictionary" not in name:
             assert parquet_type(values.type) == values.type
 
 
-def test_nested_dictionaries_are_read_from_several_row_groups(types: Path, tmp_path: Path) -> None:
+def test_converted_nested_dictionaries_are_read_by_pyarrow(types: Path, tmp_path: Path) -> None:
     run_plain(types / "held.arrow", tmp_path / "out", format="parquet")
     names = [name for name in HELD if "of dictionary" in name]
     table = pq.read_table(tmp_path / "out/data/held.parquet", columns=names)

@@ -117,21 +117,21 @@ LONG, NEAR = " ".join(MANY), " ".join([*MANY[:1500], "another", *MANY[1501:]])
 
 
 @pytest.mark.parametrize(
-    ("documents", "room", "told"),
+    ("documents", "room", "message"),
     [
         (texts(200), 2 * KEY_BYTES + 100_000, "it is halved"),
         ([LONG, "short text", NEAR, LONG.upper(), "another short text"], KEY_BYTES + 60_000, "signed in pieces"),
     ],
 )
 def test_documents_and_pairs_beyond_the_device(
-    ops: CudaBackend, documents: list[Any], room: int, told: str, caplog: pytest.LogCaptureFixture
+    ops: CudaBackend, documents: list[Any], room: int, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     wanted = decision(ReferenceBackend(), documents)
     assert not wanted.keep.all()
     with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(room):
         found = decision(ops, documents)
     assert_decisions(found, wanted)
-    assert told in caplog.text
+    assert message in caplog.text
 
 
 def test_text_of_another_device_is_signed_in_pieces_too(caplog: pytest.LogCaptureFixture) -> None:
@@ -238,14 +238,14 @@ def test_a_backend_that_nobody_has_holds_nothing_until_the_next_collection() -> 
 
 
 @pytest.mark.parametrize(
-    "told", ["cudaErrorMemoryAllocation: out of memory", "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "std::bad_alloc"]
+    "message", ["cudaErrorMemoryAllocation: out of memory", "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "std::bad_alloc"]
 )
-def test_whatever_is_out_of_memory_it_is_one_error(told: str) -> None:
+def test_whatever_is_out_of_memory_it_is_one_error(message: str) -> None:
     """The runtime and the driver need memory, too, and have errors of their own, which are no MemoryError."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
-    wanted = rf"CUDA device 0 does not suffice \({told}\); free"  # told once, however deep
+    wanted = rf"CUDA device 0 does not suffice \({message}\); free"  # named once, however deep
     with pytest.raises(DeviceMemoryError, match=wanted), ops.here(), ops.here():
-        raise RuntimeError(told)
+        raise RuntimeError(message)
     with pytest.raises(RuntimeError, match="an illegal memory access") as error, ops.here():
         raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
     assert error.type is RuntimeError

@@ -172,7 +172,7 @@ def test_any_column_may_name_the_groups(within: Any, firsts: list[tuple[int, int
 
 
 @pytest.mark.parametrize(
-    ("within", "told"),
+    ("within", "message"),
     [
         ("host", "within is of type str; give a column or a list"),
         ([["x"], ["x"], ["y"], ["x"]], "within is a column of list"),
@@ -187,8 +187,8 @@ def test_any_column_may_name_the_groups(within: Any, firsts: list[tuple[int, int
         (["x"], "within has 1 value for 4 documents; give one for each document"),
     ],
 )
-def test_groups_that_are_refused(within: Any, told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
+def test_groups_that_are_refused(within: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
         gpulsh.passages(["a line"] * 4, unit="line", within=within, backend="cpu")
 
 

@@ -245,7 +245,7 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"write": "marked"}, "has a column 'near', which would be added; rename it"),
         ({"weights": "log"}, "has a column 'weight', which would be added; rename it"),
@@ -266,16 +266,16 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
         ({"write": "all"}, "write is 'all'"),
     ],
 )
-def test_what_is_refused(options: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_what_is_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     given = {"text": "some words", "near": "soon", "weight": "1"}
     write(tmp_path / "a.jsonl", [given])
     pq.write_table(pa.Table.from_pylist([given]), tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("text,near,weight\nsome words,soon,1\n")
-    by_kind = {"jsonl": told, "parquet": told, "csv": told}
+    by_kind = {"jsonl": message, "parquet": message, "csv": message}
     if options in ({"write": "marked"}, {"weights": "log"}):
         by_kind["csv"] = "a.csv: its rows take no more columns in this format; run with format"
     elif options.keys().isdisjoint({"source_column", "date_column", "format"}):
-        by_kind = {"jsonl": told}  # decided before a file is opened
+        by_kind = {"jsonl": message}  # decided before a file is opened
     for kind, words in by_kind.items():
         with pytest.raises((ParameterError, InputError), match=words):
             run(tmp_path / f"a.{kind}", tmp_path / "out", **options)

@@ -333,7 +333,7 @@ def test_the_page_and_resuming(files: tuple[Path, Path], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"passages": None}, "coverage is given without passages"),
         ({"passages": None, "coverage": 0.8}, "protect is given without passages"),
@@ -348,8 +348,10 @@ def test_the_page_and_resuming(files: tuple[Path, Path], tmp_path: Path) -> None
     ],
     ids=str,
 )
-def test_refused_with_a_test_set(files: tuple[Path, Path], tmp_path: Path, options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
+def test_options_refused_with_a_test_set(
+    files: tuple[Path, Path], tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message):
         run_items(files, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 

@@ -235,7 +235,7 @@ def test_digests_and_identifiers(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "keys", "told"),
+    ("form", "keys", "message"),
     [
         ("jsonl", ["a", None, 1.5], "line 3: 'url' is a number; key takes a string, an integer or null"),
         ("jsonl", [True, "a"], "line 1: 'url' is a boolean"),
@@ -244,11 +244,11 @@ def test_digests_and_identifiers(folder: Path) -> None:
         ("arrow", [[1], [2]], "column 'url' is list<item: int64>; key takes"),
     ],
 )
-def test_what_is_no_key_is_named(form: str, keys: Values, told: str, tmp_path: Path) -> None:
+def test_what_is_no_key_is_named(form: str, keys: Values, message: str, tmp_path: Path) -> None:
     path = write(form, tmp_path, keys)
     with pytest.raises(InputError) as raised:
         run_plain(path, tmp_path / "out", key="url")
-    assert told in str(raised.value) and str(raised.value).startswith(f"{path}: ") and "\n" not in str(raised.value)
+    assert message in str(raised.value) and str(raised.value).startswith(f"{path}: ") and "\n" not in str(raised.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -262,7 +262,7 @@ def test_a_missing_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "message"),
     [
         ("url", "key is of type str; give a column or a list"),
         ({"a", "b"}, "key is of type set; give a column or a list"),
@@ -273,8 +273,8 @@ def test_a_missing_column(tmp_path: Path) -> None:
         ([1, 10**5000], r"key\[1\] is an integer of 16610 bits; give integers of at most 4,300 digits"),
     ],
 )
-def test_what_is_no_key_in_memory(key: Any, told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
+def test_what_is_no_key_in_memory(key: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
         gpulsh.deduplicate(["a", "b"], key=key, backend="reference")
 
 

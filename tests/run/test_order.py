@@ -155,16 +155,16 @@ BAD_DATES = [
 
 
 @pytest.mark.parametrize(
-    ("form", "values", "row", "told"),
+    ("form", "values", "row", "message"),
     [(form, *BAD_DATES[(number + turn) % 5]) for number, form in enumerate(FORMS) for turn in (0, 2, 4)],
 )
-def test_the_first_that_cannot_be_read_is_named(form: str, values: Values, row: int, told: str, tmp_path: Path) -> None:
+def test_the_first_unreadable_value_is_named(form: str, values: Values, row: int, message: str, tmp_path: Path) -> None:
     path = write(form, tmp_path, values)
     unit, first = ("line", 2 if form == "csv" else 1) if form in ("csv", "jsonl") else ("row", 0)
     with pytest.raises((InputTypeError, InputError)) as raised:
         run(path, tmp_path / "out", keep="date")
     assert str(raised.value).startswith(f"{path}: {unit} {row + first}: ")
-    assert told.format(unit=unit, first=first) in str(raised.value) and "\n" not in str(raised.value)
+    assert message.format(unit=unit, first=first) in str(raised.value) and "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("first", ["csv", "jsonl", "parquet"])

@@ -233,11 +233,11 @@ def test_amounts_of_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [*((given, "too little to work in") for given in TOO_LITTLE), *((given, "not an amount") for given in NO_AMOUNTS)],
 )
-def test_too_little_or_no_amount(given: Any, told: str) -> None:
-    with pytest.raises(ParameterError, match=f"{told}.*; give at least 512MiB, such as 4GiB"):
+def test_too_little_or_no_amount(given: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=f"{message}.*; give at least 512MiB, such as 4GiB"):
         parse_memory(given)
 
 

@@ -156,9 +156,9 @@ def test_refusals(tmp_path: Path) -> None:
         (OutputError, {"index": tmp_path / "out"}, f"{tmp_path / 'out'}: is not an index of passages, it holds "),
     ]
     for kind, options, message in cases:
-        with pytest.raises(kind) as told:
+        with pytest.raises(kind) as caught:
             found(**{**given, **options})
-        assert message in str(told.value) and "\n" not in str(told.value)
+        assert message in str(caught.value) and "\n" not in str(caught.value)
         assert not (tmp_path / "new").exists()
     assert len(found(**given)) == 1
     with pytest.raises(InputError, match="is an index of passages"):

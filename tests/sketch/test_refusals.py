@@ -198,9 +198,9 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "said"), [*SKETCHES, *EARTH_MOVER, *SEARCHES, *TEXT, *STEPS, *JOBS])
-def test_a_parameter_outside_what_is_allowed(call: Callable[[], Any], said: str) -> None:
-    with pytest.raises(ParameterError, match=said) as caught:
+@pytest.mark.parametrize(("call", "message"), [*SKETCHES, *EARTH_MOVER, *SEARCHES, *TEXT, *STEPS, *JOBS])
+def test_a_parameter_outside_what_is_allowed(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message) as caught:
         call()
     assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
 

@@ -199,7 +199,7 @@ def test_runs_of_rows_are_read_in_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
         ({"place": np.arange(3)}, "it lacks the column 'hashes'"),
         ({"hashes": np.arange(2.0)}, "column 'hashes' is double, not uint64"),
@@ -207,9 +207,9 @@ def test_runs_of_rows_are_read_in_place(tmp_path: Path) -> None:
         *(({"hashes": pa.array([odd])}, f"is {kind}, not uint64") for odd, kind in (("a", "string"), (True, "bool"))),
     ],
 )
-def test_other_content_is_damage_and_no_rows_are_of_any_type(columns: Any, told: str, tmp_path: Path) -> None:
+def test_other_content_is_damage_and_no_rows_are_of_any_type(columns: Any, message: str, tmp_path: Path) -> None:
     write_columns(tmp_path / "a.arrow", columns)
-    with pytest.raises(DamagedInputError, match=told):
+    with pytest.raises(DamagedInputError, match=message):
         MappedColumns(tmp_path / "a.arrow", Hashes).whole()
     write_columns(tmp_path / "a.arrow", {"hashes": np.empty(0, np.int64)})  # as where nothing was decided
     assert MappedColumns(tmp_path / "a.arrow", Hashes).whole().hashes.dtype == np.uint64

@@ -105,7 +105,7 @@ def test_rows_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sets", "said"),
+    ("sets", "message"),
     [
         ("abc", "sets is of type str; give a list of sets"),
         (5, "sets is of type int"),
@@ -133,8 +133,8 @@ def test_rows_of_every_kind() -> None:
         (pa.table({"a": [[1]]}), "sets is of Arrow type struct"),
     ],
 )
-def test_what_is_refused(sets: Any, said: str) -> None:
-    with pytest.raises(gpulsh.InputTypeError, match=said):
+def test_what_is_refused(sets: Any, message: str) -> None:
+    with pytest.raises(gpulsh.InputTypeError, match=message):
         gpulsh.fingerprint(sets, backend="cpu")
 
 

@@ -95,7 +95,7 @@ def _on_device(first: int, values: Array, length: int) -> Array:
 CPU = {"cpu-whole": (1, None), "cpu-small": (5, (300, 7)), "cpu-ones": (2, (1, 20)), "cpu-giants": (1, (9, 1000))}
 HOST = [where for where in WHERE if not on_device(where)]
 DEVICE = [where for where in WHERE if on_device(where)]
-# Examples are judged in these, in all by ./ci/soak. `test_any` draws from all: small cuts find what whole ones hide.
+# Examples are judged in these, in all by ./ci/soak. `test_any.py` draws from all: small cuts find what whole ones hide.
 SOME = ["cpu-whole", "host-small", *DEVICE]
 PIECES = ["host-pieces"]
 EVERY = [*CPU, *WHERE, *PIECES]

@@ -331,7 +331,7 @@ IN_PIECES = {
         *(pytest.param([cut], CASES, 250, id=cut, marks=marked(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
     ],
 )
-def test_any(cuts: list[str], cases: dict[str, Any], examples: int) -> None:
+def test_every_operation_agrees_with_the_reference(cuts: list[str], cases: dict[str, Any], examples: int) -> None:
     @settings(max_examples=examples)
     @given(st.sampled_from(cuts), st.sampled_from(sorted(cases)), st.data())
     def judge(cut: str, name: str, data: st.DataObject) -> None:

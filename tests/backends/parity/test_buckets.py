@@ -28,7 +28,7 @@ NO_DIGEST_BANDS = [
 ]
 
 
-def test_long_bands_and_many(ops: Backend) -> None:
+def test_digests_of_long_bands_and_of_many_rows(ops: Backend) -> None:
     generator = np.random.default_rng(1)
     for rows in (1, 63, 64, 65, 130):
         signatures = generator.integers(0, 2**32, (7, 2 * rows + 1), np.uint32)
@@ -40,7 +40,7 @@ def test_long_bands_and_many(ops: Backend) -> None:
     agree(ops, "band_digests", many, BandShape(bands=1, rows=64))
 
 
-def test_a_digest_that_comes_out_as_none_and_rows_of_all_ones(ops: Backend) -> None:
+def test_no_digest_marks_empty_rows_alone(ops: Backend) -> None:
     signatures = np.full((4, 18), NO_VALUE, np.uint32)
     signatures[1] = NO_DIGEST_BANDS
     signatures[2, 17] = 0
@@ -69,7 +69,7 @@ def test_a_digest_that_comes_out_as_none_and_rows_of_all_ones(ops: Backend) -> N
 )
 @example(8, 10_000, 50, (0, 1 << 50), 0.02, "any", 1 << 16)
 @example(8, 10_000, 3000, (0, 1 << 7), 0, "ascending", 10)
-def test_collisions_of_many(
+def test_collisions_of_many_digests(
     ops: Backend, seed: int, count: int, distinct: int, spread: tuple[int, int], none: float, order: str, together: int
 ) -> None:
     """Cells of few and of many digests, long runs, small numbers, which are no hashes, and ids in any order."""
@@ -93,7 +93,7 @@ def of_columns(ops: Backend, digests: Values) -> Array:
     return np.concatenate([buckets.ids for buckets in found])
 
 
-def test_collisions_of_columns(ops: Backend) -> None:
+def test_collisions_of_columns_in_parallel(ops: Backend) -> None:
     columns = np.random.default_rng(1).integers(0, 30, (50, 21), np.uint64) << np.uint64(50)
     agree(ops, "collisions", columns[:, 1], np.arange(50))
     agree(ops, of_columns, columns)
@@ -103,7 +103,7 @@ def test_collisions_of_columns(ops: Backend) -> None:
 
 
 @pytest.mark.parametrize("documents", [400, 200_000])  # neighbours that are close together, and far apart
-def test_candidates_of_many_sizes_and_neighbours(ops: Backend, documents: int) -> None:
+def test_candidates_of_buckets_of_many_sizes(ops: Backend, documents: int) -> None:
     rng, count, sizes = np.random.default_rng(documents), fewer(ops, 10, 1), [2, 3, 4, 31, 33, 64, 2, 90]
     near = [np.sort(rng.choice(documents, 60, replace=False)) for _ in range(6 * count)]
     near += [np.sort(np.append(rng.choice(np.arange(1, documents), 40, replace=False), 0)) for _ in range(count)]
@@ -115,7 +115,7 @@ def test_candidates_of_many_sizes_and_neighbours(ops: Backend, documents: int) -
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 500, 5000])
-def test_chains_and_stars(ops: Backend, count: int) -> None:
+def test_components_of_chains_and_stars(ops: Backend, count: int) -> None:
     ids, generator = np.arange(count, dtype=np.int64), np.random.default_rng(2)
     chain, shuffled = np.stack((ids[:-1], ids[1:]), 1), generator.permutation(count)
     last = np.full(max(count - 1, 0), count - 1)
@@ -133,7 +133,7 @@ pairs_of_places = st.lists(st.tuples(place, place).filter(lambda pair: pair[0] <
 
 
 @given(pairs_of_places, st.integers(0, PLACES), st.sampled_from([1, 2, 64]), st.randoms(use_true_random=False))
-def test_the_greedy_in_rounds_and_in_order(
+def test_greedy_decisions_in_rounds_equal_those_in_order(
     ops: Backend, pairs: list[tuple[int, int]], cut: int, rounds: int, chance: Random
 ) -> None:
     similar = {pair: chance.choice([0.8, 0.9, 1.0]) for pair in pairs}
@@ -161,7 +161,7 @@ def test_the_greedy_in_rounds_and_in_order(
     st.booleans(),
     st.randoms(use_true_random=False),
 )
-def test_copies_are_those_of_a_plain_search(
+def test_copies_equal_those_of_a_plain_search(
     ops: Backend, rows: list[tuple[int, int, int, bool]], by_source: bool, chance: Random
 ) -> None:
     """Halves of few values, so that rows often share one of them alone."""
@@ -184,7 +184,7 @@ def test_copies_are_those_of_a_plain_search(
 
 @settings(max_examples=20)
 @given(pairs_of_places, st.lists(st.integers(0, 9), min_size=PLACES, max_size=PLACES), st.integers(1, 30))
-def test_tiles(ops: Backend, pairs: list[tuple[int, int]], text: list[int], most: int) -> None:
+def test_pairs_are_grouped_by_tile(ops: Backend, pairs: list[tuple[int, int]], text: list[int], most: int) -> None:
     """Documents of a tile are no more than its bytes, components stay whole where they fit, and no pair is lost."""
     given, sizes = np.array(pairs, np.int64).reshape(-1, 2), np.array(text)
     component = REFERENCE.components(PLACES, given)

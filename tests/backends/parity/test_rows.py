@@ -20,7 +20,7 @@ AROUND = [*LENGTHS, *range(14, 19), *range(238, 258), 479, 480, 481]
 
 
 @pytest.mark.parametrize(("universe", "bits"), [(2**64, 2), (2**64, 16), (5000, 8), (60, 16), (2, 8)])
-def test_rows_of_every_length(ops: Backend, universe: int, bits: int) -> None:
+def test_operations_on_rows_of_every_length(ops: Backend, universe: int, bits: int) -> None:
     rows(ops, random_table(LENGTHS, universe), np.full(1 << bits, 250 if bits == 2 else 0, np.uint8))
 
 
@@ -100,7 +100,7 @@ def test_simhash_counts_as_many_bits_as_a_row_may_have(ops: Backend) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 90])
-def test_rows_that_meet_in_many_pairs(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_in_many_pairs_are_bounded_by_bitmaps(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Near-copies beside rows that meet few: these take bits, those do not."""
     taken: list[int] = []
     found = intersect.overlap_bounds
@@ -119,7 +119,7 @@ def test_rows_that_meet_in_many_pairs(count: int, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("values", ["in one slot", "many"])
-def test_rows_whose_values_fit_into_no_table(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intersections_beyond_the_hash_table(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that nobody hashed, or more than the table holds, are compared in order, and none is probed for long."""
     monkeypatch.setattr(intersect, "overlap_bounds", None)
     numbers = np.arange(300_000, dtype=np.uint64) * np.uint64(pow(GOLDEN, -1, 2**64))
@@ -147,18 +147,18 @@ SPANS: list[list[tuple[int, int]]] = [  # starts and lengths
 ]
 
 
-def test_bytes_of_awkward_spans(ops: Backend) -> None:
+def test_gather_of_awkward_spans(ops: Backend) -> None:
     for spans in SPANS:
         bytes_of_texts(ops, TEXT, spans)
 
 
 @pytest.mark.parametrize(("begin", "end"), [(-1, 1), (0, 5), (3, 2)])
-def test_a_text_outside_of_the_bytes_is_refused(begin: int, end: int) -> None:
+def test_gather_refuses_spans_outside_the_bytes(begin: int, end: int) -> None:
     with pytest.raises(ParameterError, match=r"outside \[0, 4\]"):
         CpuBackend(1).gather(np.zeros(4, np.uint8), np.array([0, begin]), np.array([1, end]))
 
 
-def test_bytes_beyond_4_gib(ops: Backend) -> None:
+def test_gather_beyond_4_gib(ops: Backend) -> None:
     far = 2**32 + 5
     begin, end = np.array([far, 0, far + 2], np.int64), np.array([far + 3, 2, far + 3], np.int64)
     for judged in (ops, REFERENCE):

@@ -31,7 +31,7 @@ MORE_COLUMNS: dict[str, list[int]] = {"affine32": [31, 65, 300], "one_permutatio
 
 
 @every_sketch
-def test_rows_of_every_length(ops: Backend, name: Any) -> None:
+def test_sketches_of_rows_of_every_length(ops: Backend, name: Any) -> None:
     for columns in (1, 33, *MORE_COLUMNS.get(name, [])):
         family = Family(name=name, num_perm=columns, seed=3)
         for lengths in (LENGTHS if columns < 8 else SOME, [0, 0, 0], [], RUNS_OF_EMPTY_ROWS):
@@ -43,13 +43,13 @@ def test_rows_of_every_length(ops: Backend, name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", list(FOREIGN))
-def test_foreign_rows_of_every_length(ops: Backend, name: Any) -> None:
+def test_foreign_sketches_of_rows_of_every_length(ops: Backend, name: Any) -> None:
     family = Family(name=name, num_perm=fewer(ops, 64, 32), seed=3)
     agree(ops, sketched, random_table(LENGTHS[: fewer(ops, 24, 18)]), family)
 
 
 @every_sketch
-def test_parts_of_many_and_of_none(ops: Backend, name: Any) -> None:
+def test_merged_sketches_of_large_and_empty_parts(ops: Backend, name: Any) -> None:
     generator = np.random.default_rng(4)
     parts = [[generator.integers(0, 2**64, n, np.uint64).tolist() for n in (length, 3)] for length in (0, 1, 300)]
     sketches_of_parts(ops, Family(name=name, num_perm=40), parts)
@@ -85,7 +85,7 @@ def test_a_hash_that_is_a_multiple_of_the_prime_is_0_in_affine61(ops: Backend) -
 
 
 @pytest.mark.parametrize("name", list(WRAPPED))
-def test_sums_beside_the_modulus(ops: Backend, name: Any) -> None:
+def test_sums_near_the_modulus_are_reduced(ops: Backend, name: Any) -> None:
     bits, prime = WRAPPED[name]
     sums = [prime - 1, prime, prime + 1, 0, 1, 2**bits - 1, 2**bits - 2, *((k * prime - 1) % 2**bits for k in range(9))]
     family = GivenFamily(name=name, num_perm=3, first=(1, 3, 2**bits - 1), second=(0, 2**bits - 5, 7))
@@ -120,14 +120,14 @@ COUNTS = [0, 1, 2, 5, 0, 31, 32, 33, 0, 0, 127, 128, 129, 3, 255, 256, 257, 1, 0
 
 
 @pytest.mark.parametrize(("columns", "bands", "rows"), SHAPES)
-def test_signing_of_every_count_of_tokens(ops: Backend, columns: int, bands: int, rows: int) -> None:
+def test_signing_of_every_number_of_tokens(ops: Backend, columns: int, bands: int, rows: int) -> None:
     family, shape = Family(num_perm=columns, seed=3), BandShape(bands=bands, rows=rows)
     for shingling in (Shingling(), Shingling(unit="char", size=3)):
         agree(ops, "sign", of_tokens(COUNTS, shingling.unit), shingling, family, shape, KEYS)
 
 
 @pytest.mark.parametrize("columns", [MAX_COLUMNS, MAX_COLUMNS + 1])
-def test_signing_by_the_longest_signature_of_a_kernel_and_one_longer(ops: Backend, columns: int) -> None:
+def test_signing_at_and_beyond_the_longest_signature_of_a_kernel(ops: Backend, columns: int) -> None:
     for counts, shape in (([0, 40, 300, 2], (columns // 3, 3)), ([7, 3], (2, columns // 2)), ([3] * 40, (4, 128))):
         text, shape_of = of_tokens(counts, "word"), BandShape(bands=shape[0], rows=shape[1])
         agree(ops, "sign", text, Shingling(size=4), Family(num_perm=columns), shape_of, KEYS)

@@ -24,7 +24,7 @@ def check(ops: Backend, text: TextBatch, unit: Unit, size: int, reading: Reading
 
 @every_unit
 @pytest.mark.parametrize("vocabulary", [7, 600])
-def test_every_size_and_count_of_shingles(ops: Backend, unit: Unit, vocabulary: int) -> None:
+def test_shingles_of_every_size_and_number(ops: Backend, unit: Unit, vocabulary: int) -> None:
     joint, first = (" ", 0) if unit == "word" else ("", ord("a") if vocabulary == 7 else 0x4E00)
     tokens = [f"w{i % vocabulary}" if unit == "word" else chr(first + i % vocabulary) for i in range(600)]
     for size in (1, 64, 5, 33)[: fewer(ops, 4, 2)]:
@@ -34,7 +34,7 @@ def test_every_size_and_count_of_shingles(ops: Backend, unit: Unit, vocabulary: 
 
 
 @every_unit
-def test_nothing_to_hash_and_little(ops: Backend, unit: Unit) -> None:
+def test_shingles_of_empty_and_short_documents(ops: Backend, unit: Unit) -> None:
     little = [b"", b"one", b"a b", b"a b c d e f " * 30, "漢字 かな हिन्दी ".encode() * 9, b" \xff "]
     for rows in ([], [b""], [b"", b"", b""], [b"."], [b"\xff", b""], little):
         for around in ((), (b"before", b"behind")):
@@ -44,7 +44,7 @@ def test_nothing_to_hash_and_little(ops: Backend, unit: Unit) -> None:
 
 @every_unit
 @pytest.mark.parametrize("reading", READINGS)
-def test_awkward_documents(ops: Backend, unit: Unit, reading: Reading) -> None:
+def test_shingles_of_awkward_documents(ops: Backend, unit: Unit, reading: Reading) -> None:
     """Every awkward sequence between letters, cut by the ends of documents, and every byte alone and in a row."""
     rows = [b"", b"x", b" ", b"", b" x ", b"  ", *AWKWARD, *(b"a" + piece for piece in AWKWARD), b"", b""]
     rows += [piece + b"a" for piece in AWKWARD] + [piece + "語".encode() + piece for piece in AWKWARD]
@@ -57,7 +57,7 @@ def test_awkward_documents(ops: Backend, unit: Unit, reading: Reading) -> None:
 
 
 @every_unit
-def test_each_sequence_of_bytes_between_letters(ops: Backend, unit: Unit) -> None:
+def test_shingles_of_every_byte_sequence_between_letters(ops: Backend, unit: Unit) -> None:
     edges = [0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0]
     rest = [(0x80, 0xA1), (0xBF, 0xBF), (0x7F, 0x80), (0xC0, 0x80), (0xA0, 0x61), (0x95, 0xC3)]
     leads = [*range(0x7E, 0x82), *range(0xBE, 0xC4), 0xCE, *range(0xDE, 0xE3), *range(0xEB, 0x100)]
@@ -68,7 +68,7 @@ def test_each_sequence_of_bytes_between_letters(ops: Backend, unit: Unit) -> Non
 
 
 @every_unit
-def test_every_alignment_of_beginning_and_end(ops: Backend, unit: Unit) -> None:
+def test_shingles_at_every_alignment(ops: Backend, unit: Unit) -> None:
     rows = [b"Alignment 0123456789 of 16 bytes, @[`{/:", b"", "é語x".encode() * 5, b"z"]
     for shift in range(16):
         check(ops, batch_of(rows, b"x" * shift, b"y" * (-3 * shift % 16)), unit, 1)
@@ -76,7 +76,7 @@ def test_every_alignment_of_beginning_and_end(ops: Backend, unit: Unit) -> None:
 
 @every_unit
 @pytest.mark.parametrize("reading", READINGS[::3])
-def test_every_byte_at_every_place_of_a_block(ops: Backend, unit: Unit, reading: Reading) -> None:
+def test_characters_at_every_position_of_a_block(ops: Backend, unit: Unit, reading: Reading) -> None:
     """The CPU reads a block of text 64 bytes at once; the characters at its edges must not matter."""
     middles = ["a", " ", "@", "_ ", "é", "漢", "🙂", "\u0301", "\0"]
     places = [*range(55, 75), *range(120, 137)][:: fewer(ops, 1, 9) if reading == PLAIN else 9]
@@ -90,7 +90,7 @@ def test_every_byte_at_every_place_of_a_block(ops: Backend, unit: Unit, reading:
     agree(ops, "exact_hashes", text, shingling, KEYS)
 
 
-def test_words_of_all_lengths_in_runs_of_all_lengths(ops: Backend) -> None:
+def test_runs_of_words_of_all_lengths(ops: Backend) -> None:
     """Words are summed by runs and by whole vectors; what follows the last of either must not matter."""
     random = np.random.default_rng(7)
     some, letters, documents = [1, 3, 7, 8, 9, 15, 16, 17, 24, 25, 55, 63, 64, 65, 130], [*"abyz059AZ"], []
@@ -107,7 +107,7 @@ def test_words_of_all_lengths_in_runs_of_all_lengths(ops: Backend) -> None:
         check(ops, batch_of([document]), "word", 3)
 
 
-def test_long_words(ops: Backend) -> None:
+def test_shingles_of_long_words(ops: Backend) -> None:
     """Summed a block at a time, where keys are far from those of a table, and up to what nobody may read."""
     documents = [b"x" * a + b" " + b"Y" * b for a in (0, 1, 8, 9, 62, 63, 64, 65, 1000) for b in range(60, 74)]
     documents += [b" " * gap + b"w" * length for gap in range(50, 66) for length in (1, 8, 63, 64, 65)]
@@ -120,7 +120,7 @@ def test_long_words(ops: Backend) -> None:
 
 
 @every_unit
-def test_full_tiles_and_tokens_longer_than_tiles(ops: Backend, unit: Unit) -> None:
+def test_full_tiles_and_tokens_longer_than_a_tile(ops: Backend, unit: Unit) -> None:
     lengths = [31, 119, 120, 121, 240, 671, 672, 673, 1500]
     rows = [b"a" * length for length in lengths] + [b"bc " + "é".encode() * length + b"-d" for length in lengths]
     rows += ["語".encode() * 400, b" " * 700 + b"end", b"z" + b"." * 999, b"", b"q" * 12000 + b" r"]
@@ -142,7 +142,7 @@ def test_offsets_beyond_32_bits(ops: Backend, unit: Unit, first: int) -> None:
 # --- samples and hashes of windows, and the bytes of tokens
 
 
-def test_samples_of_awkward_rows(ops: Backend) -> None:
+def test_winnowing_of_awkward_rows(ops: Backend) -> None:
     for universe, size in itertools.product((2, 2**64), (1, 2, 3, 31, 64, 200)):
         agree(ops, "winnow", random_table(LENGTHS[: fewer(ops, 28, 24)], universe), size)
     up = list(range(90))
@@ -158,7 +158,7 @@ def test_samples_of_awkward_rows(ops: Backend) -> None:
         agree(ops, "winnow", table(nothing), 3)
 
 
-def test_samples_beyond_4_gib(ops: Backend) -> None:
+def test_winnowing_beyond_4_gib(ops: Backend) -> None:
     far = 2**29 + 5
     for judged in (ops, REFERENCE):
         values = far_array(judged, far, np.array([5, 4, 6, 7], np.uint64))
@@ -167,7 +167,7 @@ def test_samples_beyond_4_gib(ops: Backend) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 200, 1030])
-def test_hashes_of_windows(ops: Backend, size: int) -> None:
+def test_window_hashes_at_the_ends_and_middles_of_rows(ops: Backend, size: int) -> None:
     """Runs of windows at the beginning, the end and in the middle of rows, and a row that is one."""
     rows = random_table([size, size + 30, 5, size + 100])
     begin, windows = rows.offset[[0, 1, 1, 3, 3]] + np.array([0, 3, 25, 0, 60]), np.array([1, 20, 6, 40, 41])
@@ -180,7 +180,7 @@ def test_hashes_of_windows(ops: Backend, size: int) -> None:
     assert list(map(len, agree(ops, "window_hashes", tokens, begin[:0], windows[:0], size, KEYS))) == [0, 0]
 
 
-def test_equal_windows_and_many(ops: Backend) -> None:
+def test_equal_windows_have_equal_hashes(ops: Backend) -> None:
     rows = table([list(range(90)), [5, 5, *range(20, 85), 1]], 3)
     begin, windows = rows.offset[:2] + np.array([20, 2]), np.array([16, 16])
     for found in agree(ops, "window_hashes", Tokens(rows.values, rows.offset), begin, windows, 50, KEYS):
@@ -191,7 +191,7 @@ def test_equal_windows_and_many(ops: Backend) -> None:
 
 
 @every_unit
-def test_bounds_are_those_of_the_tokens(ops: Backend, unit: Unit) -> None:
+def test_bounds_enclose_their_tokens(ops: Backend, unit: Unit) -> None:
     texts = ["One, two — drei 四五 six", "", "...", "नमस्ते दुनिया", "é", " x  y ", "a" * 300 + " b", "+ C++ 👍🏽 +"]
     text = batch_of([one.encode() for one in texts], b"zz\xc3", b"\xa9a")
     bounds = iter(bounds_of_tokens(ops, text, Shingling(unit=unit)).tolist())

@@ -23,7 +23,7 @@ def test_weights_of_every_scale(ops: Backend, scale: str) -> None:
     agree(ops, "weighted_minhash", random_weighted([], scale), 3, 5)
 
 
-def test_weights_that_are_no_normal_numbers_count_as_none(ops: Backend) -> None:
+def test_subnormal_weights_do_not_count(ops: Backend) -> None:
     least = {x: 2.0**-1022 * (1 + x / 64) for x in range(9)}
     below = {x: 2.0**-1023 * (1 + x / 64) for x in range(9, 40)}
     rows = weighted_of([least, {**least, **below}, below])
@@ -31,12 +31,12 @@ def test_weights_that_are_no_normal_numbers_count_as_none(ops: Backend) -> None:
     assert (first == second).all()
 
 
-def test_the_least_number_that_counts_as_the_greatest_of_a_row(ops: Backend) -> None:
+def test_a_dense_row_below_two_to_the_minus_990_is_empty(ops: Backend) -> None:
     found = agree(ops, "kleinberg_tardos", np.array([[2.0**-990, 0.0], [np.nextafter(2.0**-990, 0), 0.0]]), 5, 1)
     assert (found == NO_VALUE).all(axis=1).tolist() == [False, True]
 
 
-def test_a_dart_as_high_as_a_weight_misses_it(ops: Backend) -> None:
+def test_a_dart_as_high_as_the_weight_misses(ops: Backend) -> None:
     for operation in ("weighted_minhash", "kleinberg_tardos"):
         streams = Streams.of(operation, 5)
         first = [next(darts_below(Fraction(99), streams, line, 0)) for line in range(9)]
@@ -46,7 +46,7 @@ def test_a_dart_as_high_as_a_weight_misses_it(ops: Backend) -> None:
         agree(ops, operation, sparse if operation == "weighted_minhash" else np.array(heights)[:, None], 9, 5)
 
 
-def unmixed(x: int) -> int:
+def inverse_mix(x: int) -> int:
     """Whose `mix64` is x."""
     for factor, shift in ((1, 27), (MIX_2, 33), (MIX_1, 27)):
         x = x * pow(factor, -1, 1 << 64) % (1 << 64)
@@ -56,20 +56,20 @@ def unmixed(x: int) -> int:
 
 def line_of(word: int, level: int, streams: Streams) -> int:
     """Whose first dart at a level is drawn by `word`."""
-    number = unmixed(word) - int(streams.addend) - level * GOLDEN
+    number = inverse_mix(word) - int(streams.addend) - level * GOLDEN
     return number * pow(int(streams.multiplier), -1, 1 << 64) % (1 << 64)
 
 
-def test_a_value_of_all_ones_is_told_as_the_one_below(ops: Backend) -> None:
+def test_a_value_of_all_ones_becomes_the_one_below(ops: Backend) -> None:
     streams = Streams.of("weighted_minhash", 5)
-    places = [unmixed(NO_VALUE << 32 | low) ^ int(streams.value) for low in range(9)]
-    lines = [line_of(unmixed(place) ^ int(streams.place), 0, streams) for place in places]
+    places = [inverse_mix(NO_VALUE << 32 | low) ^ int(streams.value) for low in range(9)]
+    lines = [line_of(inverse_mix(place) ^ int(streams.place), 0, streams) for place in places]
     assert all(next(darts_below(Fraction(99), streams, x, 0)).value == NO_VALUE - 1 for x in lines)
     found = agree(ops, "weighted_minhash", weighted_of([{line: 1.99999} for line in lines]), 1, 5)
     assert (found == NO_VALUE - 1).any()
 
 
-def test_how_deep_levels_count(ops: Backend) -> None:
+def test_levels_count_down_to_a_fixed_depth(ops: Backend) -> None:
     """At each of these levels a line has a dart of nearly no rank, which comes first if it counts."""
     streams, levels = Streams.of("weighted_minhash", 5), (-22, -23, -24)
     lines = [line_of(2**64 - 1, level, streams) for level in levels]
@@ -79,7 +79,7 @@ def test_how_deep_levels_count(ops: Backend) -> None:
     assert (found[:, 0] == values).tolist() == [True, True, False]
 
 
-def test_many_rows_and_pairs(ops: Backend) -> None:
+def test_weighted_operations_on_many_rows_and_pairs(ops: Backend) -> None:
     agree(ops, "weighted_minhash", random_weighted([3] * 40), 5, 1)  # more than a block has threads
     agree(ops, "occurrences", random_table([0, 5, 300, 1, 0, 40], 9))
     generator = np.random.default_rng(4)
@@ -97,13 +97,13 @@ def test_rows_beyond_32_bits(ops: Backend) -> None:
     same(ops.weighted_overlap(ops.asarray(pairs), there), said("weighted_overlap", pairs, rows), ops.asnumpy)
 
 
-def test_rows_are_checked_where_they_lie(ops: Backend) -> None:
+def test_device_rows_are_checked_when_moved(ops: Backend) -> None:
     given_arrays = np.array([2, 1], np.uint64), np.array([1.0, 1.0]), np.array([0, 2])
     with pytest.raises(ParameterError, match="values does not ascend within each row"):
         WeightedFingerprints(*map(ops.asarray, given_arrays)).moved(ops.asarray)
 
 
-def test_surprise_is_a_logarithm() -> None:
+def test_surprise_approximates_the_logarithm() -> None:
     one = 1 << RANK_BITS
     assert len(logarithms()) == (1 << SEGMENT_BITS) + 1
     assert [int(logarithms()[i]) for i in (0, -1)] == [0, one]
@@ -115,7 +115,7 @@ def test_surprise_is_a_logarithm() -> None:
     assert found == sorted(found, reverse=True)
 
 
-def test_the_bits_stay_as_they_are() -> None:
+def test_weighted_values_are_pinned() -> None:
     rows, dense = weighted_of([{1: 1.0, 2: 2.5}, {2: 2.5}]), np.array([[1.0, 2.5], [0.0, 2.5]])
     first, second = REFERENCE.weighted_minhash(rows, 4, 1).tolist()
     assert first == [668735885, 1084406529, 4162099015, 1134744844]

@@ -27,7 +27,7 @@ def of_kind(kind: pa.DataType, count: int = 1) -> pa.Array:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("other", [None, "strings"])
-def test_what_python_has_no_value_for_is_its_number(kind: pa.DataType, other: str | None, tmp_path: Path) -> None:
+def test_dates_beyond_python_become_their_number(kind: pa.DataType, other: str | None, tmp_path: Path) -> None:
     """And stays of its type where Parquet has that."""
     inputs = [write_rows(tmp_path / "a.arrow", pa.table({"text": [TEXT, TEXT], "id": of_kind(kind, 2)}))]
     if other:
@@ -41,7 +41,7 @@ def test_what_python_has_no_value_for_is_its_number(kind: pa.DataType, other: st
 
 
 @pytest.mark.parametrize("kind", [*KINDS, pa.time64("us")])  # in a file such a time of day is damage
-def test_what_it_has_stays_as_it_was(kind: pa.DataType) -> None:
+def test_dates_as_text_are_numbers_only_where_python_has_no_value(kind: pa.DataType) -> None:
     values = pa.array([FAR, None], pa.int64()).view(kind)
     assert as_texts(values).to_pylist() == [str(FAR), None]
     first, second = as_texts(pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), values)).to_pylist()
@@ -59,7 +59,7 @@ FAR_KINDS = [(pa.timestamp("s"), FAR), (pa.timestamp("s"), -FAR), (pa.timestamp(
 
 
 @pytest.mark.parametrize(("kind", "value"), [*FAR_KINDS, (pa.date64(), FAR // DAY * DAY)])
-def test_ids_whose_type_parquet_has_and_whose_value_it_lacks(kind: pa.DataType, value: int, tmp_path: Path) -> None:
+def test_ids_out_of_the_range_of_parquet_become_text(kind: pa.DataType, value: int, tmp_path: Path) -> None:
     inputs = [write_rows(tmp_path / f"{number}.arrow", tables(kind, first)) for number, first in enumerate((value, 0))]
     run(inputs, tmp_path / "out", id_column="id")
     found = pq.read_table(tmp_path / "out/duplicates.parquet")
@@ -84,7 +84,7 @@ def test_ids_whose_type_parquet_has_and_whose_value_it_lacks(kind: pa.DataType, 
         lambda values: values,
     ],
 )
-def test_values_that_parquet_has_not_inside_of_others(wrap: Callable[[pa.Array], pa.Array]) -> None:
+def test_nested_values_out_of_the_range_of_parquet_are_found(wrap: Callable[[pa.Array], pa.Array]) -> None:
     kind = pa.timestamp("s")
     most = (1 << 63) // 1000 - 1
     for value, fits in ((most, True), (most + 2, False), (-most, True), (-most - 2, False), (None, True)):
@@ -101,7 +101,7 @@ def _is_written(values: pa.Array) -> bool:
 
 
 @pytest.mark.parametrize("write", ["data", "marked"])
-def test_run_end_encoded_ids(write: str, tmp_path: Path) -> None:
+def test_run_end_encoded_ids_become_text(write: str, tmp_path: Path) -> None:
     """Parquet has no such type, so ids are told as text; flattening them ended in an AttributeError."""
     ids = pa.RunEndEncodedArray.from_arrays(pa.array([1, 3], pa.int32()), pa.array(["a", "b"]))
     write_rows(tmp_path / "a.arrow", pa.table({"text": [TEXT, TEXT, "others"], "id": ids}))
@@ -110,7 +110,7 @@ def test_run_end_encoded_ids(write: str, tmp_path: Path) -> None:
     assert told.to_pylist() == [{"id": "b", "duplicate_of_id": "a"}]
 
 
-def test_types_that_nulls_cannot_be_cast_to() -> None:
+def test_nulls_are_added_to_types_without_a_cast() -> None:
     views = pa.array([[1]], pa.list_view(pa.int64()))
     assert one_type([views, pa.nulls(2)], [views.type]).to_pylist() == [[1], None, None]
 
@@ -123,7 +123,7 @@ IDS = [f"{row:03d}" + "x" * (1000 + row) for row in range(ROWS)]
 TABLE = pa.table({"text": ["the same words in every row"] * ROWS, "id": IDS})
 
 
-def test_the_evidence_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_ids_are_written_in_bounded_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_rows(tmp_path / "a.parquet", TABLE, 70)
     run(path, tmp_path / "whole", id_column="id", write="duplicates")
     monkeypatch.setattr("gpulsh.run.stages.write.SMALL_BYTES", 0)
@@ -139,7 +139,7 @@ def test_the_evidence_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("piece", [1, 7, 30, 1000])
-def test_groups_follow_from_the_rows(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups_depend_on_the_rows_alone(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_BYTES", 100)
     monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_ROWS", 12)
     sizes = [5] * 30 + [99, 1, 3, 100, 200, 0, 0] + [40] * 5 + [0] * 30
@@ -160,7 +160,7 @@ def test_groups_follow_from_the_rows(piece: int, monkeypatch: pytest.MonkeyPatch
     ],
     ids=str,
 )
-def test_arrays_of_python_values_are_those_of_pyarrow(values: list[Any]) -> None:
+def test_python_array_equals_pa_array(values: list[Any]) -> None:
     found, wanted = python_array(values), pa.array(values)
     found.validate(full=True)
     assert found.type == wanted.type and found.to_pylist() == wanted.to_pylist()
@@ -168,7 +168,7 @@ def test_arrays_of_python_values_are_those_of_pyarrow(values: list[Any]) -> None
 
 
 @pytest.mark.parametrize("values", [["\ud800"], [2**63], ["a", 1]], ids=repr)
-def test_what_pyarrow_refuses_is_refused(values: list[Any]) -> None:
+def test_python_array_refuses_the_values_that_pa_array_refuses(values: list[Any]) -> None:
     for make in (pa.array, python_array):
         with pytest.raises((pa.ArrowException, OverflowError, UnicodeError)):
             make(values)

@@ -81,7 +81,7 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize(("lie", "column", "ending"), COLUMNS)
-def test_a_column_that_lies(tmp_path: Path, lie: str, column: str, ending: str) -> None:
+def test_a_damaged_column_is_named(tmp_path: Path, lie: str, column: str, ending: str) -> None:
     path = write(tmp_path / f"a{ending}", column, {**LIES, **ELSEWHERE}[lie])
     with pytest.raises(DamagedInputError, match=rf"^\S+/a{ending}: column '{column}' is damaged: [^\n]+$"):
         run(path, tmp_path / "out", id_column="id")
@@ -91,7 +91,7 @@ def test_a_column_that_lies(tmp_path: Path, lie: str, column: str, ending: str) 
             build_index(tmp_path / "known", [path], id_column="id", backend="reference")
 
 
-def test_a_type_without_arrays(tmp_path: Path) -> None:
+def test_a_type_that_pyarrow_cannot_read_is_refused(tmp_path: Path) -> None:
     """Intervals of months, which pyarrow writes none of: made of others, by their unit in the schema."""
     path = tmp_path / "a.arrow"
     write_rows(path, pa.table({"text": LONG, "other": pa.array([None] * ROWS, pa.month_day_nano_interval())}))
@@ -110,14 +110,14 @@ FEW = pa.Array.from_buffers(pa.string(), 4, pa.array([LONG[0], None, None, LONG[
 
 
 @pytest.mark.parametrize("column", [FEW, pa.StructArray.from_arrays([FEW], ["a"])], ids=["string", "struct"])
-def test_a_wrong_count_of_nulls(tmp_path: Path, column: pa.Array) -> None:
+def test_a_wrong_count_of_nulls_is_damage(tmp_path: Path, column: pa.Array) -> None:
     path = write_rows(tmp_path / "a.arrow", pa.table({"text": LONG, "other": column}))
     with pytest.raises(DamagedInputError, match="column 'other' is damaged"):
         run(path, tmp_path / "out", backend="cpu")
     assert not (tmp_path / "out").exists()
 
 
-def test_text_and_other_columns_may_be_no_utf8_and_ids_may_not(tmp_path: Path) -> None:
+def test_ids_must_be_utf8_and_other_columns_need_not(tmp_path: Path) -> None:
     raw = pa.array([b"\xff", b"\xff a b", b"c\xc3", b"\xff a b"], pa.binary())
     for kind in (pa.string(), pa.string_view(), pa.list_(pa.string())):
         odd = pa.array([b"\xff"] * ROWS, pa.binary())
@@ -151,7 +151,7 @@ BLIND: list[Callable[[Any], Any]] = [
         *zip(["string-negative", "dictionary-code"], BLIND, strict=True),  # which show without them
     ],
 )
-def test_arrays_in_memory_that_lie(tmp_path: Path, lie: str, door: Callable[[Any], Any]) -> None:
+def test_damaged_arrays_in_memory_are_refused(tmp_path: Path, lie: str, door: Callable[[Any], Any]) -> None:
     given = door(pa.ipc.open_file(write(tmp_path / "a.arrow", "text", LIES[lie])).get_batch(0).column("text"))
     told = r"^texts, an? \w+, is damaged: [^\n]+ passes its validate\(full=True\)$"
     with pytest.raises(DamagedInputError, match=told):
@@ -160,7 +160,7 @@ def test_arrays_in_memory_that_lie(tmp_path: Path, lie: str, door: Callable[[Any
         gpulsh.shingle(given, backend="cpu")
 
 
-def test_keys_and_tables_that_lie(tmp_path: Path) -> None:
+def test_damaged_keys_and_tables_are_refused(tmp_path: Path) -> None:
     batch = pa.ipc.open_file(write(tmp_path / "a.arrow", "id", LIES["string-far"])).get_batch(0)
     odd = pa.array([b"a\xff", b"b", b"c", b"d"], pa.binary()).view(pa.string())
     texts = list("abcd")
@@ -175,7 +175,7 @@ def test_keys_and_tables_that_lie(tmp_path: Path) -> None:
     assert result.filter(odd) == odd
 
 
-def test_dictionaries_of_parquet_that_lie(tmp_path: Path) -> None:
+def test_damaged_dictionary_codes_of_parquet_are_refused(tmp_path: Path) -> None:
     # Codes 0, 1, 2 of two bits each, in runs as Parquet has them: 24 is eight codes.
     path = tmp_path / "a.parquet"
     for column in ("text", "id", "other"):

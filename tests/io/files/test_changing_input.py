@@ -1,7 +1,7 @@
 """Input that changes while a run goes: one clear error that names the file, at every boundary of stages that read it.
 
 All files have one time, so that one put in place of another of its size shows by its inode. What else a change may be
-is in `test_stamps`.
+is in the last two tests.
 """
 
 import os
@@ -101,7 +101,7 @@ def changed_before(stage: str, change: Callable[[], None]) -> Iterator[None]:
         ("parquet", "collect", edit, {"id_column": "id", "write": "duplicates"}),
     ],
 )
-def test_a_change_before_a_stage(kind: str, stage: str, change: Change, options: dict[str, Any], folder: Path) -> None:
+def test_changed_input_is_named(kind: str, stage: str, change: Change, options: dict[str, Any], folder: Path) -> None:
     os.mkdir("in")
     for name in "ab":
         write(Path(f"in/{name}.{kind}"), pages(ord(name)))
@@ -130,7 +130,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_differs(path: Path) -> None:
+def test_stamps_notice_changes_of_size_time_and_file(path: Path) -> None:
     stamps = Stamps.of(find_files([str(path)]))
     stamps.check()
     before = path.stat()
@@ -152,7 +152,7 @@ def test_what_differs(path: Path) -> None:
         stamps.check()
 
 
-def test_a_change_says_more_than_the_error_it_causes(path: Path) -> None:
+def test_a_changed_input_hides_the_error_it_causes(path: Path) -> None:
     stamps = Stamps.of(find_files([str(path)]))
     with pytest.raises(KeyError), stamps.unchanged([0]):
         raise KeyError("of its own")

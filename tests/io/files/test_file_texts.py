@@ -73,7 +73,7 @@ def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("most", [0, 10, 1000])
-def test_in_order_and_within_the_bound(threads: int, most: int) -> None:
+def test_read_ahead_keeps_the_order_and_its_bound(threads: int, most: int) -> None:
     rng = random.Random(7)
     pieces = [[rng.randrange(8) for _ in range(rng.choice([0, 1, 3, 40]))] for _ in range(30)]
     lock = threading.Lock()
@@ -100,7 +100,7 @@ def test_in_order_and_within_the_bound(threads: int, most: int) -> None:
 
 
 @pytest.mark.parametrize("ahead", [None, 1 << 20, 9 << 20, 64 << 20, 1 << 30])
-def test_what_is_read_ahead_is_bounded(ahead: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_ahead_fits_the_budget(ahead: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that are being read and blocks that wait, together."""
     asked: list[int] = []
 
@@ -122,7 +122,7 @@ def test_what_is_read_ahead_is_bounded(ahead: int | None, tmp_path: Path, monkey
     assert waiting >= 2 * threads * (max(blocks) - 1) or ahead == 1 << 20  # so that all threads have something to do
 
 
-def test_an_error_comes_in_its_place() -> None:
+def test_an_error_is_raised_at_its_block() -> None:
     def read(piece: int) -> Iterator[int]:
         yield piece
         if piece == 2:
@@ -152,7 +152,7 @@ def test_the_threads_stop_with_the_reader() -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_whole_pieces_are_held_while_there_is_room(seed: int) -> None:
+def test_held_texts_are_whole_pieces_within_the_budget(seed: int) -> None:
     """Also of a piece that is read again, after a reader that failed or by another stage."""
     draw = random.Random(seed)
     room = draw.randrange(6)
@@ -188,7 +188,7 @@ def test_whole_pieces_are_held_while_there_is_room(seed: int) -> None:
     assert beginnings == {(number, start): text for number, blocks in whole.items() for start, text in blocks}
 
 
-def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_texts_come_from_memory_while_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "RUN_ROWS", 7)
     path = tmp_path / "a.parquet"
     write_rows(path, [f"text {row}" for row in range(20)], 7)
@@ -207,7 +207,7 @@ def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pyte
         list(source.chosen(piece, wanted))
 
 
-def test_rows_before_a_block_without_rows_stay(tmp_path: Path) -> None:
+def test_rows_before_an_empty_batch_are_kept(tmp_path: Path) -> None:
     """Such as an empty record batch: the rows before it were dropped, as where a piece is read again."""
     text, schema = "one two three four five six", pa.schema([("text", pa.string())])
     with pa.ipc.new_file(str(tmp_path / "a.arrow"), schema) as out:
@@ -217,7 +217,7 @@ def test_rows_before_a_block_without_rows_stay(tmp_path: Path) -> None:
     assert (found.funnel["documents"], found.funnel["dropped"]) == (4, 1)
 
 
-def test_sizes_beyond_32_bits_are_integers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_sizes_beyond_32_bits_stay_integers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = np.full(100, 5 << 30)
 
     class Large(Rows):
@@ -239,7 +239,7 @@ def test_sizes_beyond_32_bits_are_integers(tmp_path: Path, monkeypatch: pytest.M
     assert np.concatenate([np.zeros(0, np.int64), *facts.sizes]).dtype == np.int64 and facts.bytes == sizes.sum()
 
 
-def test_a_small_file_takes_few_bytes(tmp_path: Path) -> None:
+def test_a_small_file_takes_less_than_750_bytes_of_memory(tmp_path: Path) -> None:
     """A run over a million of them holds its files, their stamps and their texts."""
     for number in range(FILES):
         (tmp_path / f"{number:05d}.txt").write_bytes(b"%0100d" % number)
@@ -280,9 +280,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, kind: Any, name: str) -> list[Any]
 
 
 @pytest.mark.parametrize(("kind", "threads"), [("jsonl", 1), ("parquet", 1), ("parquet", 2)])
-def test_held_texts_are_decoded_once_and_results_are_the_same(
-    kind: str, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_held_texts_are_decoded_once(kind: str, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = corpus(tmp_path / "parquet")
     if kind == "jsonl":
         rows = [row["text"] for row in read_rows(inputs / "1.parquet")]
@@ -303,7 +301,7 @@ def test_held_texts_are_decoded_once_and_results_are_the_same(
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
 @pytest.mark.parametrize("write", ["data", "duplicates"])
-def test_the_report_shows_held_texts_and_reads_none_again(
+def test_the_report_shows_held_texts_without_reading_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, write: Any
 ) -> None:
     path = write_rows(tmp_path / f"a.{ending}", ["one text", "another text", "one text", "one Text!"])

@@ -81,7 +81,7 @@ def test_a_larger_document_stops_the_run(
     assert read(path, **how) == texts
 
 
-def test_what_does_not_end_is_damage_whatever_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_record_is_damage_whatever_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (delimited, jsonl, streamed):
         monkeypatch.setattr(module, "STEP", 64)
     for name, content, told in (
@@ -94,7 +94,7 @@ def test_what_does_not_end_is_damage_whatever_the_budget(tmp_path: Path, monkeyp
             read(tmp_path / name)
 
 
-def test_a_text_file(tmp_path: Path) -> None:
+def test_a_text_file_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("x" * MOST)
     assert read(path) == ["x" * MOST]
@@ -118,7 +118,7 @@ def test_a_larger_document_is_never_in_memory(ending: str, before: list[str], tm
 
 
 @pytest.mark.parametrize("content", [b"\\u0001" * (MOST // 4), b"\xff" * (MOST // 2)])
-def test_a_line_and_its_text_are_both_held(content: bytes, tmp_path: Path) -> None:
+def test_the_limit_counts_a_line_and_its_text(content: bytes, tmp_path: Path) -> None:
     # Escapes make the line the longer one; of bytes that are not UTF-8 each becomes three.
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "x"}\n{"text": "' + content + b'"}\n')
     with pytest.raises(InputError, match=r"line 2: has 1\d\d\d\d bytes"):
@@ -133,7 +133,7 @@ JOINED: dict[str, Callable[[list[bytes]], bytes]] = {
 
 
 @pytest.mark.parametrize("how", JOINED)
-def test_a_large_record_that_is_no_document_is_passed_over(how: str, tmp_path: Path) -> None:
+def test_a_large_record_without_text_is_skipped(how: str, tmp_path: Path) -> None:
     content = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n" + b"v" * (40 << 20)
     pages = records(["one", "two"])
     video = record("video", content, "response", "application/http; msgtype=response")
@@ -144,7 +144,7 @@ def test_a_large_record_that_is_no_document_is_passed_over(how: str, tmp_path: P
 
 
 @pytest.mark.parametrize("how", ["plain", "members"])
-def test_a_large_record_with_a_wrong_length(how: str, tmp_path: Path) -> None:
+def test_a_large_record_of_wrong_length_is_damage(how: str, tmp_path: Path) -> None:
     # A length beyond the limit that is not true is damage, whatever the budget, and reading goes on behind it.
     one, other, last = records(["one", "x" * (2 << 20), "three"])
     path = tmp_path / ("a.wet" if how == "plain" else "a.wet.gz")
@@ -165,7 +165,7 @@ def test_a_large_record_with_a_wrong_length(how: str, tmp_path: Path) -> None:
         (3_000_000_001, 2 << 30, "of 3000000001 bytes allows documents up to 750000000 bytes: give --memory 8GiB or"),
     ],
 )
-def test_the_budget_that_is_named_is_enough(memory: int, size: int, told: str) -> None:
+def test_the_suggested_budget_suffices(memory: int, size: int, told: str) -> None:
     message = too_large(File("a", "a", "a"), "row 7", size, Limit(memory)).message
     assert message.startswith(f"a: row 7: has {size} bytes; ")
     assert told in message
@@ -178,7 +178,7 @@ def test_the_budget_that_is_named_is_enough(memory: int, size: int, told: str) -
     "frame",
     [bytes([0, 0xB0]), b"\xe0" + (1 << 32).to_bytes(8, "little")],  # 4 GiB, and all of the content at once
 )
-def test_a_window_that_no_decoder_has(frame: bytes, tmp_path: Path) -> None:
+def test_a_zstd_window_beyond_any_decoder_is_damage(frame: bytes, tmp_path: Path) -> None:
     line = b'{"text": "a"}\n'
     whole = b"\x28\xb5\x2f\xfd" + frame + (len(line) << 3 | 1).to_bytes(3, "little") + line
     (tmp_path / "a.jsonl.zst").write_bytes(whole)
@@ -188,7 +188,7 @@ def test_a_window_that_no_decoder_has(frame: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("window_log", [22, 31])
-def test_a_frame_may_have_a_window_of_2_gib(window_log: int, tmp_path: Path) -> None:
+def test_zstd_windows_up_to_2_gib_are_read(window_log: int, tmp_path: Path) -> None:
     """As `zstd --long=31` writes it. Memory is the kernel's to limit."""
     options = zstandard.ZstdCompressionParameters.from_level(1, window_log=window_log)
     packer = zstandard.ZstdCompressor(compression_params=options).compressobj()

@@ -44,7 +44,7 @@ def kept_lines(out: Path, name: str) -> list[bytes]:
 BAD_LINES = [line(text(0)), b'{"text": "cut', line(text(1)), b"", b"[1, 2]", line(7), line(None), line(text(0))]
 
 
-def test_bad_lines_are_no_documents_and_rows_count_on(tmp_path: Path) -> None:
+def test_bad_lines_are_listed_and_counted_as_rows(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(BAD_LINES))
     result = skip(tmp_path / "a.jsonl", tmp_path / "out")
     # Line 4 is blank and no row at all.
@@ -63,7 +63,7 @@ def test_bad_lines_are_no_documents_and_rows_count_on(tmp_path: Path) -> None:
     assert "rejected.parquet" in result.report["outputs"]
 
 
-def test_nothing_bad_and_nothing_but_bad(tmp_path: Path) -> None:
+def test_files_without_bad_lines_and_of_bad_lines_alone(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join([line(text(0)), line(text(0)), line(None)]))
     assert listed(Path(skip(tmp_path / "a.jsonl", tmp_path / "out").output)) == []
     run(tmp_path / "a.jsonl", tmp_path / "plain")
@@ -75,7 +75,7 @@ def test_nothing_bad_and_nothing_but_bad(tmp_path: Path) -> None:
     assert (tmp_path / "out2/data/b.jsonl").read_bytes() == b""
 
 
-def test_a_bad_line_has_no_key(tmp_path: Path) -> None:
+def test_bad_lines_are_skipped_when_keep_names_a_column(tmp_path: Path) -> None:
     """Also not the first one."""
     records = [b"{", *(b'{"text": "%s", "n": %d}' % (text(0).encode(), n) for n in (1, 2)), b"["]
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(records))
@@ -83,7 +83,7 @@ def test_a_bad_line_has_no_key(tmp_path: Path) -> None:
     assert kept_lines(tmp_path / "out", "a.jsonl") == [records[2], b""]
 
 
-def test_wrong_columns_are_no_bad_records(tmp_path: Path) -> None:
+def test_a_missing_or_wrong_column_stops_the_run(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"body": "x"}\n{"body": "y"}')
     pq.write_table(pa.table({"body": ["x"]}), tmp_path / "a.parquet")
     for name in ("a.jsonl", "a.parquet"):
@@ -102,7 +102,7 @@ def damaged_parquet(path: Path, groups: int, damaged: int, column: str = "text")
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])  # the one reads whole files, the other row groups in threads
-def test_a_damaged_row_group_is_rejected_and_those_behind_it_are_not(tmp_path: Path, backend: str) -> None:
+def test_only_the_damaged_row_group_is_rejected(tmp_path: Path, backend: str) -> None:
     damaged_parquet(tmp_path / "a.parquet", 3, 1)
     with pytest.raises(DamagedInputError, match=r"a\.parquet: cannot be read"):
         run(tmp_path / "a.parquet", tmp_path / "out", backend=backend)
@@ -125,7 +125,7 @@ def test_damage_elsewhere_in_a_row_stops_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_a_file_of_which_nothing_can_be_read_is_not_written(tmp_path: Path, backend: str) -> None:
+def test_an_unreadable_file_is_listed_and_not_written(tmp_path: Path, backend: str) -> None:
     names = ["a.parquet", "b.arrow", "c.jsonl.gz", "d.jsonl.zst"]
     for name in names:
         (tmp_path / name).write_bytes(b"no such thing")
@@ -139,7 +139,7 @@ def test_a_file_of_which_nothing_can_be_read_is_not_written(tmp_path: Path, back
     assert (Path(dropped["file"]).name, dropped["row"], dropped["duplicate_of_id"]) == ("e.parquet", 1, 7)
 
 
-def test_arrow_batches_up_to_the_damage(tmp_path: Path) -> None:
+def test_arrow_batches_before_the_damage_are_read(tmp_path: Path) -> None:
     table = pa.table({"text": [text(n // 2) for n in range(40)], "n": range(40)})
     path = Path(write_rows(tmp_path / "a.arrows", table, 10))
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 6 // 10])
@@ -150,7 +150,7 @@ def test_arrow_batches_up_to_the_damage(tmp_path: Path) -> None:
     assert [row["n"] for row in read_rows(tmp_path / "out/data/a.arrows")] == list(range(0, 20, 2))
 
 
-def test_a_file_that_may_not_be_read_is_no_bad_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_read_permission_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.jsonl").write_bytes(line(text(0)))
 
     def denied(self: object, path: str, flags: int) -> None:
@@ -162,7 +162,7 @@ def test_a_file_that_may_not_be_read_is_no_bad_record(tmp_path: Path, monkeypatc
     assert not isinstance(caught.value, DamagedInputError)
 
 
-def test_what_was_rejected_is_known_when_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_lists_the_same_bad_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(BAD_LINES))
     damaged_parquet(tmp_path / "d.parquet", 3, 1)
@@ -198,7 +198,7 @@ NO_DEEPER = pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python's par
         pytest.param(b'"id": %s, "n": 5' % deep(100_000), id="too deep"),
     ],
 )
-def test_values_that_cannot_be_written_again(tmp_path: Path, bad: bytes) -> None:
+def test_values_nested_too_deeply_are_bad_records(tmp_path: Path, bad: bytes) -> None:
     # Twice, so that the second is dropped for the first, and its id told, unless it is rejected.
     given = [json.dumps({"text": text(number), "id": f"i{number}", "n": number}).encode() for number in (1, 2, 1)]
     record = b'{"text": "a page of words", %s}' % bad
@@ -215,7 +215,7 @@ def test_values_that_cannot_be_written_again(tmp_path: Path, bad: bytes) -> None
 
 
 @pytest.mark.parametrize("depth", [400, 1000])
-def test_deep_objects_in_another_format(depth: int, tmp_path: Path) -> None:
+def test_deep_objects_become_text_in_parquet(depth: int, tmp_path: Path) -> None:
     """They ended in a RecursionError; text of JSON takes levels that no struct takes."""
     deep = b'{"text": "a b c", "deep": ' + b'{"a": ' * depth + b"1" + b"}" * depth + b"}"
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "x y z"}\n' + deep + b"\n")
@@ -237,9 +237,7 @@ def test_deep_objects_in_another_format(depth: int, tmp_path: Path) -> None:
         (b'"id": "\\ud800"', "\ufffd"),
     ],
 )
-def test_half_a_surrogate_pair_is_copied_as_it_is_and_a_replacement_in_an_id(
-    tmp_path: Path, field: bytes, id: str
-) -> None:
+def test_a_lone_surrogate_is_copied_and_replaced_in_ids(tmp_path: Path, field: bytes, id: str) -> None:
     given = b'{"id": "a", "text": "a page of words", ' + field + b"}"
     (tmp_path / "a.jsonl").write_bytes(given + b"\n" + given)
     run(tmp_path / "a.jsonl", tmp_path / "out", id_column="id")
@@ -248,7 +246,7 @@ def test_half_a_surrogate_pair_is_copied_as_it_is_and_a_replacement_in_an_id(
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_bad_records_are_not_in_memory_together(known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_records_are_listed_in_bounded_memory(known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonl, "MOST_REJECTED", 1000)
     monkeypatch.setattr(passed_over, "HELD_ROWS", 2500)
     held: list[int] = []

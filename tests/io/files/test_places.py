@@ -58,16 +58,16 @@ def untouched(home: Path) -> bool:
 @pytest.mark.parametrize(
     "evil", [EVIL, "p/../../x.jsonl", "../settings.jsonl", "p/../../../home/settings.jsonl", "p/.../../../x.jsonl"]
 )
-def test_a_member_of_an_archive_that_climbs_is_refused(here: Path, kind: str, evil: str) -> None:
+def test_an_archive_member_outside_data_is_refused(here: Path, kind: str, evil: str) -> None:
     {"zip": zipped, "tar": tarred}[kind]("a.bin", "p/ok.jsonl", evil)
     before = sorted(os.listdir())
-    with pytest.raises(InputError, match="which is outside of data/") as told:
+    with pytest.raises(InputError, match="which is outside of data/") as caught:
         run(f"{kind}://**/*.jsonl::a.bin")
-    assert evil in str(told.value)
+    assert evil in str(caught.value)
     assert untouched(here) and sorted(os.listdir()) == before and sorted(os.listdir("..")) == ["home", "settings.jsonl"]
 
 
-def test_in_a_folder_such_a_member_is_skipped_and_told(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_archive_member_outside_its_folder_is_skipped(here: Path, caplog: pytest.LogCaptureFixture) -> None:
     zipped("a.zip", "p/ok.jsonl", EVIL)
     with caplog.at_level(logging.WARNING, "gpulsh"):
         run("zip://::a.zip")
@@ -75,7 +75,7 @@ def test_in_a_folder_such_a_member_is_skipped_and_told(here: Path, caplog: pytes
     assert untouched(here) and [str(path) for path in Path("out/data").rglob("*.*")] == ["out/data/p/ok.jsonl"]
 
 
-def test_a_member_with_an_absolute_name_stays_below_data(here: Path) -> None:
+def test_an_archive_member_of_absolute_name_stays_below_data(here: Path) -> None:
     tarred("a.tar", f"{here}/settings.jsonl", "q/ok.jsonl")
     for file in find_files(["tar://**/*.jsonl::a.tar"]):
         assert Path(Targets(here / "data").of(file)).is_relative_to(here / "data")
@@ -93,14 +93,14 @@ def test_the_name_of_a_file_opens_it(given: str, here: Path) -> None:
     fsspec.filesystem("memory").rm("/r", recursive=True)
 
 
-def test_keys_that_differ_in_empty_parts_are_not_lost(here: Path) -> None:
+def test_keys_that_differ_in_empty_parts_are_refused(here: Path) -> None:
     zipped("a.zip", "p/a.jsonl", "p//a.jsonl")
     for given in ("zip://::a.zip", "zip://**/*.jsonl::a.zip"):
         with pytest.raises(InputError, match="both"):
             run(given)
 
 
-def test_a_pattern_that_climbs_behind_its_wildcards(here: Path) -> None:
+def test_a_pattern_that_climbs_after_a_wildcard_is_refused(here: Path) -> None:
     Path("in/a").mkdir(parents=True)
     Path("other").mkdir()
     Path("other/x.jsonl").write_bytes(LINE)
@@ -115,7 +115,7 @@ def test_a_pattern_that_climbs_behind_its_wildcards(here: Path) -> None:
 @pytest.mark.parametrize(
     "relative", ["", ".", "..", "../a", "a/../b", "/a", "a//b", "a/./b", "a/", "a/..", "x" * 256, "a\0b", "\ud800"]
 )
-def test_no_such_place(relative: str, tmp_path: Path) -> None:
+def test_unsafe_relative_names_are_refused(relative: str, tmp_path: Path) -> None:
     file = File("name", relative, "path")
     with pytest.raises(InputError):
         refuse_outside(file)
@@ -125,12 +125,12 @@ def test_no_such_place(relative: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("relative", ["a", "..a", "a..", "a/...", "\udcff", " ", "~", "a\\..\\b", "x" * 255])
-def test_odd_names_that_are_places(relative: str, tmp_path: Path) -> None:
+def test_odd_relative_names_are_allowed(relative: str, tmp_path: Path) -> None:
     assert Targets(tmp_path / "data").of(File("name", relative, "path")) == str(tmp_path / "data" / relative)
 
 
 @pytest.mark.parametrize("link", ["data", "data/a", "data/a/b"])
-def test_a_link_on_the_way_is_not_followed(link: str, tmp_path: Path) -> None:
+def test_links_below_the_work_folder_are_not_followed(link: str, tmp_path: Path) -> None:
     (tmp_path / "work" / link).parent.mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "work" / link).symlink_to(tmp_path / "elsewhere")
@@ -139,13 +139,13 @@ def test_a_link_on_the_way_is_not_followed(link: str, tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
-def test_a_work_folder_that_was_removed_is_not_made_again(tmp_path: Path) -> None:
+def test_a_removed_work_folder_is_not_created_again(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Targets(tmp_path / "out/_work/data").of(File("name", "a/b.jsonl", "path"))
     assert os.listdir(tmp_path) == []
 
 
-def test_the_way_to_the_output_may_lead_over_links(here: Path) -> None:
+def test_the_output_path_may_contain_links(here: Path) -> None:
     Path("disk").mkdir()
     os.symlink("disk", "link")
     Path("a.jsonl").write_bytes(LINE)
@@ -157,24 +157,24 @@ NOT_THERE = r"is a broken link to nowhere\.jsonl"
 
 
 @pytest.mark.parametrize(
-    ("given", "target", "told"),
+    ("given", "target", "message"),
     [
         *((given, "nowhere.jsonl", NOT_THERE) for given in ("in", "in/b.jsonl", "in/*.jsonl")),
         ("in/b.jsonl", "b.jsonl", r"is a broken link to b\.jsonl"),
         ("in", "b.jsonl", "cannot be read: Too many levels"),
     ],
 )
-def test_a_link_that_leads_nowhere_is_told_as_one(here: Path, given: str, target: str, told: str) -> None:
+def test_a_broken_link_is_named(here: Path, given: str, target: str, message: str) -> None:
     Path("in").mkdir()
     Path("in/a.jsonl").write_bytes(LINE)
     os.symlink(target, "in/b.jsonl")
-    with pytest.raises(InputError, match=rf"^in/b\.jsonl: {told}"):
+    with pytest.raises(InputError, match=rf"^in/b\.jsonl: {message}"):
         run(given)
     assert not Path("out").exists()
 
 
 @pytest.mark.parametrize("given", ["in/closed/a.jsonl", "in/closed/*", "in/*/*.jsonl", "in/**/*.jsonl", "in/**"])
-def test_a_folder_that_another_user_closed(here: Path, given: str) -> None:
+def test_a_folder_without_permission_is_named(here: Path, given: str) -> None:
     """A glob skipped it and lost its documents; a path in it was told as missing."""
     for folder in ("open", "closed"):
         Path("in", folder).mkdir(parents=True)
@@ -191,7 +191,7 @@ def test_a_folder_that_another_user_closed(here: Path, given: str) -> None:
         Path("in/closed").chmod(0o700)
 
 
-def test_an_input_that_is_gone_when_work_begins_is_told_as_an_input(here: Path) -> None:
+def test_an_input_removed_before_the_run_is_named(here: Path) -> None:
     Path("a.jsonl").write_bytes(LINE)
     (file,) = find_files(["a.jsonl"])
     os.unlink("a.jsonl")
@@ -200,7 +200,7 @@ def test_an_input_that_is_gone_when_work_begins_is_told_as_an_input(here: Path) 
             ask()
 
 
-def test_names_that_would_be_told_as_one_are_spelled(here: Path) -> None:
+def test_names_that_are_not_utf8_are_spelled_distinctly(here: Path) -> None:
     os.mkdir("in")
     names = (b"\xfe", b"\xff", b"\xe9", "\u00e9".encode())
     for number, name in enumerate(names):
@@ -220,7 +220,7 @@ def test_names_that_would_be_told_as_one_are_spelled(here: Path) -> None:
     assert not Path("again").exists()
 
 
-def test_an_output_whose_name_is_no_utf8(here: Path) -> None:
+def test_the_output_name_need_not_be_utf8(here: Path) -> None:
     Path("a.jsonl").write_bytes(LINE * 2)
     write_rows("b.parquet", ["some other words than those"] * 2)
     out = os.fsdecode(b"o\xff")

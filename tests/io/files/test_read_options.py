@@ -54,7 +54,7 @@ def test_files_by_pattern_are_one_text_each(code: Path, patterns: list[str], kep
     assert command(f"{line} --as-text *.p? --resume").status == 1
 
 
-def test_a_pattern_as_a_string_a_glob_and_packed_files(code: Path) -> None:
+def test_as_text_takes_strings_globs_and_compressed_files(code: Path) -> None:
     Path("code/g.py.gz").write_bytes(gzip.compress(CODE.encode()))
     result = run(["code/*.py", "code/g.py.gz"], "out", as_text=["*.py", "*.py.gz"], shingling="word:1")
     assert (result.funnel["documents"], result.funnel["dropped"]) == (3, 2)
@@ -72,7 +72,7 @@ def test_a_pattern_as_a_string_a_glob_and_packed_files(code: Path) -> None:
         ([f"{i}.e{i}" for i in range(9)], ".e0 (1), .e1 (1), .e2 (1), .e3 (1), .e4 (1), ...; give"),
     ],
 )
-def test_a_folder_of_others_says_what_it_holds(names: list[str], told: str, tmp_path: Path) -> None:
+def test_a_folder_of_unknown_files_names_their_endings(names: list[str], told: str, tmp_path: Path) -> None:
     remote = len(names) % 2 > 0
     (tmp_path / "in" / ".hidden").mkdir(parents=True)
     for name in (*sorted(names), ".dot.py"):
@@ -87,15 +87,15 @@ def test_a_folder_of_others_says_what_it_holds(names: list[str], told: str, tmp_
 
 
 @pytest.mark.parametrize(
-    ("sign", "given", "told"),
+    ("sign", "given", "message"),
     [(";", ";", "semicolons"), ("\t", "tab", "tabs"), ("\t", "\\t", "tabs"), ("|", "|", "bars"), (",", ",", "commas")],
 )
-def test_delimiters(sign: str, given: str, told: str, tmp_path: Path) -> None:
+def test_delimiters_are_suggested_and_taken(sign: str, given: str, message: str, tmp_path: Path) -> None:
     name = {";": "a.csv.gz", ",": "a.tsv"}.get(sign, "a.csv")
     lines = [f"id{sign}text{sign}n", f'1{sign}"a{sign}b"{sign}2', f"2{sign}a b{sign}3", f'3{sign}"c, d"{sign}1', ""]
     content = "\r\n".join(lines).encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    with pytest.raises(InputError, match=rf"has {told} between its columns; give delimiter="):
+    with pytest.raises(InputError, match=rf"has {message} between its columns; give delimiter="):
         run(tmp_path / name, tmp_path / "out")
     result = run(tmp_path / name, tmp_path / "out", delimiter=given, keep="n", id_column="id")
     assert result.funnel["dropped"] == 1
@@ -111,7 +111,7 @@ def test_delimiters(sign: str, given: str, told: str, tmp_path: Path) -> None:
     ("name", "packed", "encoding"),
     [("a.csv", "", "latin-1"), ("a.tsv", "gz", "mac_roman"), ("a.txt", "", "cp1252"), ("a.txt", "xz", "latin-1")],
 )
-def test_encodings(encoding: str, packed: str, name: str, tmp_path: Path) -> None:
+def test_other_encodings_give_the_decisions_of_utf8(encoding: str, packed: str, name: str, tmp_path: Path) -> None:
     """The same decisions and columns as of UTF-8, and kept bytes as they are."""
     rows, sign, options = ROWS, "\t" if name == "a.tsv" else ",", {"shingling": "word:1"}
     if name == "a.txt":
@@ -134,7 +134,7 @@ def test_encodings(encoding: str, packed: str, name: str, tmp_path: Path) -> Non
     assert kept["utf-8"] == kept[encoding]
 
 
-def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
+def test_whole_files_in_another_encoding_are_read(tmp_path: Path) -> None:
     for number, row in enumerate(ROWS):
         (tmp_path / f"{number}.txt").write_bytes(row.encode("cp1252"))
     result = run(tmp_path, tmp_path.parent / "out", encoding="cp1252", format="jsonl", shingling="word:1")
@@ -144,7 +144,7 @@ def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"encoding": "utf-16"}, "cannot be cut at single bytes; write them as UTF-8"),
         *(({"encoding": codec}, "cannot be cut") for codec in ("utf-7", "cp500", "iso2022_jp")),
@@ -162,14 +162,14 @@ def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
         ({"lines": True}, "is given, and no INPUT has a "),
     ],
 )
-def test_odd_forms(given: dict[str, Any], told: str, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / ("a.jsonl" if "no INPUT has" in told else "a.csv"), [{"text": "x"}])
+def test_wrong_read_options_are_refused(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / ("a.jsonl" if "no INPUT has" in message else "a.csv"), [{"text": "x"}])
     with pytest.raises(ParameterError) as raised:
         run(path, tmp_path / "out", **given)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_encodings_of_several_bytes() -> None:
+def test_multibyte_encodings_take_no_delimiter() -> None:
     assert ReadOptions(encoding="cp932").encoding == "cp932" and ReadOptions(encoding="UTF8").encoding is None
     assert ReadOptions(encoding="euc-jp").encoding == "euc_jp"
     with pytest.raises(ParameterError, match="cp932"):
@@ -199,7 +199,7 @@ def test_bytes_that_are_not_utf8_are_counted(name: str, tmp_path: Path, caplog: 
     assert line in (tmp_path / "out/report.html").read_text()
 
 
-def test_sound_text_is_not_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_valid_text_gives_no_warning_of_utf8(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "a.csv").write_text("text\n" + "\n".join(ROWS) + "\n", encoding="utf-8")
     (tmp_path / "b.jsonl").write_text('{"text": "x", "n": NaN}\n{"text": "\\ud800"}\n')
     (tmp_path / "c.txt").write_text("\ufffd", encoding="utf-8")
@@ -208,7 +208,7 @@ def test_sound_text_is_not_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert not [message for message in caplog.messages if "UTF-8" in message]
 
 
-def test_counts_with_an_index(folder: Path) -> None:
+def test_invalid_bytes_are_counted_in_runs_with_an_index(folder: Path) -> None:
     Path("a.csv").write_bytes(b"text\n" + "\n".join(ROWS).encode("latin-1"))
     for keep in ("first", "longest"):
         assert run("a.csv", keep, index=f"{keep}-index", keep=keep, backend="cpu").funnel["not_utf8"] == 3
@@ -218,7 +218,7 @@ def test_counts_with_an_index(folder: Path) -> None:
     ("text", "count"),
     [(b"", 0), (b"abc", 0), ("é".encode(), 0), (b"\xe9", 1), (b"\xc3", 1), (b"a\xe2\x82b", 2), (b"\xed\xa0\x80", 3)],
 )
-def test_stray_bytes(text: bytes, count: int) -> None:
+def test_stray_bytes_counts_invalid_bytes(text: bytes, count: int) -> None:
     assert stray_bytes(text) == count
     assert stray_bytes(b"x" * ((1 << 20) - 1) + text) == count  # cut amid a character
 
@@ -227,17 +227,17 @@ def test_stray_bytes(text: bytes, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "packed", "told"), [("a.csv", "gz", "gzip"), ("a.jsonl", "xz", "xz"), ("lines.txt", "zst", "zstd")]
+    ("name", "packed", "message"), [("a.csv", "gz", "gzip"), ("a.jsonl", "xz", "xz"), ("lines.txt", "zst", "zstd")]
 )
-def test_compressed_files_under_plain_names(name: str, packed: str, told: str, tmp_path: Path) -> None:
+def test_compressed_files_of_plain_names_are_refused(name: str, packed: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(PACK[packed](b'{"text": "some words"}\n' * 9))
-    told = rf"{name}: cannot be read: it is {told}, and its name does not end in \.{packed}; rename it"
-    with pytest.raises(DamagedInputError, match=told):
+    message = rf"{name}: cannot be read: it is {message}, and its name does not end in \.{packed}; rename it"
+    with pytest.raises(DamagedInputError, match=message):
         run(tmp_path / name, tmp_path / "out", lines=name == "lines.txt")
     assert not (tmp_path / "out").exists()
 
 
-def test_an_empty_csv_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_empty_csv_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "a.csv").write_bytes(b"\n")
     (tmp_path / "b.csv").write_bytes(b"text\nx\n")
     assert run([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "out").funnel["documents"] == 1
@@ -245,6 +245,6 @@ def test_an_empty_csv_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert told == [f"{tmp_path}/a.csv: is empty: it has no header and no documents"]
 
 
-def test_python_has_the_same_names() -> None:
+def test_a_misspelled_read_option_suggests_the_right_one() -> None:
     with pytest.raises(TypeError, match="did you mean as_text"):
         gpulsh.deduplicate_files("a", "b", as_texts="*.py")  # type: ignore[call-arg]

@@ -39,7 +39,7 @@ def opened(path: Path) -> File:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_share_of_the_rows_of_each_format(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_take_a_share_of_each_format(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamed, "STEP", 4096)
     monkeypatch.setattr("gpulsh.io.compression.PACKED_STEP", 4096)
     MAKERS[name](tmp_path / name)
@@ -60,7 +60,7 @@ def test_a_share_of_the_rows_of_each_format(name: str, tmp_path: Path, monkeypat
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_full_disk_is_no_error_of_the_file(name: str, tmp_path: Path) -> None:
+def test_a_full_disk_while_sampling_is_an_os_error(name: str, tmp_path: Path) -> None:
     MAKERS[name](tmp_path / name)
     file = opened(tmp_path / name)
     with pytest.raises(OSError, match="No space left on device") as caught:
@@ -68,7 +68,7 @@ def test_a_full_disk_is_no_error_of_the_file(name: str, tmp_path: Path) -> None:
     assert not isinstance(caught.value, GpulshError)
 
 
-def test_rows_are_of_row_groups_all_over_the_file(tmp_path: Path) -> None:
+def test_samples_of_parquet_are_spread_over_row_groups(tmp_path: Path) -> None:
     MAKERS["a.parquet"](tmp_path / "a.parquet")
     file = opened(tmp_path / "a.parquet")
     assert format_of(file).write_sample(file, 0.08, str(tmp_path / "b.parquet")) == pytest.approx(0.08, rel=0.01)
@@ -77,7 +77,7 @@ def test_rows_are_of_row_groups_all_over_the_file(tmp_path: Path) -> None:
     assert np.diff(np.unique(groups)).max() == 2  # of 30
 
 
-def test_rows_are_of_all_over_a_large_row_group(tmp_path: Path) -> None:
+def test_samples_are_spread_over_a_large_row_group(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": list(map(str, range(20_000)))}), path)
     for share, runs in ((0.2, 32), (0.02, 6), (0.0001, 1)):  # which are no shorter than 64 rows where there are several
@@ -87,7 +87,7 @@ def test_rows_are_of_all_over_a_large_row_group(tmp_path: Path) -> None:
         assert len(starts) == runs
 
 
-def test_files_are_spread_over_all_and_each_input_has_its_folder(tmp_path: Path) -> None:
+def test_samples_of_files_are_spread_and_keep_input_folders(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         for number in range(50):
@@ -103,7 +103,7 @@ def test_files_are_spread_over_all_and_each_input_has_its_folder(tmp_path: Path)
     assert len(protected.names) == 32 and protected.share == pytest.approx(0.01, rel=0.1)
 
 
-def test_the_bytes_of_the_files(tmp_path: Path) -> None:
+def test_bytes_of_adds_up_file_sizes(tmp_path: Path) -> None:
     for name in ("a.parquet", "a.jsonl"):
         MAKERS[name](tmp_path / name)
     assert bytes_of(find_files([str(tmp_path)])) == sum(path.stat().st_size for path in tmp_path.iterdir())

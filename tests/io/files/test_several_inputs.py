@@ -86,7 +86,7 @@ ALL = " ".join(f"{name}/part-{number}.parquet" for name in ("books", "wiki", "cr
         ("zip://**/*.jsonl::a.zip zip://**/*.jsonl::b.zip", "a.zip/p/x.jsonl b.zip/p/x.jsonl"),
     ],
 )
-def test_where_kept_rows_lie(sources: list[str], inputs: str, written: str) -> None:
+def test_kept_rows_are_written_below_a_folder_of_their_input(sources: list[str], inputs: str, written: str) -> None:
     run(inputs.split())
     assert below("out/data") == set(written.split())
     if written == ALL:
@@ -106,7 +106,7 @@ def test_where_kept_rows_lie(sources: list[str], inputs: str, written: str) -> N
         ({"protect": "books"}, {"wiki": 1, "crawl": 1}),
     ],
 )
-def test_policies_by_source(sources: list[str], options: dict[str, Any], kept: dict[str, int]) -> None:
+def test_policies_compare_sources(sources: list[str], options: dict[str, Any], kept: dict[str, int]) -> None:
     run([name for name in sources if name != options.get("protect")], **options)
     assert {name: pq.read_table(f"out/data/{name}/part-0.parquet").num_rows for name in kept} == kept
     assert set(os.listdir("out/data")) == set(kept)
@@ -114,7 +114,7 @@ def test_policies_by_source(sources: list[str], options: dict[str, Any], kept: d
     assert {pq.read_table(f"out/data/{name}/part-1.parquet").num_rows for name in kept} == {twice}
 
 
-def test_urls(folder: Path) -> None:
+def test_inputs_at_urls_get_distinct_folders(folder: Path) -> None:
     line = json.dumps({"text": WORDS}).encode() + b"\n"
     with bucket() as memory:
         for name in ("old/books", "new/books", "wiki"):
@@ -138,13 +138,13 @@ def test_urls(folder: Path) -> None:
         (["/a", "/a/b"], ["a", "b"]),
     ],
 )
-def test_the_shortest_end_that_no_other_shares(paths: list[str], folders: list[str]) -> None:
+def test_output_folders_are_the_shortest_distinct_path_ends(paths: list[str], folders: list[str]) -> None:
     origins = [tuple(path.strip("/").split("/")) for path in paths]
     found = own_folders(origins)
     assert [found[origin] for origin in origins] == folders
 
 
-def test_folders_that_are_spelled_by_dots_and_places_that_nothing_tells_apart(folder: Path) -> None:
+def test_dotted_folders_are_named_and_equal_outputs_refused(folder: Path) -> None:
     put("a/x.jsonl/y.jsonl")
     put("b/x.jsonl")
     os.chdir("a")
@@ -158,7 +158,7 @@ def test_folders_that_are_spelled_by_dots_and_places_that_nothing_tells_apart(fo
             run(["a", f"memory:/{folder}/a"])
 
 
-def test_the_same_files_given_otherwise_are_another_run(sources: list[str]) -> None:
+def test_a_run_does_not_resume_with_files_given_otherwise(sources: list[str]) -> None:
     """They lie elsewhere in `data/`, or are of other sources: nothing that is finished is gone on with."""
     os.mkdir("in")
     for name in sources:
@@ -182,7 +182,7 @@ def test_the_same_files_given_otherwise_are_another_run(sources: list[str]) -> N
 
 
 @pytest.mark.parametrize("pattern", ["in/*/part.jsonl", "in/*/*.jsonl", "in/*", "in/*/"])
-def test_an_unquoted_glob_is_as_the_quoted_one(folder: Path, pattern: str) -> None:
+def test_an_unquoted_glob_gives_the_results_of_a_quoted_one(folder: Path, pattern: str) -> None:
     for name in ("de/part", "en/part", "en/more", "a", "b"):
         put(f"in/{name}.jsonl", WORDS)
     quoted, unquoted = run(pattern, "quoted"), run(sorted(glob.glob(pattern)), "unquoted")
@@ -203,7 +203,7 @@ def saved(folder: str, *splits: str) -> None:
 
 
 @pytest.mark.parametrize("given", [["saved"], ["saved/*"], [], ["saved/*.arrow", "saved/*.json"]])
-def test_what_describes_a_saved_data_set_is_no_document(folder: Path, given: list[str]) -> None:
+def test_metadata_of_saved_data_sets_is_not_read(folder: Path, given: list[str]) -> None:
     saved("saved")
     put("more.jsonl", WORDS)
     result = run([*(given or sorted(glob.glob("saved/*"))), "more.jsonl"] if given[1:] == [] else given[:1])
@@ -226,7 +226,7 @@ CACHES = ("cache-124d35cc3830a6f6.arrow", "cache-576bc3b866e1a0f4_00000_of_00002
 
 
 @pytest.mark.parametrize("caches", [False, True])
-def test_a_saved_data_set_with_splits(folder: Path, caches: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_splits_of_a_data_set_are_read(folder: Path, caches: bool, caplog: pytest.LogCaptureFixture) -> None:
     """What `datasets` computed of it is left out."""
     saved("saved", "train", "test")
     if caches:
@@ -245,7 +245,7 @@ def test_a_saved_data_set_with_splits(folder: Path, caches: bool, caplog: pytest
             run("saved/train/cache-*.arrow")
 
 
-def test_documents_may_have_such_names(folder: Path) -> None:
+def test_documents_may_have_the_names_of_metadata_files(folder: Path) -> None:
     """Early versions of `datasets` saved the data themselves under a name of those of today's caches."""
     saved("saved")
     Path("saved/data-00000-of-00001.arrow").rename(f"saved/{CACHES[0]}")
@@ -262,7 +262,7 @@ def test_documents_may_have_such_names(folder: Path) -> None:
     assert run("in").funnel["documents"] == 3
 
 
-def test_the_readmes_own_commands_run(folder: Path, command: Command) -> None:
+def test_readme_commands_of_several_inputs_run(folder: Path, command: Command) -> None:
     """Those with several folders, whose files have equal names as those of corpora have."""
     for name in ("books", "wiki", "old", "new"):
         put(f"{name}/part-0.parquet", WORDS)
@@ -294,7 +294,7 @@ NO_DOCUMENTS = "evidence: holds the results of `gpulsh dedup`; give the INPUT of
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("dedup out/ -o again", GIVE_DATA),
         ("dedup in out -o again", GIVE_DATA),
@@ -307,20 +307,20 @@ NO_DOCUMENTS = "evidence: holds the results of `gpulsh dedup`; give the INPUT of
         ("index build again out", GIVE_DATA),
     ],
 )
-def test_every_command_says_what_holds_documents(earlier: None, line: str, told: str, command: Command) -> None:
+def test_results_are_refused_as_inputs(earlier: None, line: str, message: str, command: Command) -> None:
     with bucket() as memory:
         memory.put("out", "/results", recursive=True)
-        assert command(line) == (1, "", f"gpulsh: error: {told}\n")
+        assert command(line) == (1, "", f"gpulsh: error: {message}\n")
     assert not Path("again").exists() and not Path("again.parquet").exists()
 
 
-def test_texts_by_a_glob_that_finds_results_since(earlier: None, command: Command) -> None:
+def test_show_ignores_later_results_that_a_glob_matches(earlier: None, command: Command) -> None:
     run("i*", "i-clean")
     shown = command("show i-clean")
     assert shown.status == 0 and PAGE in shown.out and shown.err == ""
 
 
-def test_files_of_these_names_that_gpulsh_did_not_write(earlier: None) -> None:
+def test_files_named_like_results_are_documents(earlier: None) -> None:
     Path("mine").mkdir()
     shutil.copy("in/a.jsonl", "mine/a.jsonl")
     Path("mine/report.json").write_text(json.dumps([{"text": "gpulsh"}]))

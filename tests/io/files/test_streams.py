@@ -62,7 +62,7 @@ def write_to(pipe: Path, content: bytes) -> threading.Thread:
     return thread
 
 
-def test_standard_input(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_standard_input_is_read_by_all_commands(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out, backend = tmp_path / "out", ("--backend", "reference")
     assert command("dedup", "-", "-o", out, *backend, given=LINES) == 0
     assert "rror" not in capfd.readouterr().err
@@ -99,7 +99,7 @@ CONTENTS: list[tuple[str, str, bytes]] = [
 
 
 @pytest.mark.parametrize(("name", "added", "content"), CONTENTS, ids=[name for name, *_ in CONTENTS])
-def test_a_named_pipe(name: str, added: str, content: bytes, tmp_path: Path) -> None:
+def test_named_pipes_of_every_format_are_read(name: str, added: str, content: bytes, tmp_path: Path) -> None:
     writer = write_to(tmp_path / name, content)
     result = run(tmp_path / name, tmp_path / "out", lines=name == "lines")
     writer.join(10)
@@ -110,7 +110,7 @@ def test_a_named_pipe(name: str, added: str, content: bytes, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "content", ["[Verse 1]\n{\n", "BZhang, who wrote it\n\n", "{curly}, [square]\n5\n", "", "\n\n"]
 )
-def test_any_lines_from_a_pipe(content: str, tmp_path: Path) -> None:
+def test_lines_from_a_pipe_are_not_taken_for_another_format(content: str, tmp_path: Path) -> None:
     """A bracket, or what looks like the first bytes of bzip2, does not make them JSON or bzip2."""
     writer = write_to(tmp_path / "pipe", content.encode())
     result = run(tmp_path / "pipe", tmp_path / "out", lines=True)
@@ -119,14 +119,14 @@ def test_any_lines_from_a_pipe(content: str, tmp_path: Path) -> None:
     assert (tmp_path / "out/data/pipe.txt").read_text() == content
 
 
-def test_a_pipe_is_given_once(tmp_path: Path) -> None:
+def test_a_pipe_given_twice_is_refused(tmp_path: Path) -> None:
     write_to(tmp_path / "pipe", LINES)
     (tmp_path / "again").symlink_to("pipe")
     with pytest.raises(InputError, match=r"again: can be read only once, and is given as .*pipe too"):
         run([tmp_path / "pipe", tmp_path / "again"], tmp_path / "out")
 
 
-def test_standard_input_that_is_closed(tmp_path: Path) -> None:
+def test_closed_standard_input_is_a_plain_error(tmp_path: Path) -> None:
     code = "import os, sys; os.close(0); from gpulsh.cli import main; sys.exit(main(['dedup', '-', '-o', sys.argv[1]]))"
     line = [sys.executable, "-c", code, str(tmp_path / "out")]
     done = subprocess.run(line, env=environment(), capture_output=True, timeout=100, check=False)
@@ -141,7 +141,7 @@ def test_standard_input_that_is_closed(tmp_path: Path) -> None:
         *(("device", "folder"), ("device", "glob"), ("device", "url"), ("device", "file"), ("device", "url of a file")),
     ],
 )
-def test_what_is_found_and_no_regular_file(tmp_path: Path, kind: str, how: str) -> None:
+def test_special_files_in_a_folder_are_refused(tmp_path: Path, kind: str, how: str) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "b.jsonl").write_bytes(LINES)
@@ -166,7 +166,7 @@ def test_what_is_found_and_no_regular_file(tmp_path: Path, kind: str, how: str) 
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "a.arrow", "a.txt.gz"])
-def test_a_pipe_that_replaces_a_file_is_not_waited_for(name: str, tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_a_file_is_refused_without_waiting(name: str, tmp_path: Path) -> None:
     """A thread that reads ahead waited for a writer, and the process for the thread, whatever the signal."""
     (tmp_path / name).write_text("")
     files = find_files([str(tmp_path / name)])
@@ -176,7 +176,7 @@ def test_a_pipe_that_replaces_a_file_is_not_waited_for(name: str, tmp_path: Path
         list(FileTexts(files, Columns("text"), readers=2).batches(1 << 20))
 
 
-def test_streams_are_for_runs(tmp_path: Path) -> None:
+def test_find_files_refuses_streams(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jsonl")
     with pytest.raises(InputError, match="give it as an INPUT of its own, which is read once"):
         find_files([str(tmp_path / "a.jsonl")])

@@ -29,7 +29,7 @@ KINDS = ["jsonl", "parquet", "arrows"]
 
 @pytest.mark.parametrize("column", TEXTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_texts_of_each_format(kind: str, column: str, tmp_path: Path) -> None:
+def test_text_columns_are_read_in_each_format(kind: str, column: str, tmp_path: Path) -> None:
     path = Path(write_rows(tmp_path / f"a.{kind}", ROWS, 3))
     assert texts_of(path, column) == [text or b"" for text in TEXTS[column]]
     result = run(path, tmp_path / "out", text_column=column)
@@ -39,21 +39,21 @@ def test_texts_of_each_format(kind: str, column: str, tmp_path: Path) -> None:
         assert read_rows(tmp_path / "out/data/a.parquet") == ROWS
 
 
-def test_a_large_line_keeps_its_long_strings_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_columns_are_read_from_large_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "LARGE_LINE", 10)
     write_rows(tmp_path / "a.jsonl", ROWS)
     for column in TEXTS:
         assert texts_of(tmp_path / "a.jsonl", column, limit=Limit(1 << 29)) == [text or b"" for text in TEXTS[column]]
 
 
-def test_csv_has_columns_alone(tmp_path: Path) -> None:
+def test_csv_columns_may_contain_dots_and_commas(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('title,meta.body,"c,d"\nOne,two,x\n,three,\n,,\n')
     assert texts_of(tmp_path / "a.csv", "title,meta.body") == [b"One\ntwo", b"three", b""]
     assert texts_of(tmp_path / "a.csv", "column:c,d") == [b"x", b"", b""]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_not_there_is_named(kind: str, tmp_path: Path) -> None:
+def test_missing_text_columns_are_named(kind: str, tmp_path: Path) -> None:
     path = write_rows(tmp_path / f"a.{kind}", ROWS)
     cases: list[tuple[str, type[Exception], str]] = [
         ("meta.text", InputError, r"has no column 'meta\.text'; its columns are: "),
@@ -72,7 +72,7 @@ def test_what_is_not_there_is_named(kind: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_and_a_string_where_an_object_should_be(tmp_path: Path, command: Command) -> None:
+def test_a_string_in_place_of_an_object_is_a_bad_record(tmp_path: Path, command: Command) -> None:
     path = write_rows(tmp_path / "a.jsonl", [{"meta": {"body": "x"}}, {"meta": "x"}])
     line = f"dedup {path} -o {tmp_path}/out --backend reference --text-column meta.body"
     assert "a.jsonl: line 2: 'meta' is a string; give an object or null" in command(line).error
@@ -80,7 +80,7 @@ def test_the_command_and_a_string_where_an_object_should_be(tmp_path: Path, comm
 
 
 @pytest.mark.parametrize(("kind", "large"), [("jsonl", False), ("jsonl", True), ("parquet", False), ("arrows", False)])
-def test_ids_and_keys_are_in_objects(kind: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_and_keys_may_be_fields(kind: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "LARGE_LINE", 10 if large else 1 << 20)
     rows: list[dict[str, Any]] = [
         {"text": "the same", "of": {"n": n, "id": f"number {n}"}, "x.n": -n} for n in (1, 3, 2)

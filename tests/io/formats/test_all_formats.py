@@ -67,7 +67,7 @@ def of_json_lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FilesRe
         *((name, "n") for name in ["a.json", "a.json.gz", "a.csv", "a.tsv.xz", "a.parquet", "a.arrow", "a.arrows"]),
     ],
 )
-def test_results_are_those_of_json_lines(
+def test_every_format_gives_the_results_of_json_lines(
     name: str, keep: str, of_json_lines: dict[str, FilesResult], tmp_path: Path
 ) -> None:
     path = tmp_path / name
@@ -133,7 +133,7 @@ def assert_one_result(given: Path, folder: Path, **options: Any) -> Path:
     return folder / "whole"
 
 
-def test_ids_of_all_types(tmp_path: Path) -> None:
+def test_ids_of_all_types_depend_on_no_cut(tmp_path: Path) -> None:
     """As JSON, however few of them a task sees."""
     numbers = list(range(14))
     other = [[number, f"id{number}", None, 1.5, True, [1], {"of": 1}][number % 7] for number in numbers]
@@ -145,7 +145,7 @@ def test_ids_of_all_types(tmp_path: Path) -> None:
     assert len(found) > 35
 
 
-def test_bad_records_that_are_skipped(tmp_path: Path) -> None:
+def test_skipped_bad_records_depend_on_no_cut(tmp_path: Path) -> None:
     ids = list(range(15))
     write_zoo(tmp_path / "in", {"a.parquet": ids, "b.jsonl": ids, "c.jsonl": ids, "d.arrow": ids})
     given = (tmp_path / "in/c.jsonl").read_bytes().splitlines(keepends=True)
@@ -156,7 +156,7 @@ def test_bad_records_that_are_skipped(tmp_path: Path) -> None:
     assert len(pq.read_table(out / "rejected.parquet")) >= 4
 
 
-def test_files_of_one_document(tmp_path: Path) -> None:
+def test_files_of_one_document_depend_on_no_cut(tmp_path: Path) -> None:
     (tmp_path / "in/of/texts").mkdir(parents=True)
     for number, text in enumerate(pages(40, 3)):
         (tmp_path / f"in/of/texts/{number:02d}.txt").write_text(text or "")
@@ -166,13 +166,13 @@ def test_files_of_one_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("cut", "row"), [(WHOLE, 0), (CUTS[0], 4), (CUTS[1], 11), (CUTS[2], 19)])
-def test_where_a_key_is_nan(tmp_path: Path, cut: Cut, row: int) -> None:
-    """The row is told as it is in the file, whatever part of it a task reads."""
+def test_a_nan_key_is_named_by_its_row(tmp_path: Path, cut: Cut, row: int) -> None:
+    """The row counts from the beginning of the file, whatever part of it a task reads."""
     table = pa.table({"text": pages(20, 1), "key": [1.0] * 20})
     write_rows(tmp_path / "in/a.parquet", table, 3)
     keys = [math.nan if number == row else 2.0 for number in range(20)]
     path = write_rows(tmp_path / "in/b.parquet", table.set_column(1, "key", [keys]), 4)
-    with cut_as(cut), pytest.raises(InputError) as told:
+    with cut_as(cut), pytest.raises(InputError) as caught:
         gpulsh.deduplicate_files(tmp_path / "in", tmp_path / "out", keep="key", backend="cpu", threads=1)
-    assert str(told.value) == f"{path}: row {row}: column 'key' is NaN; make it a number, or null to be kept last"
+    assert str(caught.value) == f"{path}: row {row}: column 'key' is NaN; make it a number, or null to be kept last"
     assert not (tmp_path / "out").exists()

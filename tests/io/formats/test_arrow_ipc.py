@@ -58,7 +58,7 @@ def texts(file: File, column: str) -> list[bytes]:
 @pytest.mark.parametrize("far", [False, True])
 @pytest.mark.parametrize("codec", [None, "zstd", "lz4"])
 @pytest.mark.parametrize("ending", ["arrow", "arrows"])
-def test_rows_of_every_type(ending: str, codec: str | None, far: bool, tmp_path: Path) -> None:
+def test_rows_of_every_type_are_read_and_written(ending: str, codec: str | None, far: bool, tmp_path: Path) -> None:
     file = write(tmp_path / f"a.{ending}", TABLE, 77, codec)
     if far:
         memory = fsspec.filesystem("memory")
@@ -82,7 +82,7 @@ def test_rows_of_every_type(ending: str, codec: str | None, far: bool, tmp_path:
 
 @pytest.mark.parametrize("kind", ["string", "large_string"])
 @pytest.mark.parametrize("ending", ["arrow", "arrows"])
-def test_a_large_batch_in_parts(kind: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_batches_are_split(kind: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_ipc, "BLOCK_BYTES", 2000)
     monkeypatch.setattr(arrow_ipc, "BATCH_BYTES", 4000)
     given = pa.table({"text": pa.array(TEXTS, kind), "list": TABLE["list"]})
@@ -102,7 +102,7 @@ def test_a_large_batch_in_parts(kind: str, ending: str, tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("ending", ["arrow", "arrows"])
 @pytest.mark.parametrize("rows", [50, ROWS])
-def test_a_file_that_is_cut_short_while_it_is_read(tmp_path: Path, ending: str, rows: int) -> None:
+def test_a_file_truncated_while_it_is_read_is_an_error(tmp_path: Path, ending: str, rows: int) -> None:
     """An error and no signal. Only a stream that now ends where reading had arrived is read as a shorter one: gpulsh
     notices the change by the file's size.
     """
@@ -128,7 +128,7 @@ def test_a_file_that_is_cut_short_while_it_is_read(tmp_path: Path, ending: str, 
         format_of(file).check(file, Columns("text"))
 
 
-def test_metadata_that_leads_anywhere(tmp_path: Path) -> None:
+def test_damaged_metadata_is_a_named_error(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     table = pa.table({"text": TEXTS, "list": TABLE["list"], "words": TABLE["words"]})
     for path in (tmp_path / "a.arrow", tmp_path / "a.arrows"):

@@ -30,7 +30,7 @@ def as_csv_has_it(content: bytes) -> list[list[bytes]]:
 
 
 @pytest.mark.parametrize("step", [1, 3, 1 << 20])
-def test_records_and_values_are_those_of_csv(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_and_values_equal_those_of_csv(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delimited, "STEP", step)
     draw, path = random.Random(step), tmp_path / "a.csv"
     seen = 0
@@ -79,7 +79,7 @@ def test_kept_records_are_copied_byte_for_byte(ending: str, comma: bytes, packed
     assert dropped == [(2, "3", "1"), (3, "4", "2")]
 
 
-def test_nothing_is_null_and_quotes_are_not(tmp_path: Path) -> None:
+def test_an_empty_unquoted_key_is_null(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b'n,text\n1,\n2,""\n3,"a b c d e f"\n,"A b c, d e f"\n5.5,a b c d e f\n')
     result = run(tmp_path / "a.csv", tmp_path / "out", keep="n")
     assert (result.funnel["nulls"], result.funnel["empty"]) == (1, 2)
@@ -102,14 +102,14 @@ def test_many_columns_take_the_memory_of_their_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"text", b"text,b\n"])
-def test_files_without_rows(content: bytes, tmp_path: Path) -> None:
+def test_files_without_rows_are_copied_or_emptied(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     assert run(tmp_path / "a.csv", tmp_path / "out").funnel["documents"] == 0
     assert (tmp_path / "out/data/a.csv").read_bytes() == (content if b"text" in content else b"")
 
 
 @pytest.mark.parametrize(
-    ("content", "error", "told"),
+    ("content", "error", "message"),
     [
         (b'text,b\n"x\ny",1\nx,1,2\n', DamagedInputError, "a.csv: line 4: has 3 values for 2 columns; put"),
         (b"text,b\rx,1\rx\r", DamagedInputError, "a.csv: line 3: has 1 value for 2 columns"),
@@ -123,15 +123,15 @@ def test_files_without_rows(content: bytes, tmp_path: Path) -> None:
         (b"text,n\nx,nan\n", InputError, "line 2: 'n' is NaN"),
     ],
 )
-def test_bad_files_are_named(content: bytes, error: type[Exception], told: str, tmp_path: Path) -> None:
+def test_bad_files_are_named(content: bytes, error: type[Exception], message: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(error) as raised:
         run(tmp_path / "a.csv", tmp_path / "out", **({"keep": "n"} if b",n" in content else {}))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_records_are_passed_over(tmp_path: Path) -> None:
+def test_bad_records_are_skipped_and_listed(tmp_path: Path) -> None:
     good = [f"{row},{page}\n".encode() for row, page in enumerate(PAGES)]
     content = [
         b"id,text\n",
@@ -154,7 +154,7 @@ def test_bad_records_are_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv.bz2", "a.csv.gz", "a.json.xz"])
-def test_nothing_is_read_behind_damage(name: str, tmp_path: Path) -> None:
+def test_nothing_is_read_after_damage(name: str, tmp_path: Path) -> None:
     pack = PACK[name.rpartition(".")[2]]
     parts = [b"text\n" + PAGES[0].encode() + b"\n", PAGES[1].encode() + b"\n", PAGES[2].encode() + b"\n"]
     if "json" in name:

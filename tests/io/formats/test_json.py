@@ -44,7 +44,7 @@ def value(draw: random.Random, depth: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("size", [1, 3, 64, 1 << 20])
-def test_elements_are_those_of_json(size: int) -> None:
+def test_elements_equal_those_of_json(size: int) -> None:
     draw = random.Random(size)
     for _ in range(60):
         wanted = [value(draw) for _ in range(draw.randrange(6))]
@@ -57,7 +57,7 @@ def test_elements_are_those_of_json(size: int) -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_kept_elements_are_copied(indent: int | None, tmp_path: Path) -> None:
+def test_kept_elements_are_copied_byte_for_byte(indent: int | None, tmp_path: Path) -> None:
     rows = [{"meta": {"text": PAGES[row % 3]}, "n": row, "list": [row, "]"]} for row in range(30)]
     (tmp_path / "a.json").write_text(json.dumps(rows, indent=indent))
     run(tmp_path / "a.json", tmp_path / "out", text_column="meta.text", keep="n", id_column="n")
@@ -67,14 +67,14 @@ def test_kept_elements_are_copied(indent: int | None, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["[]", " [ ]\n", '[{"text": "a"}]', "\ufeff[\n]"])
-def test_small_arrays(content: str, tmp_path: Path) -> None:
+def test_small_arrays_are_read_and_written(content: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(content)
     assert run(tmp_path / "a.json", tmp_path / "out").funnel["documents"] == content.count("text")
     assert json.loads((tmp_path / "out/data/a.json").read_text()) == json.loads(content.lstrip("\ufeff"))
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ('[{"text": "a"}, {"text" "b"}]', r"a\.json: element 2 is not JSON"),
         ('[{"text": "a"},]', "element 2 is not JSON"),
@@ -85,14 +85,14 @@ def test_small_arrays(content: str, tmp_path: Path) -> None:
         ('[{"body": "a"}]', "has no column 'text'; its columns are: body"),
     ],
 )
-def test_bad_arrays_are_named(content: str, told: str, tmp_path: Path) -> None:
+def test_bad_arrays_are_named(content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(content)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         run(tmp_path / "a.json", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_elements_are_passed_over(tmp_path: Path) -> None:
+def test_bad_elements_are_skipped_and_listed(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(f'[{{"text": "{PAGES[0]}"}}, 3, {{"text": "{PAGES[1]}"}}, {{"text": "')
     run(tmp_path / "a.json", tmp_path / "out", on_error="skip")
     assert [row["text"] for row in json.loads((tmp_path / "out/data/a.json").read_text())] == PAGES[:2]
@@ -102,7 +102,7 @@ def test_bad_elements_are_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
 @pytest.mark.parametrize("options", [{}, {"format": "jsonl"}, {"format": "parquet"}, {"id_column": "n"}], ids=str)
-def test_an_integer_of_thousands_of_digits(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+def test_an_integer_of_thousands_of_digits_is_kept(name: str, options: dict[str, Any], tmp_path: Path) -> None:
     digits = "7" * 5000
     records = [f'{{"text": "one text", "n": {digits}}}', f'{{"text": "one text", "n": [-{digits}]}}']
     (tmp_path / name).write_text("\n".join(records) if name == "a.jsonl" else f"[{', '.join(records)}]")
@@ -129,7 +129,7 @@ def test_an_integer_of_thousands_of_digits(name: str, options: dict[str, Any], t
     ],
     ids=["NaN", "surrogate", "large"],
 )
-def test_odd_fields_are_written(fields: str, wanted: dict[str, Any], tmp_path: Path) -> None:
+def test_odd_fields_are_written_as_parquet(fields: str, wanted: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(f'{{"text": "one text", {fields}}}\n{{"text": "two more"}}\n')
     run(tmp_path / "a.jsonl", tmp_path / "out", format="parquet")
     (one, two) = pq.read_table(tmp_path / "out/data/a.parquet").to_pylist()
@@ -161,7 +161,7 @@ def hard_string(seed: random.Random) -> bytes:
     return b"".join(seed.choices(atoms, k=seed.choice([3, 30, 3000, 5000])))
 
 
-def test_the_values_are_those_of_a_parser() -> None:
+def test_values_of_large_lines_equal_those_of_a_parser() -> None:
     seed = random.Random(1)
     for _ in range(60):
         text, name, value, key = (hard_string(seed) for _ in range(4))
@@ -175,7 +175,7 @@ def test_the_values_are_those_of_a_parser() -> None:
             assert b"".join(long.pieces()) == expected["text"].encode()
 
 
-def test_a_text_whose_first_piece_is_as_long_as_all_of_it(tmp_path: Path) -> None:
+def test_a_text_that_grows_by_replacement_is_read_whole(tmp_path: Path) -> None:
     """Each byte that is not UTF-8 becomes three: the first third of this text was taken for the whole."""
     piece = 512 * 1024 - 1
     for size in range(3 * piece - 3, 3 * piece + 4):
@@ -184,7 +184,7 @@ def test_a_text_whose_first_piece_is_as_long_as_all_of_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("wrong", [b"\x01", b"\\q", b"\\u12g4", b'"', b"\n"])
-def test_a_long_string_that_is_no_json(wrong: bytes) -> None:
+def test_a_long_invalid_string_is_refused(wrong: bytes) -> None:
     line = b'{"text": "' + b"a" * 5000 + wrong + b"b" * 5000 + b'"}'
     with pytest.raises(ValueError, match=r"."):
         parsed(LargeObject(line, None).short)
@@ -208,7 +208,7 @@ def test_a_long_text_is_not_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [b"{},", b'"\xc3\xa4",', b'{"a":1},'])
-def test_many_values_are_refused_before_they_are_objects(value: bytes, tmp_path: Path) -> None:
+def test_too_many_values_are_refused_before_parsing(value: bytes, tmp_path: Path) -> None:
     line = b'{"text": "a", "more": [' + value * ((2 << 20) // len(value)) + b"1]}\n"
     (tmp_path / "a.jsonl").write_bytes(line)
     told = r"line 1: about \d+ bytes to read; .* give memory="
@@ -218,7 +218,7 @@ def test_many_values_are_refused_before_they_are_objects(value: bytes, tmp_path:
 
 
 @pytest.mark.parametrize("value", ["{},", "1.5,", '"ä",', "[[[]]],", '{"a":1},', '{"a":1,"b":2,"c":3,"d":4},', "[],"])
-def test_the_cost_is_not_below_what_python_takes(value: str) -> None:
+def test_the_estimated_cost_covers_the_memory_of_parsing(value: str) -> None:
     line = f'{{"text": "a", "more": [{value * 3_000}1]}}'.encode()
     with pytest.raises(CostError) as caught:
         LargeObject(line, 0)
@@ -226,7 +226,7 @@ def test_the_cost_is_not_below_what_python_takes(value: str) -> None:
         json.loads(line)
 
 
-def test_ids_and_kept_lines_of_large_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_lines_give_the_same_ids_and_kept_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ids: list[Any] = ["x" * 5000 + 'ä\\"', "short", "y" * 3000, "z", {"k" * 3000: ["v" * 3000, 12]}]
     lines = [json.dumps({"text": "t" * 4000, "id": each, "other": "o" * 9000}).encode() + b"\n" for each in ids]
     (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + b"".join(lines))
@@ -242,7 +242,7 @@ def test_ids_and_kept_lines_of_large_lines(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "out").read_bytes() == lines[1] + lines[2]
 
 
-def test_a_large_line_that_is_damaged_is_told_as_a_small_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_large_line_is_named_as_a_small_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (jsonl, record):
         monkeypatch.setattr(module, "LARGE_LINE", 1000)
     long = b"a" * 5000

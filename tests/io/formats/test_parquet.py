@@ -41,7 +41,7 @@ def group_rows(path: Path) -> list[int]:
         ("string", 100, 2000),
     ],
 )
-def test_rows_give_the_same_file_however_they_are_read(
+def test_kept_rows_give_the_same_file_in_any_batches(
     kind: str, group: int, run: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few at a time, and whether their texts are known or decoded again; small row groups become one."""
@@ -70,7 +70,7 @@ def test_rows_give_the_same_file_however_they_are_read(
     assert format_of(file).values(file, "number", chosen).to_pylist() == chosen.tolist()
 
 
-def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_dictionary_values_are_read_in_small_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # 40 kB that hold 80 MB: by the footer all rows would fit into one batch.
     page = "x" * 40_000
     pq.write_table(pa.table({"text": [page, "small"] * 1000}), tmp_path / "a.parquet")
@@ -83,7 +83,7 @@ def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytes
     assert documents(tmp_path / "a.parquet") == [page.encode(), b"small"] * 1000
 
 
-def test_headers_that_are_none_are_damage(tmp_path: Path) -> None:
+def test_invalid_page_headers_are_damage(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["x" * 1_000_000] * 3}), path, use_dictionary=False, compression="zstd")
     place = pq.read_metadata(path).row_group(0).column(0).data_page_offset
@@ -95,7 +95,7 @@ def test_headers_that_are_none_are_damage(tmp_path: Path) -> None:
             documents(path, Limit(16 << 20))
 
 
-def test_rows_of_nothing_are_cut_into_partitions(tmp_path: Path) -> None:
+def test_rows_of_nulls_are_cut_into_partitions(tmp_path: Path) -> None:
     given = pa.table({"text": pa.nulls(200_000, pa.string())})
     pq.write_table(given, tmp_path / "a.parquet", row_group_size=1000)
     texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"), limit=Limit(4 << 20))
@@ -103,7 +103,7 @@ def test_rows_of_nothing_are_cut_into_partitions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
-def test_columns_of_one_name_and_with_points_in_it(kind: pa.DataType, tmp_path: Path) -> None:
+def test_columns_of_equal_or_dotted_names_are_written(kind: pa.DataType, tmp_path: Path) -> None:
     values = pa.array(["x" * 1000] * 3, pa.string()).cast(kind)
     given = pa.Table.from_arrays([pa.array(["a", "b", "c"]), values, values, values], ["text", "id", "id", "a.b"])
     pq.write_table(given, tmp_path / "a.parquet")
@@ -124,7 +124,7 @@ def test_a_large_row_group_is_written_in_parts(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("nested", [[["a"], ["b", None]], [{"x": "a"}, {"x": None}]])
-def test_nested_dictionaries_in_several_row_groups(nested: list[Any], tmp_path: Path) -> None:
+def test_nested_dictionaries_in_several_row_groups_are_written(nested: list[Any], tmp_path: Path) -> None:
     """Arrow reads each row group, but not several at once: the run said that the file could not be read."""
     word = pa.dictionary(pa.int8(), pa.string())
     kind = pa.list_(word) if isinstance(nested[0], list) else pa.struct([("x", word)])

@@ -28,7 +28,7 @@ def split(content: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1 << 20])
-def test_rows_are_lines_however_they_are_read(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_lines_in_blocks_of_any_size(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_lines, "STEP", step)
     rng, path, kept = random.Random(step), tmp_path / "a.txt", tmp_path / "kept"
     drawn = [bytes(rng.choices(b"ab\n\n\r", k=rng.randrange(40))) for _ in range(60)]
@@ -45,7 +45,7 @@ def test_rows_are_lines_however_they_are_read(step: int, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
-def test_compressed_text(ending: str, tmp_path: Path) -> None:
+def test_compressed_text_is_copied_and_damage_skipped(ending: str, tmp_path: Path) -> None:
     pack, unpack = PACK[ending], UNPACK[ending]
     path = tmp_path / f"a.txt.{ending}"
     path.write_bytes(pack("\n".join([*PAGES, PAGES[2]]).encode()))
@@ -61,7 +61,7 @@ def test_compressed_text(ending: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "skip/rejected.parquet")["rows"].to_pylist() == [0]
 
 
-def test_the_ends_of_lines_from_windows_are_kept_and_no_text(tmp_path: Path) -> None:
+def test_windows_line_ends_are_kept_and_not_part_of_texts(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("\r\n".join([*PAGES, "", PAGES[2], "one two one two end\r\n"]).encode())
     run(path, tmp_path / "lines", lines=True)
@@ -77,7 +77,7 @@ def test_the_ends_of_lines_from_windows_are_kept_and_no_text(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "name", ["a.txt", "a.txt.gz", "lines.txt", "lines.txt.gz", "a.jsonl", "a.jsonl.gz", "a.json", "a.csv"]
 )
-def test_utf16_is_named_and_no_document(codec: str, name: str, folder: Path) -> None:
+def test_utf16_is_refused(codec: str, name: str, folder: Path) -> None:
     """As UTF-8 it would be letters with zeros between them, a document that no other is like."""
     mark = "\ufeff" if codec == "utf-16-be" else ""
     content = (mark + json.dumps({"text": "some words here"}) + "\n").encode(codec)
@@ -100,7 +100,7 @@ def test_utf16_is_named_and_no_document(codec: str, name: str, folder: Path) -> 
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_a_text_of_many_lines_is_told_of_once(
+def test_a_text_of_many_lines_gives_one_hint(
     name: str, content: bytes, large: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a large one of few."""
@@ -114,7 +114,7 @@ def test_a_text_of_many_lines_is_told_of_once(
         assert len(told) == wanted and all(message.startswith(f"{name}: is one document") for message in told)
 
 
-def test_another_job_and_an_id(folder: Path) -> None:
+def test_lines_are_part_of_the_job_and_have_no_columns(folder: Path) -> None:
     Path("a.txt").write_text("\n".join(PAGES))
     run("a.txt", lines=True)
     with pytest.raises(OutputError, match="belongs to another run"):

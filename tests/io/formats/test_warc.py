@@ -57,7 +57,7 @@ def packed(records: list[bytes]) -> bytes:
         ("members.wet.gz", packed([b"".join(WET[:3]), b"".join(WET[3:])]), None),  # those that share one get one each
     ],
 )
-def test_kept_records_byte_for_byte(tmp_path: Path, name: str, content: bytes, kept: bytes | None) -> None:
+def test_kept_records_are_copied_byte_for_byte(tmp_path: Path, name: str, content: bytes, kept: bytes | None) -> None:
     (tmp_path / name).write_bytes(content)
     result = run(tmp_path / name, tmp_path / "out")
     found = (tmp_path / "out/data" / name).read_bytes()
@@ -70,7 +70,7 @@ def test_kept_records_byte_for_byte(tmp_path: Path, name: str, content: bytes, k
     assert dropped == [(3, "<urn:t3>", 0, "<urn:t0>"), (5, "<urn:t5>", 1, "<urn:t1>")]
 
 
-def test_headers_are_columns(tmp_path: Path) -> None:
+def test_headers_serve_as_columns(tmp_path: Path) -> None:
     dates = ["2024-01-01T00:00:00Z", "2024-05-01T00:00:00.5Z", "2023-01-01T00:00:00Z"]
     headers = [{"WARC_Date": date, "WARC_Target_URI": f"http://x/{row}"} for row, date in enumerate(dates)]
     records = [record(row, words(0).encode(), **more) for row, more in enumerate(headers)]
@@ -89,7 +89,7 @@ def test_headers_are_columns(tmp_path: Path) -> None:
             run(tmp_path / "a.wet", tmp_path / "out2", **{option: "WARC-Color"})
 
 
-def test_only_text_is_a_document(tmp_path: Path) -> None:
+def test_only_text_records_are_documents(tmp_path: Path) -> None:
     text = words(0).encode()
     records = [
         *(INFO, record("image", text, of="image/png"), record("untyped", text, of=None)),
@@ -149,7 +149,7 @@ PAGES = [  # all of one text
 
 
 @resiliparse
-def test_the_text_of_a_page(tmp_path: Path) -> None:
+def test_pages_of_equal_text_are_exact_copies(tmp_path: Path) -> None:
     (tmp_path / "a.warc").write_bytes(b"".join(PAGES))
     result = run(tmp_path / "a.warc", tmp_path / "out")
     assert (result.funnel["documents"], result.funnel["exact_copies"]) == (len(PAGES), len(PAGES) - 1)
@@ -157,7 +157,7 @@ def test_the_text_of_a_page(tmp_path: Path) -> None:
 
 
 @resiliparse
-def test_what_belongs_to_a_dropped_page_goes_with_it(tmp_path: Path) -> None:
+def test_records_of_a_dropped_page_are_dropped_with_it(tmp_path: Path) -> None:
     get, ok, fields = b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", "application/warc-fields"
     before = [
         *(INFO, record("request a", get, "request", REQUEST, WARC_Concurrent_To="<urn:a>"), page("a", html(words(0)))),
@@ -241,7 +241,7 @@ def test_records_do_not_depend_on_how_the_file_is_read(step: int, large: int, mo
             assert [(one.stream_pos, one.record_id, one.reader.read()) for one in theirs] == ours
 
 
-def test_what_is_between_records_and_how_headers_are_written() -> None:
+def test_odd_headers_and_blank_lines_are_read() -> None:
     odd = b"WARC/1.1\r\nwarc-type:conversion\r\nX:  a\r\n\t b\r\nNo colon\r\nX: c\r\nContent-Length:3\r\n\r\nabc"
     found = framed(b"\r\n\n" + WET[1] + b"\r\n\r\n" + odd + b"\r\n\r\n" + WET[2].rstrip(b"\r\n") + b"\r\n", False)
     assert [bytes(one.content) for one in found] == [TEXTS[0].encode(), b"abc", TEXTS[1].encode()]
@@ -288,7 +288,7 @@ BROKEN: dict[str, tuple[bytes, list[bytes], int, str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_broken_is_told_and_the_rest_is_read(tmp_path: Path, name: str) -> None:
+def test_a_broken_record_is_named_and_the_rest_is_read(tmp_path: Path, name: str) -> None:
     content, left, place, told = BROKEN[name]
     file = tmp_path / ("a.wet.gz" if name.startswith("gzip") else "a.wet")
     file.write_bytes(content)
@@ -305,7 +305,7 @@ def test_what_is_broken_is_told_and_the_rest_is_read(tmp_path: Path, name: str) 
         assert (gzip.decompress(kept) if file.suffix == ".gz" else kept) == b"".join(dict.fromkeys(left))
 
 
-def test_what_is_broken_up_to_the_next_record_is_one_stretch(tmp_path: Path) -> None:
+def test_damage_up_to_the_next_record_is_one_stretch(tmp_path: Path) -> None:
     torn = b"WARC/1.0\r\n" + A[:30] + b"\r\nnoise\r\n" + length_of(B, "9")
     (tmp_path / "a.wet").write_bytes(torn + INFO + torn + C + torn)
     members = [gzip.compress(b"WARC/1.0\r\n"), flipped(GB, -7), gzip.compress(b"noise"), GA, flipped(GA, 3), GB[:-4]]
@@ -332,7 +332,7 @@ PARTS = [
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_each_pass_finds_the_same_records(compressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_random_files_depend_on_no_block_size(compressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large ones too, and however the file is read."""
     draw, count = random.Random(1), 0
     for _ in range(400):
@@ -363,7 +363,7 @@ def test_each_pass_finds_the_same_records(compressed: bool, monkeypatch: pytest.
         (html(words(0)), "Content-Encoding: compress"),
     ],
 )
-def test_a_page_whose_content_is_broken(tmp_path: Path, body: bytes, header: str) -> None:
+def test_a_page_of_broken_content_is_rejected(tmp_path: Path, body: bytes, header: str) -> None:
     first, *others = [page("a", html(words(0))), page("b", html(words(0))), page("c", html(words(1)))]
     request = record("q", b"GET", "request", REQUEST, WARC_Concurrent_To="<urn:bad>")
     (tmp_path / "a.warc").write_bytes(b"".join([first, page("bad", body, headers=(header,)), *others, request]))
@@ -379,7 +379,7 @@ def test_a_page_whose_content_is_broken(tmp_path: Path, body: bytes, header: str
 
 
 @resiliparse
-def test_a_charset_that_is_no_text_is_unknown() -> None:
+def test_an_undecodable_charset_is_unknown() -> None:
     assert page_text("<p>é".encode() * 2000, "\udce9", is_html=True).startswith("é".encode())
 
 
@@ -399,20 +399,20 @@ def test_a_page_that_takes_too_long_is_damaged(tmp_path: Path, monkeypatch: pyte
 
 @resiliparse
 @pytest.mark.parametrize(
-    ("name", "value", "kind", "told"),
+    ("name", "value", "kind", "message"),
     [
         ("CHILD", "import os; os.write(1, b'+'); os.abort()", MemoryLimitError, "a.warc: byte 0: the record: "),
         ("CHILD", "import sys; sys.exit(3)", InputError, "no process can read HTML: .* ended with status 3"),
         ("sys.executable", "/no/python", InputError, "no process can be started to read HTML: No such file"),
     ],
 )
-def test_a_process_that_reads_no_page(
-    tmp_path: Path, name: str, value: str, kind: type[Exception], told: str, monkeypatch: pytest.MonkeyPatch
+def test_a_failing_html_process_is_a_plain_error(
+    tmp_path: Path, name: str, value: str, kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.warc").write_bytes(page("a", html(words(0)) * 20))
     monkeypatch.setattr("gpulsh.io.html._idle", [])
     monkeypatch.setattr(f"gpulsh.io.html.{name}", value)
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=message):
         run(tmp_path / "a.warc", tmp_path / "out", on_error="skip")
 
 
@@ -429,7 +429,7 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)
-def test_what_a_budget_does_not_allow(tmp_path: Path, name: str) -> None:
+def test_records_beyond_the_budget_are_refused(tmp_path: Path, name: str) -> None:
     budget, ending, content = TOO_LARGE[name]
     if ending == "warc":
         pytest.importorskip("resiliparse", reason="the extra warc is not installed")
@@ -440,7 +440,7 @@ def test_what_a_budget_does_not_allow(tmp_path: Path, name: str) -> None:
 
 
 @resiliparse
-def test_what_a_budget_allows(tmp_path: Path) -> None:
+def test_large_pages_within_the_budget_are_read(tmp_path: Path) -> None:
     """A large ordinary page, and HTTP whose header has no end."""
     links = b'<p class="entry of a list"><a href="https://example.org/a/path?x=1">a link of a few words</a></p>\n'
     times = (4 << 20) // len(links)
@@ -450,7 +450,7 @@ def test_what_a_budget_allows(tmp_path: Path) -> None:
     assert text.count(b"a link of a few words") == times and others == [b"", b"three"]
 
 
-def test_what_is_written_does_not_depend_on_what_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_records_are_equal_whether_held_or_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(1)
     sizes = [10, 1_300_000, 200, 70_000, 2 << 20, 5]
     records = [record(row, random.integers(97, 105, size, np.uint8).tobytes()) for row, size in enumerate(sizes)]
@@ -468,14 +468,14 @@ def test_what_is_written_does_not_depend_on_what_is_held(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("wrong", [1, 40])
-def test_wrong_lengths_behind_others_in_a_member(wrong: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_after_wrong_lengths_are_read(wrong: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(framing, "LARGE", 1000)
     lies = length_of(record(7, b"y" * 1500), "1400") * wrong
     (tmp_path / "a.wet.gz").write_bytes(gzip.compress(record(1, b"one") + lies + record(3, b"two")))
     assert documents(tmp_path / "a.wet.gz", Limit(4000), skip=True) == [b"one", b"two"]
 
 
-def test_many_stretches_and_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_damaged_stretches_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warc, "BLOCK_ROWS", 1000)
     path = tmp_path / "a.wet.gz"
     last = record(2, b"one")

@@ -131,7 +131,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("arrow") or kind == "polars"])
 @pytest.mark.parametrize("way", WAYS)
-def test_many_chosen_texts(kind: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_texts_are_gathered_alike_by_every_path(kind: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in WAYS[way].items():
         monkeypatch.setattr(arrow, name, value)
     texts = open_texts(KINDS[kind](), CpuBackend(1) if way == "by a kernel" else None)
@@ -143,7 +143,7 @@ def test_many_chosen_texts(kind: str, way: str, monkeypatch: pytest.MonkeyPatch)
         assert batch.offset.dtype == np.int64 and len(batch.values) >= batch.offset[-1]
 
 
-def test_others_run_while_many_chosen_texts_are_gathered() -> None:
+def test_other_threads_run_while_texts_are_gathered() -> None:
     """A thread that runs Python alone would be held up until all texts are joined."""
     count = 2_000_000
     offset = pa.py_buffer(np.arange(count + 1, dtype=np.int64) * 60)
@@ -187,7 +187,7 @@ NULLS = [None, float("nan"), np.float32("nan"), pd.NA, pa.NA, pa.scalar(None, pa
         (pd.Series(["a\ud800z", "plain"], dtype="string[python]"), ["a\ufffdz", "plain"], 0),
     ],
 )
-def test_odd_texts(given: Any, wanted: list[str], nulls: int) -> None:
+def test_odd_kinds_of_texts_are_read(given: Any, wanted: list[str], nulls: int) -> None:
     texts = open_texts(given)
     assert (read(texts, 100), texts.nulls()) == ([text.encode() for text in wanted], nulls)
     assert wanted or list(texts.batches(10)) == []
@@ -203,7 +203,7 @@ def whole(text: str) -> str:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @given(st.lists(st.one_of(strings, surrogates), max_size=30), st.integers(1, 7), st.integers(1, 60), st.data())
-def test_strings_are_read_as_encoded(threads: int, held: list[Any], group: int, most: int, data: st.DataObject) -> None:
+def test_strings_become_utf8(threads: int, held: list[Any], group: int, most: int, data: st.DataObject) -> None:
     wanted = [whole(text).encode() if isinstance(text, str) else b"" for text in held]
     with (
         mock.patch.object(memory, "MANY", 1),
@@ -221,7 +221,7 @@ def test_strings_are_read_as_encoded(threads: int, held: list[Any], group: int, 
     assert found == [wanted[place] for place in which]
 
 
-def test_encoding_leaves_nothing_in_the_strings_and_nothing_behind() -> None:
+def test_encoding_caches_nothing_in_strings_and_leaks_nothing() -> None:
     """CPython keeps UTF-8 that was asked for in some ways in the string, as long as that lives."""
     held = [f"é{'x' * 100}{number}" for number in range(200)]
     sizes, references = list(map(sys.getsizeof, held)), list(map(sys.getrefcount, held))
@@ -244,7 +244,7 @@ class Claimed:
         return self._kind.__arrow_c_schema__(), self._array.__arrow_c_array__()[1]
 
 
-def test_bytes_that_are_not_utf8_are_read_and_the_ends_of_runs_checked() -> None:
+def test_invalid_utf8_is_read_and_run_ends_are_checked() -> None:
     views = open_texts(pa.array([b"\xff\xfe no UTF-8 at all"], pa.binary_view()))
     assert read(views, 100) == [b"\xff\xfe no UTF-8 at all"]
     ends = np.array([1, 3, 4], np.int32)
@@ -264,7 +264,7 @@ def test_arrow_text_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         (["a", None] * 3000 + [7], r"texts\[6000\] is 7 \(int\)"),
         (["a", float("nan")] * 70 + [7], r"texts\[140\] is 7 \(int\)"),
@@ -293,17 +293,17 @@ def test_arrow_text_is_not_copied() -> None:
         (7, "of type int"),
     ],
 )
-def test_what_is_no_text_is_refused(texts: Any, told: str) -> None:
-    with pytest.raises(InputTypeError, match=told):
+def test_other_types_than_text_are_refused(texts: Any, message: str) -> None:
+    with pytest.raises(InputTypeError, match=message):
         list(open_texts(texts).batches(1 << 20))
 
 
-def test_columns_of_what_has_none() -> None:
+def test_text_column_of_a_list_is_refused() -> None:
     with pytest.raises(GpulshError, match="text_column is 'text', and texts, a list, has no columns; leave it out"):
         gpulsh.deduplicate(["a"], text_column="text", backend="reference")
 
 
-def test_normalization_reads_invalid_bytes_first() -> None:
+def test_normalization_replaces_invalid_bytes_first() -> None:
     (batch,) = open_texts(pa.array([b"plain", "e\u0301".encode(), b"\xff\xef\xac\x81", b""], pa.binary())).batches(1000)
     assert documents_of(normalized(batch, "NFC")) == [b"plain", "é".encode(), "\ufffd\ufb01".encode(), b""]
     assert documents_of(normalized(batch, "NFKC"))[2] == "\ufffdfi".encode()
@@ -324,7 +324,7 @@ def marks() -> list[str]:
 
 
 @given(st.data(), st.sampled_from(FORMS), st.sampled_from([1, 2, 3, 8]))
-def test_normal_forms_of_any_text(data: st.DataObject, form: Form, long: int) -> None:
+def test_normal_forms_equal_unicodedata(data: st.DataObject, form: Form, long: int) -> None:
     letters = st.sampled_from("aeqé가ㅏ한カガ\u1161\u0958xﬁ") | st.characters(exclude_categories=["Cs"])
     text = data.draw(st.text(st.sampled_from(marks()) | letters, max_size=40))
     assert normal_form(text, form, long) == unicodedata.normalize(form, text)
@@ -332,14 +332,14 @@ def test_normal_forms_of_any_text(data: st.DataObject, form: Form, long: int) ->
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("length", [255, 256, 257, 511, 512, 600])
-def test_runs_around_the_length_that_is_long(form: Form, length: int) -> None:
+def test_normal_forms_of_long_runs_of_marks(form: Form, length: int) -> None:
     run = ("\u0344\u0323\u0f73\u0301" * length)[:length]
     for text in (run, f"e{run}", f"é{run}é{run}", f"x{run} {run[:9]}a{run}"):
         assert normal_form(text, form) == unicodedata.normalize(form, text)
 
 
 @pytest.mark.parametrize("run", ["\u0301\u0323" * 20_000, "\u0301" * 20_000 + "\u0323" * 20_000, "\u0f73" * 40_000])
-def test_a_page_of_marks_takes_no_time(run: str) -> None:
+def test_a_page_of_marks_takes_linear_time(run: str) -> None:
     """It took minutes, and 16 times as long for four times the marks."""
     began = time.process_time()
     gpulsh.shingle([f"e{run * 4}"], folding=gpulsh.Folding(form="NFKC"), backend="cpu")
@@ -382,7 +382,7 @@ def read_all(texts: object) -> tuple[list[bytes], int]:
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_columns_of_tables(kind: str) -> None:
+def test_text_columns_of_tables_are_read(kind: str) -> None:
     table = TABLES[kind]()
     for column in ("text", "column:text", "meta.body", "column:a.b"):
         assert read_all(column_of(table, column)) == (BYTES, 2)
@@ -395,7 +395,7 @@ def test_columns_of_tables(kind: str) -> None:
         read_all(column_of(table, "meta.n"))
 
 
-def test_a_column_of_a_reader() -> None:
+def test_a_reader_gives_its_text_column_once() -> None:
     """A message said that a reader has no columns; without the name, another one asked for it."""
     table = pa.Table.from_pylist(ROWS)
     stream = pa.BufferOutputStream()
@@ -412,7 +412,7 @@ def test_a_column_of_a_reader() -> None:
             gpulsh.deduplicate(reader, **given)
 
 
-def test_a_table_is_filtered_as_it_came() -> None:
+def test_filter_returns_the_type_of_the_table() -> None:
     for kind in ("arrow", "pandas", "polars", "polars, later"):
         table = TABLES[kind]()
         result = gpulsh.deduplicate(table, text_column="text", shingling="word:1", backend="reference")
@@ -424,7 +424,7 @@ def test_a_table_is_filtered_as_it_came() -> None:
         result.filter(pl.LazyFrame(ROWS[:3])).collect()
 
 
-def test_what_datasets_gives() -> None:
+def test_data_sets_and_their_columns_are_read() -> None:
     texts = dataset()
     for column in (texts["text"], texts["meta"]["body"], texts.to_iterable_dataset()["text"]):
         assert read_all(column) == (BYTES, 2)
@@ -444,7 +444,7 @@ def batches() -> Iterator[object]:
 
 
 @pytest.mark.parametrize("group", [1, 2, 4096])
-def test_iterators_of_texts_and_of_batches(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iterators_of_texts_or_batches_are_read(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "GROUP", group)
     for texts in (iter(ROWS_OF_TEXT), (text for text in ROWS_OF_TEXT), batches(), map(list, [ROWS_OF_TEXT]), iter([])):
         wanted = (BYTES, 2) if (count := getattr(texts, "__length_hint__", lambda: 7)()) else ([], 0)
@@ -454,6 +454,6 @@ def test_iterators_of_texts_and_of_batches(group: int, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("table", [pa.table([["a"]] * 2, names=["t", "t"]), pd.DataFrame([["a"] * 2], columns=[*"tt"])])
-def test_two_columns_of_a_name(table: Any) -> None:
+def test_two_columns_of_equal_name_are_refused(table: Any) -> None:
     with pytest.raises(InputTypeError, match=r"text_column is 't', and texts, a .*, has 2 columns 't'; rename"):
         gpulsh.deduplicate(table, text_column="t", backend="reference")
