@@ -120,7 +120,7 @@ def test_device_memory_is_used_in_place(cuda: CudaBackend, library: Any) -> None
 
 
 @HOST_DEFAULT
-def test_a_buffer_waits_for_its_event(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_buffer_waits_for_its_event(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     waited = []
     cuda_module = cuda.arrays.cuda
     wait = lambda *given: waited.append(given)  # noqa: E731
@@ -134,7 +134,7 @@ def test_a_buffer_waits_for_its_event(cuda: CudaBackend, monkeypatch: pytest.Mon
 
 @DEFAULT_CUT
 @pytest.mark.parametrize("ops", [CpuBackend(1), ReferenceBackend()], ids=lambda ops: ops.name)
-def test_other_backends(cuda: CudaBackend, ops: Any) -> None:
+def test_host_backends_copy_device_arrays(cuda: CudaBackend, ops: Any) -> None:
     tensor = Tensor(np.arange(5), (1, 0))
     assert address(ops.asarray(tensor)) == tensor.memory.ctypes.data, "host memory is not copied"
     there = memory_of(cuda, np.arange(3))
@@ -145,7 +145,7 @@ def test_other_backends(cuda: CudaBackend, ops: Any) -> None:
 
 
 @DEFAULT_CUT
-def test_classes_of_foreign_arrays(cuda: CudaBackend) -> None:
+def test_public_classes_take_foreign_arrays(cuda: CudaBackend) -> None:
     host = gpulsh.Signatures(Tensor(np.ones((2, 3), np.uint32), (1, 0)))
     assert isinstance(host.values, np.ndarray) and host.dtype == np.uint32
     device = gpulsh.Signatures(Tensor(memory_of(cuda, np.ones((2, 3), np.uint32))))
@@ -161,7 +161,7 @@ def test_classes_of_foreign_arrays(cuda: CudaBackend) -> None:
 
 @HOST_DEFAULT  # CuPy has no such types
 @pytest.mark.parametrize("library", ["NumPy", "CuPy", "CUDA array interface"])  # nor has DLPack
-def test_other_types_are_refused(cuda: CudaBackend, library: str) -> None:
+def test_wrong_dtypes_are_refused(cuda: CudaBackend, library: str) -> None:
     make = partial(LIBRARIES[library], cuda)
     with pytest.raises(ParameterError, match=r"Signatures.values is >u4 with 2 dimensions; give an array of uint32"):
         gpulsh.Signatures(make(np.ones((2, 3), ">u4")))
@@ -173,7 +173,7 @@ def test_other_types_are_refused(cuda: CudaBackend, library: str) -> None:
 
 @DEFAULT_CUT
 @pytest.mark.parametrize("offset", [[0, 3, 2], [-1, 0, 2], [0, 1, 9]])
-def test_offsets_on_the_device_are_checked_when_they_are_used(selected: CudaBackend, offset: list[int]) -> None:
+def test_device_offsets_are_checked_on_use(selected: CudaBackend, offset: list[int]) -> None:
     values, rows = (device_array(selected, array) for array in (np.zeros(4, np.uint64), np.array(offset)))
     with pytest.raises(ParameterError, match=r"Fingerprints.offset does not ascend within \[0, 4\]"):
         gpulsh.MinHash()(gpulsh.Fingerprints(values, rows), backend="cuda")
@@ -182,7 +182,7 @@ def test_offsets_on_the_device_are_checked_when_they_are_used(selected: CudaBack
         gpulsh.shingle(text, backend="cuda")
 
 
-def test_torch_tensors_of_the_host() -> None:
+def test_torch_tensors_on_the_host_are_not_copied() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     values = torch.arange(8, dtype=torch.uint8)
     batch = TextBatch(values, torch.tensor([0, 3, 8]))
@@ -191,7 +191,7 @@ def test_torch_tensors_of_the_host() -> None:
 
 
 @DEVICE_DEFAULT
-def test_torch_tensors_of_a_side_stream(selected: CudaBackend) -> None:
+def test_torch_tensors_of_a_side_stream_are_waited_for(selected: CudaBackend) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     if not torch.cuda.is_available():
         pytest.skip("torch sees no CUDA device")
@@ -206,7 +206,7 @@ def test_torch_tensors_of_a_side_stream(selected: CudaBackend) -> None:
 
 
 @DEVICE_DEFAULT
-def test_jax_arrays_that_are_still_computed(selected: CudaBackend) -> None:
+def test_unfinished_jax_arrays_are_waited_for(selected: CudaBackend) -> None:
     jax = pytest.importorskip("jax", reason="jax is not installed")
     if not any(device.platform == "gpu" for device in jax.devices()):
         pytest.skip("jax sees no CUDA device")
@@ -292,7 +292,7 @@ def laid_batch(lay: Callable[[np.ndarray], Any]) -> TextBatch:
 
 @DEFAULT_CUT
 @pytest.mark.parametrize(("library", "layout"), PAIRED)
-def test_on_the_device(selected: CudaBackend, library: str, layout: str) -> None:
+def test_every_layout_gives_the_same_results_on_the_device(selected: CudaBackend, library: str, layout: str) -> None:
     def lay(array: np.ndarray) -> Any:
         return LIBRARIES[library](selected, LAYOUTS[layout](array))
 
@@ -304,7 +304,7 @@ def test_on_the_device(selected: CudaBackend, library: str, layout: str) -> None
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_on_the_host(backend: Any) -> None:
+def test_every_layout_gives_the_same_results_on_the_host(backend: Any) -> None:
     for layout in LAYOUTS.values():
         same(steps(layout, backend), wanted_steps())
     for layout in (every_other, read_only):
@@ -357,7 +357,7 @@ def test_arrays_of_another_device_are_moved(
 
 
 @HOST_DEFAULT
-def test_an_arrow_column_of_another_device(cuda: CudaBackend, second: CudaBackend) -> None:
+def test_a_slice_of_an_arrow_column_is_moved_alone(cuda: CudaBackend, second: CudaBackend) -> None:
     whole = pa.array([None, "before" * 100, *(text for text in texts(40)), "after"], pa.string())
     for array in (whole, whole[2:], whole[20:23], whole[5:5], whole.cast(pa.large_string())[11:]):
         for buffer in array.buffers():

@@ -72,7 +72,7 @@ def outcome(folder: Path) -> list[Any]:
 
 @DEFAULT_CUT
 @pytest.mark.parametrize(("keep", "old"), [("first", False), ("rank", True)])
-def test_as_arrow(
+def test_reader_cudf_gives_the_results_of_arrow(
     selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, old: bool
 ) -> None:
     monkeypatch.setattr(readers, "GROUP_BYTES", 9000)
@@ -98,7 +98,9 @@ def refused(files: Path, tmp_path: Path, error: type[GpulshError], told: str) ->
 
 
 @DEFAULT_CUT
-def test_what_is_not_read(selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_named_by_reader_cudf(
+    selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pylibcudf", None)
     refused(files, tmp_path, BackendError, r"reader is 'cudf', and cuDF cannot be imported .*gpulsh\[cudf\]")
     for fails, error, told in [
@@ -127,7 +129,7 @@ def test_what_is_not_read(selected: CudaBackend, files: Path, tmp_path: Path, mo
 
 
 @HOST_DEFAULT
-def test_without_cuda(cuda: CudaBackend, files: Path, tmp_path: Path) -> None:
+def test_reader_cudf_needs_the_backend_cuda(cuda: CudaBackend, files: Path, tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="reader 'cudf' works on the backend 'cuda', and this one is 'cpu'"):
         gpulsh.deduplicate_files(files, tmp_path / "out", reader="cudf", backend="cpu")
     with pytest.raises(ParameterError, match="reader is 'gpu'"):

@@ -63,14 +63,14 @@ CUDA13 = 'pip install "gpulsh[cuda13]"'
         (None, None, f"cupy cannot be imported (import of cupy halted; None in sys.modules); {CUDA13}, or"),
     ],
 )
-def test_why_unavailable(monkeypatch: pytest.MonkeyPatch, place: str | None, value: Any, reason: str) -> None:
+def test_a_broken_cuda_is_reported(monkeypatch: pytest.MonkeyPatch, place: str | None, value: Any, reason: str) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None if place is None else cupy_with(place, value))  # type: ignore[arg-type]
     assert str(device.why_unavailable()).startswith(reason)
     with pytest.raises(BackendError, match=r"CUDA does not work here: .*; use backend='cpu', or 'auto'"):
         CudaBackend()
 
 
-def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_are_described_where_cuda_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", HostCupy())
     assert device.why_unavailable() is None
     assert device.devices() == ["Host fibres, compute capability 9.0, 1 GiB"]
@@ -105,7 +105,7 @@ with devices_unknown():
 """
 
 
-def test_a_forked_child_of_a_process_with_cuda_says_so_and_works_on_the_cpu() -> None:
+def test_a_forked_child_works_on_the_cpu_and_says_why() -> None:
     *said, parent = python(FORKED).splitlines()
     reason = f"this process was forked from process {parent}, which uses CUDA, and CUDA does not outlive a fork;"
     assert len(said) == 6 and said[:3] == said[3:]
@@ -113,7 +113,7 @@ def test_a_forked_child_of_a_process_with_cuda_says_so_and_works_on_the_cpu() ->
     assert said[2].startswith(f"CUDA does not work here: {reason}")
 
 
-def test_the_device_launcher_compiles_once_and_passes_everything_on() -> None:
+def test_the_device_launcher_compiles_a_kernel_once() -> None:
     """Also when lanes need the kernel at once."""
     made, calls, lanes = [], [], 3
     together, busy = threading.Barrier(lanes), threading.Event()
@@ -170,7 +170,7 @@ def test_cupy_is_imported_without_a_home(tmp_path: Path, home: str) -> None:
 
 
 @pytest.mark.parametrize("home", ["/proc/nowhere", "~"])
-def test_where_nothing_can_be_written_kernels_are_kept_in_memory(
+def test_cupy_keeps_kernels_in_memory_without_a_writable_folder(
     home: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device, "temporary_folder", lambda _: None)

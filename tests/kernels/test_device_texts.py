@@ -149,7 +149,7 @@ def check(ops: CudaBackend, given: Any, wanted: list[str | None], max_bytes: int
 
 @DEFAULT_CUT
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_kinds_read_alike(cuda: CudaBackend, kind: str) -> None:
+def test_all_kinds_of_device_texts_are_read_alike(cuda: CudaBackend, kind: str) -> None:
     whole = pa.array(["before" * 3, None, *TEXTS, "after"])
     cases = [(pa.array(TEXTS), TEXTS), (whole[2:-1], TEXTS), (whole[9:9], []), (pa.array([], pa.string()), [])]
     cases += [(pa.array([""] * 3), [""] * 3), (pa.array([None, None]), [None, None]), (whole[:1], ["before" * 3])]
@@ -166,7 +166,7 @@ rows = st.lists(st.one_of(st.none(), st.text(max_size=9), st.sampled_from(["x" *
 @given(
     rows, st.integers(0, 9), st.integers(0, 3), st.sampled_from([1, 20, 4096]), st.sampled_from([Series, DeviceBytes])
 )
-def test_slices_with_nulls_anywhere(
+def test_slices_with_nulls_are_read(
     cuda: CudaBackend, given: list[str | None], start: int, less: int, max_bytes: int, kind: Any
 ) -> None:
     part = slice(start, max(len(given) - less, start))
@@ -183,7 +183,7 @@ def test_null_rows_that_cover_bytes_are_empty(cuda: CudaBackend, kind: Any) -> N
 
 
 @DEFAULT_CUT
-def test_offsets_that_begin_within_their_child(cuda: CudaBackend) -> None:
+def test_offsets_may_begin_within_their_child(cuda: CudaBackend) -> None:
     series = Series(cuda, pa.array(TEXTS)[2:])
     series.to_pylibcudf = lambda: (column(cuda, series._array, skip=1), {})  # type: ignore[method-assign]
     check(cuda, series, TEXTS[2:], 30)
@@ -191,7 +191,7 @@ def test_offsets_that_begin_within_their_child(cuda: CudaBackend) -> None:
 
 @DEFAULT_CUT
 @pytest.mark.parametrize("kind", ["Series of large strings", "Arrow large", "TextBatch"])
-def test_batches_are_views(cuda: CudaBackend, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_device_texts_are_views(cuda: CudaBackend, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     array = pa.array(["some", "text", "here"], pa.large_string())
     given = KINDS[kind](cuda, array)
     memory: list[int] = []
@@ -211,7 +211,7 @@ def test_batches_are_views(cuda: CudaBackend, kind: str, monkeypatch: pytest.Mon
 
 @DEFAULT_CUT
 @pytest.mark.parametrize("kind", ["TextBatch", "Series", "Arrow large"])
-def test_deduplicate(selected: CudaBackend, kind: str) -> None:
+def test_deduplicate_moves_no_device_text_to_the_host(selected: CudaBackend, kind: str) -> None:
     given = texts(40)
     options: dict[str, Any] = {"verify": "signature"} if kind == "Series" else {}
     wanted, there = gpulsh.deduplicate(given, backend="reference", **options), KINDS[kind](selected, pa.array(given))
@@ -225,7 +225,7 @@ def test_deduplicate(selected: CudaBackend, kind: str) -> None:
 
 @DEFAULT_CUT
 @pytest.mark.parametrize("kind", ["TextBatch", "Series", "Arrow large"])
-def test_the_single_steps(selected: CudaBackend, kind: str) -> None:
+def test_shingle_and_sketch_take_device_texts(selected: CudaBackend, kind: str) -> None:
     given = ["e\u0301 accent", None, "plain", "\ufb01", *texts(20)]
     for folding in (None, gpulsh.Folding(form="NFKC")):
         there = gpulsh.shingle(KINDS[kind](selected, pa.array(given)), folding=folding, backend="cuda")
@@ -238,7 +238,7 @@ def test_the_single_steps(selected: CudaBackend, kind: str) -> None:
 
 
 @DEFAULT_CUT
-def test_other_backends_copy_or_say_why_not(cuda: CudaBackend) -> None:
+def test_host_backends_copy_device_texts_or_refuse_them(cuda: CudaBackend) -> None:
     array, ops = pa.array(TEXTS), ReferenceBackend()
     (batch,) = open_texts(batch_of(cuda, array), ops).batches(1 << 20)
     assert isinstance(batch.values, np.ndarray)
@@ -256,7 +256,7 @@ def test_other_backends_copy_or_say_why_not(cuda: CudaBackend) -> None:
 
 @HOST_DEFAULT
 @pytest.mark.parametrize(("variable", "stream"), [(None, 1), ("0", 1), ("1", 2)])
-def test_columns_are_ordered_behind_the_stream_of_cudf(
+def test_columns_wait_for_the_stream_of_cudf(
     cuda: CudaBackend, variable: str | None, stream: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     streams: list[Any] = []
@@ -308,7 +308,7 @@ class Frame:
 
 
 @HOST_DEFAULT
-def test_results_as_cudf(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_to_cudf_gives_device_columns(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     result = gpulsh.deduplicate(["a b", "A, b!", "c"], backend="cpu")
     monkeypatch.setitem(sys.modules, "cudf", None)
     with pytest.raises(BackendError, match=r"cuDF cannot be imported .*gpulsh\[cudf\]., or use to_arrow"):

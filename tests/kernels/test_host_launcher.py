@@ -82,7 +82,7 @@ def values() -> DeviceArray:
     return DeviceArray(np.arange(1, 41, dtype=np.uint32))
 
 
-def test_a_sound_kernel_runs(broken: HostLauncher) -> None:
+def test_a_correct_kernel_runs(broken: HostLauncher) -> None:
     given = values()
     broken("broken", "reverse", (1, 1), 40, given)
     assert given.get().tolist() == list(range(40, 0, -1))
@@ -127,12 +127,12 @@ def test_arguments_of_the_wrong_kind_are_refused(broken: HostLauncher) -> None:
         lambda array: array.__setitem__(array[:2] * 0, array[:2]),
     ],
 )
-def test_arrays_refuse_what_cupy_does_not_do_as_numpy_does(call: Callable[[DeviceArray], object]) -> None:
+def test_device_arrays_refuse_what_cupy_lacks(call: Callable[[DeviceArray], object]) -> None:
     with pytest.raises((AssertionError, AttributeError, TypeError), match="CuPy"):
         call(values())
 
 
-def test_constants_are_those_of_the_library() -> None:
+def test_kernel_constants_equal_those_of_python() -> None:
     source = (kernel_folder() / "bits.cuh").read_text()
     found = {name: int(value, 0) for name, value in re.findall(r"constexpr [ui]\d+ (\w+) = (0x[0-9A-F]+|\d+)", source)}
     of_arrays = {"STREAM_BITS", "STREAM_ITEM", "WINDOW_PART"}  # for array code alone
@@ -163,7 +163,7 @@ def test_more_blocks_than_a_grid_holds_are_refused() -> None:
     machine.run("tokens", 0, kernel="tokens_count")  # no work, no launch
 
 
-def test_warps_that_are_not_full_reach_no_operation_of_all_lanes() -> None:
+def test_partial_warps_are_refused_by_warp_operations() -> None:
     launch = HostLauncher()
     parameters = len(launch.load("minhash")[1]["minhash_2_columns"])
     with pytest.raises(AssertionError, match="minhash_2_columns: 40 threads"):
@@ -184,7 +184,7 @@ REGISTERS_OF_AN_SM = 65536
 THREADS = 256
 
 
-def test_registers_spills_and_shared_memory() -> None:
+def test_kernels_keep_their_limits_of_registers_and_spills() -> None:
     known = committed()
     for file in FILES:
         kernels = set(signatures(expanded_source(file)))
@@ -206,7 +206,7 @@ def check(file: str, name: str, of: dict[str, Any]) -> None:
     assert file not in HOT or of["spills"] == 0, f"{name}: {of}"
 
 
-def test_the_compiler_compiles_and_refuses() -> None:
+def test_the_nvidia_compiler_compiles_and_refuses() -> None:
     if not compilers():
         pytest.skip("no NVIDIA compiler: the nvidia-cuda-nvrtc wheel is not there")
     assert compiled("unique", 90).usage.keys() == signatures(expanded_source("unique")).keys()

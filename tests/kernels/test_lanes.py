@@ -66,7 +66,7 @@ class Watched(sized(batch=200, tile=300)):  # type: ignore[misc]
             self.open.remove(mine)
 
 
-def test_an_index_compares_in_other_lanes_than_it_signs_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_compares_and_signs_in_different_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     ops = Watched(Shared(DeviceModule(devices=2), HostLauncher()))
     install(monkeypatch, ops)
     documents = texts(60)
@@ -78,7 +78,7 @@ def test_an_index_compares_in_other_lanes_than_it_signs_in(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("held", "only", "lanes"), [(True, 300, 1), (True, 0, 2), (False, 300, 2), (False, 99_999, 1)])
-def test_tiles_are_compared_in_turn_where_nothing_is_on_its_way(
+def test_tiles_are_compared_in_lanes_only_while_texts_are_copied(
     held: bool, only: int, lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`lanes`: how often a call works in lanes: to sign, and to compare."""
@@ -130,7 +130,7 @@ def test_permutations_are_uploaded_once() -> None:
     assert 4 <= len(uploads) <= 4 * LANES
 
 
-def test_lanes_are_used_again() -> None:
+def test_lanes_are_reused() -> None:
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
 
     def owner(lane: Any, _: int) -> Any:
@@ -194,7 +194,7 @@ def test_calls_share_streams_and_hold_neither_text_nor_secrets(process: HostCupy
     assert [lane.keys.cache_info().currsize for lane in lanes] == [0] * LANES
 
 
-def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:
+def test_concurrent_calls_have_lanes_of_their_own(process: HostCupy) -> None:
     given = [texts(25, seed=seed) for seed in range(4)]
     wanted = [gpulsh.deduplicate(documents, backend="reference").duplicate_of.tolist() for documents in given]
     with ThreadPoolExecutor(4) as pool:
@@ -259,7 +259,7 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staging]:
     ("slot", "most", "pinned"),
     [(64, 64, 1), (64, 3 * 64 + 1, 3), (64, 10, 1), *((slot, 3 * slot, 3) for slot in (1 << 20, 1000, 7))],
 )
-def test_texts_arrive_through_slots_that_a_bound_allows(
+def test_texts_are_staged_through_a_bounded_number_of_slots(
     slot: int, most: int, pinned: int, staged: Callable[..., Staging]
 ) -> None:
     arrays = Arrays()
@@ -289,7 +289,7 @@ def late_fillers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("late_fillers")
-def test_threads_do_not_overwrite_one_another(staged: Callable[..., Staging]) -> None:
+def test_threads_do_not_overwrite_each_others_slots(staged: Callable[..., Staging]) -> None:
     """Slots are few, and a text is copied from one after it was filled."""
     way = staged(DeviceModule(), 100, 300)
     with ThreadPoolExecutor(4) as pool:
@@ -334,7 +334,7 @@ def test_a_slot_is_read_before_it_is_filled_again(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("late_fillers")
-def test_without_pinned_memory_text_is_copied_as_it_lies(
+def test_without_pinned_memory_text_is_copied_directly(
     staged: Callable[..., Staging], caplog: pytest.LogCaptureFixture
 ) -> None:
     arrays = Arrays(slots=1)
@@ -349,7 +349,7 @@ def test_without_pinned_memory_text_is_copied_as_it_lies(
 
 
 @pytest.mark.parametrize("fails", ["record", "synchronize"])
-def test_a_device_that_fails_on_the_way_of_a_text_is_told(
+def test_a_failing_copy_of_a_text_raises(
     fails: str, monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]
 ) -> None:
     """It would be waited for without end if the slot were lost."""
@@ -376,7 +376,7 @@ def test_a_device_that_fails_on_the_way_of_a_text_is_told(
 
 
 @pytest.mark.usefixtures("late_fillers")
-def test_nothing_is_copied_to_a_failed_text(monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]) -> None:
+def test_no_byte_is_copied_after_a_failed_copy(monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]) -> None:
     """Its memory may be another text's already."""
     arrays, copied, failed = DeviceModule(), list[int](), threading.Event()
     copy = arrays.cuda.runtime.memcpyAsync
@@ -439,7 +439,7 @@ def awake(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_whole_run_sleeps(awake: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_sleeps_until_results_are_ready(awake: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = HostLauncher()
     ops = CudaBackend(Shared(DeviceModule(), launcher))
     install(monkeypatch, ops)
@@ -448,7 +448,7 @@ def test_a_whole_run_sleeps(awake: list[str], monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("cuda", ["host-small", "host-default"], indirect=True)
-def test_operations_alone_sleep(awake: list[str], cuda: CudaBackend) -> None:
+def test_single_operations_sleep_until_results_are_ready(awake: list[str], cuda: CudaBackend) -> None:
     rows = cuda.unique(random_table([5, 0, 300, 40]).moved(cuda.asarray))
     counts = cuda.frequencies(rows, cuda.asarray(np.zeros(16, np.uint8)))
     cuda.prefixes(rows, counts, cuda.asarray(np.array([2, 0, 9, 40])))

@@ -66,7 +66,7 @@ SmallBatches = sized(batch=700)
 
 
 @pytest.mark.parametrize("devices", [None, [1, 0], [1]])
-def test_bits_are_those_of_one_device(devices: list[int] | None) -> None:
+def test_several_devices_decide_as_one(devices: list[int] | None) -> None:
     documents, launcher = texts(60), HostLauncher()
     ops = SmallBatches(Shared(DeviceModule(devices=2), launcher), devices=devices)
     assert_decisions(decision(ops, documents), decision(ReferenceBackend(), documents))
@@ -74,7 +74,7 @@ def test_bits_are_those_of_one_device(devices: list[int] | None) -> None:
 
 
 @pytest.mark.parametrize(("devices", "nulls"), [([0, 1], True), ([0, 1], False), ([1], False)])
-def test_text_of_one_device_is_shared(devices: list[int], nulls: bool) -> None:
+def test_text_on_one_device_is_shared_by_all(devices: list[int], nulls: bool) -> None:
     launcher = HostLauncher()
     ops = SmallBatches(Shared(DeviceModule(devices=2), launcher), devices=devices)
     documents = texts(60)
@@ -91,7 +91,7 @@ def test_text_of_one_device_is_shared(devices: list[int], nulls: bool) -> None:
     assert max(copied, default=0) < len(text.values) // 2, "a batch dragged its column along"
 
 
-def test_a_device_that_is_not_there_is_named() -> None:
+def test_a_missing_device_is_named() -> None:
     with pytest.raises(BackendError, match="devices names 2; this machine has 2"):
         CudaBackend(Shared(DeviceModule(devices=2), HostLauncher()), devices=[0, 2])
 
@@ -123,7 +123,7 @@ LONG, NEAR = " ".join(MANY), " ".join([*MANY[:1500], "another", *MANY[1501:]])
         ([LONG, "short text", NEAR, LONG.upper(), "another short text"], KEY_BYTES + 60_000, "signed in pieces"),
     ],
 )
-def test_documents_and_pairs_beyond_the_device(
+def test_documents_and_pairs_beyond_device_memory(
     ops: CudaBackend, documents: list[Any], room: int, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     wanted = decision(ReferenceBackend(), documents)
@@ -134,7 +134,7 @@ def test_documents_and_pairs_beyond_the_device(
     assert message in caplog.text
 
 
-def test_text_of_another_device_is_signed_in_pieces_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_giant_text_of_another_device_is_signed_in_pieces(caplog: pytest.LogCaptureFixture) -> None:
     arrays = DeviceModule(devices=2)
     ops = SmallPieces(Shared(arrays, HostLauncher(), PIECES), devices=[1])
     source, method = random.Random(7), Method.chosen()
@@ -156,7 +156,7 @@ def test_text_of_another_device_is_signed_in_pieces_too(caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize(("documents", "bands"), [(100, 40), (2000, 1)])
-def test_digests_that_do_not_fit_together_are_grouped_in_parts(documents: int, bands: int) -> None:
+def test_digests_beyond_device_memory_are_grouped_in_parts(documents: int, bands: int) -> None:
     """Memory ends in the arrays between operations, too."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     digests = np.random.default_rng(1).integers(0, 2**63, (documents, bands)).astype(np.uint64)
@@ -168,7 +168,7 @@ def test_digests_that_do_not_fit_together_are_grouped_in_parts(documents: int, b
     assert len(pieces) == 2 and small.ids.get().tolist() == bands * [0, documents - 1]
 
 
-def test_pairs_that_do_not_fit_together_are_halved(ops: CudaBackend) -> None:
+def test_pairs_beyond_device_memory_are_halved(ops: CudaBackend) -> None:
     every, done = np.arange(80), list[int]()
     source = open_texts([f"one two three four five {number % 7}" for number in every])
     read = ShingledTexts(every, ops, source.choose(every), Method.chosen(), KEYS)
@@ -181,7 +181,7 @@ def test_pairs_that_do_not_fit_together_are_halved(ops: CudaBackend) -> None:
     assert sum(done) == len(pairs)
 
 
-def test_whatever_needs_the_memory_it_is_one_error() -> None:
+def test_every_failed_allocation_is_a_device_memory_error() -> None:
     """Allocations fail with CuPy's error and sorts with C++'s."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher(), replace(Geometry(), row_limit=32)))
     values = np.random.default_rng(1).integers(0, 2**64, 500, np.uint64)
@@ -202,7 +202,7 @@ def test_whatever_needs_the_memory_it_is_one_error() -> None:
         decision(ops, ["some text that is long enough to need more than a hundred bytes"] * 4)
 
 
-def test_a_failed_attempt_holds_nothing_until_the_next_collection() -> None:
+def test_a_failed_attempt_frees_its_memory_at_once() -> None:
     """The halves need its memory at once."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     values = ops.asarray(np.random.default_rng(1).integers(0, 2**64, 5000, np.uint64))
@@ -220,7 +220,7 @@ def test_a_failed_attempt_holds_nothing_until_the_next_collection() -> None:
         gc.enable()
 
 
-def test_a_backend_that_nobody_has_holds_nothing_until_the_next_collection() -> None:
+def test_an_unused_backend_frees_its_memory_at_once() -> None:
     """Each call makes one, with page-locked memory, keys and sketches."""
     text = TextBatch(np.frombuffer(b"one text", np.uint8), np.array([0, 8]))
     gc.collect()
@@ -240,7 +240,7 @@ def test_a_backend_that_nobody_has_holds_nothing_until_the_next_collection() -> 
 @pytest.mark.parametrize(
     "message", ["cudaErrorMemoryAllocation: out of memory", "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "std::bad_alloc"]
 )
-def test_whatever_is_out_of_memory_it_is_one_error(message: str) -> None:
+def test_memory_errors_of_runtime_and_driver_are_converted(message: str) -> None:
     """The runtime and the driver need memory, too, and have errors of their own, which are no MemoryError."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     wanted = rf"CUDA device 0 does not suffice \({message}\); free"  # named once, however deep
@@ -253,7 +253,7 @@ def test_whatever_is_out_of_memory_it_is_one_error(message: str) -> None:
         raise MemoryError("of the host")
 
 
-def test_what_is_kept_is_a_copy_on_the_host_where_there_is_no_room() -> None:
+def test_keep_copies_to_the_host_if_the_device_is_full() -> None:
     """A part of a lane's memory would be held otherwise, however small it is."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     values = np.arange(20_000, dtype=np.uint64).reshape(-1, 2)
@@ -289,7 +289,7 @@ def test_sizes_follow_the_budget_of_the_host(memory: int, devices: int) -> None:
     assert sizes.pinned == 3 * devices * min(sizes.batch, MOST_PINNED)
 
 
-def test_no_more_is_pinned_than_a_batch_of_the_run() -> None:
+def test_pinned_memory_is_at_most_a_batch() -> None:
     """By a lane, and by operations outside of lanes."""
     arrays = Arrays()
     little = CudaBackend(Shared(arrays, HostLauncher()), memory=32 << 20)
@@ -300,7 +300,7 @@ def test_no_more_is_pinned_than_a_batch_of_the_run() -> None:
     assert len(little.shingle_sets(text, Shingling())) == 1 and max(arrays.asked) == 1 << 20
 
 
-def test_a_run_on_cuda_gets_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cuda_backend_gets_the_memory_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     monkeypatch.setattr("gpulsh.backends.cuda.why_unavailable", lambda: None)
     monkeypatch.setattr("gpulsh.backends.cuda.CudaBackend", lambda **options: given.append(options))
@@ -334,7 +334,7 @@ def test_no_array_of_documents_crosses_to_the_host(options: dict[str, Any]) -> N
     assert sum(one.nbytes for one in to_host) < DOCUMENTS * 8
 
 
-def test_of_large_buckets_only_their_own_documents_cross(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_documents_of_large_buckets_cross_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 8)
     page = [f"word{number}" for number in range(60)]
     crowd = [" ".join([*page, f"own{number}"]) for number in range(12)]
@@ -347,7 +347,7 @@ def test_of_large_buckets_only_their_own_documents_cross(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("batch", [BATCH, 3000])
-def test_only_the_texts_that_the_device_lacks_are_read_again(batch: int) -> None:
+def test_only_texts_missing_on_the_device_are_read_again(batch: int) -> None:
     documents = texts(100)
     wanted = gpulsh.deduplicate(documents, backend="reference")
     size = sum(len((text or "").encode()) for text in documents)
@@ -359,13 +359,13 @@ def test_only_the_texts_that_the_device_lacks_are_read_again(batch: int) -> None
     assert crossed[0] < crossed[1] < crossed[2]
 
 
-def test_texts_are_read_again_if_memory_does_not_hold_those_that_met(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_read_again_if_gathering_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = texts(60)
     monkeypatch.setattr(CudaBackend, "gather", Mock(side_effect=DeviceMemoryError("no memory")))
     assert_decisions(decided(documents, backend())[0], gpulsh.deduplicate(documents, backend="reference"))
 
 
-def test_normalized_texts_and_texts_of_a_device_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_normalized_texts_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CudaBackend, "hold", None)
     documents = ["e\u0301 one two three four five", None, "é one two three four five", "", "six"] * 3
     for options in ({"folding": gpulsh.Folding(form="NFC")}, {"verify": "none"}):
@@ -388,7 +388,7 @@ def test_a_machine_holds_few_secrets(host: Machine) -> None:
     assert host.keys.cache_info().currsize == KEPT
 
 
-def test_few_digests_that_do_not_repeat_are_sorted(host: Machine) -> None:
+def test_few_unique_digests_are_sorted(host: Machine) -> None:
     digests = np.random.default_rng(2).integers(0, 2**64, 8000, np.uint64)
     digests[-2:], digests[4000] = digests[:2], NO_DIGEST
     ids = DeviceArray(np.arange(len(digests), dtype=np.int64))
@@ -400,7 +400,7 @@ def test_few_digests_that_do_not_repeat_are_sorted(host: Machine) -> None:
         assert 0 < len(taken) < 0.14 * expected  # 1 - exp(-1 / 8) and some deviations
 
 
-def test_memory_of_collisions(host: Machine) -> None:
+def test_collisions_take_bounded_memory(host: Machine) -> None:
     count = 20_000
     digests = DeviceArray(np.random.default_rng(6).permutation(count).astype(np.uint64) * np.uint64(2**64 // count))
     spread = digests * np.uint64(0x9E3779B97F4A7C15)  # distinct in all bits
@@ -417,14 +417,14 @@ def test_memory_of_collisions(host: Machine) -> None:
     assert unique < (5 + 40 * 0.14) * count and members < 45 * count
 
 
-def test_too_many_members_are_refused(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_bucket_members_are_refused(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "MAX_MEMBERS", 2)
     with pytest.raises(BackendError, match="3 documents are in buckets, 2 fit on a device"):
         ids, offset = np.array([1, 2, 2**32], np.int64), np.array([0, 3], np.int64)
         buckets.candidates(host, Buckets(DeviceArray(ids), DeviceArray(offset)))
 
 
-def test_pairs_beyond_32_bits(host: Machine) -> None:
+def test_pair_numbers_beyond_32_bits(host: Machine) -> None:
     members = 100_000
     total = members * (members - 1) // 2
     keys = host.arrays.empty(300, np.uint64)
@@ -434,7 +434,7 @@ def test_pairs_beyond_32_bits(host: Machine) -> None:
     np.testing.assert_array_equal(keys.get(), wanted)
 
 
-def test_labels_of_a_long_chain(host: Machine) -> None:
+def test_labels_of_a_long_chain_take_few_steps(host: Machine) -> None:
     count = 100_000  # were nothing shortened, 5 * 10^9 steps
     parent = DeviceArray(np.maximum(np.arange(count), 1).astype(np.uint64) - np.uint64(1))
     host.run("components", count, count, parent, kernel="components_label")

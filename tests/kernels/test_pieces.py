@@ -97,7 +97,7 @@ def longest(document: bytes, unit: Unit) -> int:
 
 
 @given(st.one_of(texts, st.binary(max_size=60)), units, st.integers(1, 50), st.sampled_from(READINGS))
-def test_tokens_of_pieces_are_the_documents(document: bytes, unit: Unit, piece_bytes: int, reading: Reading) -> None:
+def test_tokens_of_pieces_equal_the_whole(document: bytes, unit: Unit, piece_bytes: int, reading: Reading) -> None:
     found: list[list[int]] = []
     for piece, spaced in pieces_of(document, unit, piece_bytes, reading):
         assert 0 < len(piece) <= max(piece_bytes, longest(document, unit))
@@ -110,7 +110,7 @@ def test_tokens_of_pieces_are_the_documents(document: bytes, unit: Unit, piece_b
 
 
 @pytest.mark.parametrize("letter", ["a", "한", "𐐀"])
-def test_cuts_far_from_where_they_are_wanted(letter: str) -> None:
+def test_cuts_are_found_far_from_the_wanted_place(letter: str) -> None:
     count = 200_000 // len(letter.encode())
     for document in (letter * count, "b " + letter * count + " c", letter * (count // 3) + "語" + letter * count):
         pieces = [piece for piece, _ in pieces_of(document.encode(), "word", 100)]
@@ -118,7 +118,7 @@ def test_cuts_far_from_where_they_are_wanted(letter: str) -> None:
         assert found == code_points(document.encode(), "word") and len(pieces) <= 4
 
 
-def test_the_nearest_cut_in_any_window() -> None:
+def test_the_nearest_cut_is_found_across_windows() -> None:
     """Windows of 64 and 1024 bytes adjoin: no place between them is missed."""
     for distance in (*range(1, 140), *range(1080, 1100)):
         behind = pieces_of(b"a" * 50 + b" " + b"b" * 2000, "word", 50 + distance)
@@ -143,7 +143,7 @@ def test_little_is_read_to_find_a_cut() -> None:
 
 @SMALL_CUT
 @pytest.mark.parametrize("unit", ["word", "char"])
-def test_counts_of_shingles_in_pieces(cuda: CudaBackend, unit: Unit) -> None:
+def test_shingles_are_counted_across_pieces(cuda: CudaBackend, unit: Unit) -> None:
     """With a last piece without a token, no short shingle follows exactly one full one."""
     for count, size in ((0, 5), (1, 1), (1, 64), (31, 64), (32, 5), (33, 1), (255, 5), (257, 64)):
         tokens, shingling = count + size - 1, Shingling(unit=unit, size=size)
@@ -154,7 +154,7 @@ def test_counts_of_shingles_in_pieces(cuda: CudaBackend, unit: Unit) -> None:
             same(signed(cuda, batch, shingling, 100), wanted, cuda.asnumpy)
 
 
-def test_bins_that_no_probe_fills_in_one_permutation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bins_without_a_probe_in_one_permutation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With so many probes no bin is ever left; so here there are none."""
     folder = tmp_path / "kernels"
     shutil.copytree(kernel_folder(), folder)
@@ -200,7 +200,7 @@ def test_repeats_over_many_pieces_are_held_once(cuda: CudaBackend, monkeypatch: 
 
 
 @pytest.mark.parametrize(("count", "spared"), [(1, None), (2, 0), (8, 39), (300, 32), (1500, None), (1500, 39)])
-def test_minima_that_are_all_ones(cuda: CudaBackend, count: int, spared: int | None) -> None:
+def test_a_document_of_minima_of_all_ones(cuda: CudaBackend, count: int, spared: int | None) -> None:
     """One fingerprint, repeated, that every function maps to all ones: no digest, unless one column says otherwise.
 
     The document behind it has others, in the next row of minima where both reach beyond a span.
@@ -226,7 +226,7 @@ def test_minima_that_are_all_ones(cuda: CudaBackend, count: int, spared: int | N
 
 
 @pytest.mark.parametrize("span_begin", [(1 << 29) + 1024, (1 << 30) + 1024, 1 << 31])
-def test_a_document_of_more_tokens_than_32_bits_count(kernels_built: None, span_begin: int) -> None:
+def test_a_document_of_more_than_32_bits_of_tokens(kernels_built: None, span_begin: int) -> None:
     """One warp in the midst of it, of a grid that the host could not run."""
     span, size, tokens, row = 1024, 5, (1 << 31) + 2005, 5
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE, which Python names from 3.13 on

@@ -72,7 +72,7 @@ def test_no_decision_depends_on_backend_or_secret(
 
 @DEFAULT_CUT
 @pytest.mark.parametrize("threshold", [0.5, 0.8])
-def test_large_buckets_whose_pairs_bitmaps_rule_out(
+def test_bitmaps_rule_out_pairs_of_large_buckets(
     selected: CudaBackend, threshold: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 20)
@@ -106,7 +106,7 @@ def test_texts_of_files_are_decoded_once(
 
 @DEFAULT_CUT
 @pytest.mark.parametrize(("crowded", "evidence", "held"), [(64, "index", 0), (2, "source", 1 << 28)])
-def test_index(
+def test_an_index_on_cuda_decides_as_the_reference(
     selected: CudaBackend, crowded: int, evidence: Any, held: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(admission, "LARGE_BUCKET", crowded)
@@ -144,7 +144,7 @@ TEXTS = ["", "x one two three four y four five z", "漢字 仮名, one. two", No
 
 @pytest.mark.parametrize("unit", ["word", "char"])
 @pytest.mark.parametrize("keep", ["first", "minimal", "none"])
-def test_passages(selected: CudaBackend, unit: Any, keep: Any) -> None:
+def test_passages_and_cuts_equal_the_reference(selected: CudaBackend, unit: Any, keep: Any) -> None:
     for size, form in ((1, None), (3, "NFC")):
         options: dict[str, Any] = {"tokens": size, "keep": keep, "unit": unit, "normalize": form}
 
@@ -156,7 +156,9 @@ def test_passages(selected: CudaBackend, unit: Any, keep: Any) -> None:
 
 
 @pytest.mark.parametrize("most", [None, 1])
-def test_contamination(selected: CudaBackend, most: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contamination_equals_the_reference(
+    selected: CudaBackend, most: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gpulsh.repeats.benchmark.BATCH_BYTES", 1)
     options: dict[str, Any] = {"tokens": 4, "coverage": 0.5, "ignore_common": most, "normalize": "NFC"}
     with counted_transfers() as crossed:
@@ -168,7 +170,7 @@ def test_contamination(selected: CudaBackend, most: int | None, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
-def test_stretches(selected: CudaBackend, measure: Any) -> None:
+def test_stretches_equal_the_reference(selected: CudaBackend, measure: Any) -> None:
     def found(backend: Any) -> list[Any]:
         index = gpulsh.Index(shingling="word:2", measure=measure, backend=backend)
         index.insert(list(range(5)), TEXTS)
@@ -191,7 +193,7 @@ def test_tokens_of_windows_are_copied_once_for_both_hashes() -> None:
 
 
 @DEFAULT_CUT
-def test_steps_of_sets(selected: CudaBackend) -> None:
+def test_steps_on_sets_equal_the_reference(selected: CudaBackend) -> None:
     documents, pairs = texts(30), np.random.default_rng(1).integers(0, 33, (60, 2))
     sets = [range(40), range(20, 60), [], ["a"] * 0, range(60, 64)]
     both(gpulsh.shingle, documents)
@@ -216,7 +218,7 @@ def test_steps_of_sets(selected: CudaBackend) -> None:
 
 
 @DEFAULT_CUT
-def test_weighted_rows(selected: CudaBackend) -> None:
+def test_steps_on_weighted_rows_equal_the_reference(selected: CudaBackend) -> None:
     documents, pairs = ["a b a b c", "b c d", None, "a a a"], [[0, 1], [0, 3], [0, 2]]
     shingling, sketch = Shingling(size=1), gpulsh.WeightedMinHash(num_perm=16)
     dense = np.array([[1.0, 0.0, 2.5], [0.0, 0.0, 0.0], [3.0, 1.0, 2.5]])
@@ -239,7 +241,7 @@ def test_weighted_rows(selected: CudaBackend) -> None:
 
 
 @DEFAULT_CUT
-def test_bits_of_texts_and_vectors(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_on_bit_signatures_equal_the_reference(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, pairs = random_table([40, 0, 33, 41, 90, 1], universe=64), [[0, 2], [1, 1], [3, 4]]
     documents = ["one two three four", None, "two three four five", "one two three four two three four"] * 3
     for weights in ("set", "count", "idf"):
@@ -264,7 +266,9 @@ def test_bits_of_texts_and_vectors(selected: CudaBackend, monkeypatch: pytest.Mo
 
 @DEFAULT_CUT
 @pytest.mark.parametrize(("width", "distance"), [(1, 3), (2, 2), (1, 0)])
-def test_pairs_of_bits(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch, width: int, distance: int) -> None:
+def test_hamming_tables_equal_the_reference(
+    selected: CudaBackend, monkeypatch: pytest.MonkeyPatch, width: int, distance: int
+) -> None:
     monkeypatch.setattr("gpulsh.lsh.hamming_tables.AT_ONCE", 300)
     monkeypatch.setattr("gpulsh.lsh.banding.BITS_AT_ONCE", 50)
     words = np.random.default_rng(2).integers(0, 2**64, (120, width), np.uint64)

@@ -99,7 +99,7 @@ def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple
     ],
     indirect=["inputs"],
 )
-def test_clusters_and_marks_are_those_of_a_run_in_memory(
+def test_clusters_and_marks_equal_a_run_in_memory(
     inputs: Any, cut: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: CUTS[cut])
@@ -148,7 +148,7 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
     [(COLUMNS, {}), (LINES, {"max_copies": 2}), (LINES, {"format": "parquet"})],
     indirect=["inputs"],
 )
-def test_marking_then_filtering_by_kept_is_dropping(inputs: Any, options: dict[str, Any], tmp_path: Path) -> None:
+def test_marked_rows_filtered_by_kept_equal_data(inputs: Any, options: dict[str, Any], tmp_path: Path) -> None:
     """Byte for byte in JSON lines, whose lines end in the added members; in content where there are columns."""
     paths, _ = inputs
     given = {**HOW, **options, "id_column": "id", "threads": 1}
@@ -182,7 +182,7 @@ def bare(line: bytes, first: bytes) -> bytes:
     return line[: line.rindex(first + b":", 0, end)].removesuffix(b",") + line[end:]
 
 
-def test_lines_of_every_form_take_members(tmp_path: Path) -> None:
+def test_members_are_added_to_lines_of_every_form(tmp_path: Path) -> None:
     lines = [b"{}", b'{ "a" : "}" }  ', b'\t{"text":"\xff"}', b'{"text": "x", "b": {"kept": 1}}', b"{ }\r"]
     (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\n".join(lines))
     run(tmp_path / "a.jsonl", tmp_path / "out", write="marked")
@@ -213,7 +213,7 @@ def test_json_lines_need_no_pandas(tmp_path: Path) -> None:
     assert python(code, tmp_path, options).split() == ["False"] * len(options)
 
 
-def test_protected_documents(tmp_path: Path) -> None:
+def test_protected_documents_count_and_are_not_listed(tmp_path: Path) -> None:
     """What is dropped for them stays dropped; clusters count them, and list none."""
     page = " ".join(f"w{number}" for number in range(30))
     write_rows(tmp_path / "test.jsonl", [page])
@@ -266,7 +266,7 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
         ({"write": "all"}, "write is 'all'"),
     ],
 )
-def test_what_is_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_wrong_options_are_refused_before_the_work(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     given = {"text": "some words", "near": "soon", "weight": "1"}
     write(tmp_path / "a.jsonl", [given])
     pq.write_table(pa.Table.from_pylist([given]), tmp_path / "a.parquet")
@@ -282,7 +282,7 @@ def test_what_is_refused(options: dict[str, Any], message: str, tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
-def test_columns_of_all_rows_count(tmp_path: Path) -> None:
+def test_added_columns_and_types_consider_all_rows(tmp_path: Path) -> None:
     """A clash in a later line is named, and types are those of all rows."""
     path = write_rows(tmp_path / "a.jsonl", [{"text": "a"}, {"text": "b", "copies": 3}])
     with pytest.raises(InputError, match=r"a.jsonl: line 2 has a column 'copies', which would be added; rename it"):
@@ -295,7 +295,7 @@ def test_columns_of_all_rows_count(tmp_path: Path) -> None:
     assert marked.filter(marked["kept"]).select(["id", "text"]) == dropped
 
 
-def test_any_format_takes_columns_as_parquet(tmp_path: Path) -> None:
+def test_any_format_written_as_parquet_takes_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,n\none two,1\none two,2\n")
     (tmp_path / "b.txt").write_text("one two")
     run([tmp_path / "a.csv", tmp_path / "b.txt"], tmp_path / "out", format="parquet", write="marked")
@@ -304,7 +304,7 @@ def test_any_format_takes_columns_as_parquet(tmp_path: Path) -> None:
     assert marks == [[(True, 2), (False, None)], [(False, None)]]
 
 
-def test_the_command_has_the_same_options(folder: Path, command: Command) -> None:
+def test_the_command_and_python_give_the_same_files(folder: Path, command: Command) -> None:
     write(Path("a.jsonl"), rows(40, 1))
     Path("w.json").write_text('{"1": 1, "2": 7}')
     line = "dedup a.jsonl -o out --backend reference --threshold 0.6 --shingle word:2 --write marked --weights w.json"
@@ -356,7 +356,7 @@ def test_the_report_has_verified_counts_and_component_sizes(tmp_path: Path) -> N
     ],
     indirect=["inputs"],
 )
-def test_weights_of_a_finished_run_are_those_of_a_run_with_weights(
+def test_weigh_equals_a_run_with_weights(
     inputs: Any, options: dict[str, Any], weights: Any, by: Any, tmp_path: Path
 ) -> None:
     paths, _ = inputs

@@ -92,7 +92,7 @@ RUNS: list[tuple[int, Cut, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("seed", "cut", "options"), RUNS)
-def test_any_cut_gives_the_definition_and_the_rest_is_a_run_without_these_documents(
+def test_contaminated_documents_follow_the_definition(
     tmp_path: Path, seed: int, cut: Cut, options: dict[str, Any]
 ) -> None:
     items, pages = corpus(seed)
@@ -137,7 +137,7 @@ def test_backends_secrets_and_cuts_give_the_same_bytes(tmp_path: Path) -> None:
     assert found[0] == found[1] == found[2] and len(rows_of(tmp_path / "0")) > 10
 
 
-def test_what_a_user_sees(folder: Path, command: Command) -> None:
+def test_command_files_and_page_report_contamination(folder: Path, command: Command) -> None:
     question = "what is the largest city on the river that runs past the old mill"
     page = "as the guide book has it " + question + " and the answer is a few pages on among many other words"
     Path("train.txt").write_text(f"{page}\nanother page\n{page} indeed\n")
@@ -171,7 +171,7 @@ def test_what_a_user_sees(folder: Path, command: Command) -> None:
     assert {name: split_of(name) for name in names} == names
 
 
-def test_bad_records_are_no_documents(folder: Path) -> None:
+def test_bad_records_are_skipped_in_both_inputs(folder: Path) -> None:
     Path("train.jsonl").write_text('{"text": "one two three four"}\n{broken\n{"text": "five"}\n')
     Path("test.jsonl").write_text('{"broken\n{"text": "two three"}\n')
     result = run("train.jsonl", protect="test.jsonl", passages=3, on_error="skip")
@@ -181,7 +181,7 @@ def test_bad_records_are_no_documents(folder: Path) -> None:
     assert Path("out/data/train.jsonl").read_text() == '{"text": "five"}\n'
 
 
-def test_a_benchmark_too_large_for_the_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_beyond_the_memory_budget_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.jsonl").write_text('{"text": "one"}\n')
     Path("b.jsonl").write_text('{"text": "a b c d e f g h"}\n' * 100)
     monkeypatch.setattr("gpulsh.repeats.benchmark.WINDOW_BYTES", 1 << 20)
@@ -269,7 +269,7 @@ def run_items(files: tuple[Path, Path], out: Path, **options: Any) -> Any:
     [({}, None), ({}, 300), ({"coverage": 1.0, "passages": 13}, 300), ({"ignore_common": 1}, 300)],
     ids=str,
 )
-def test_stretches_are_those_of_contamination(
+def test_stretches_equal_those_of_contamination(
     files: tuple[Path, Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -305,7 +305,7 @@ def test_stretches_are_those_of_contamination(
 
 
 @pytest.mark.parametrize("cut_later", [False, True])
-def test_items_are_cut(files: tuple[Path, Path], tmp_path: Path, cut_later: bool) -> None:
+def test_items_are_cut_from_the_texts(files: tuple[Path, Path], tmp_path: Path, cut_later: bool) -> None:
     result = run_items(files, tmp_path / "out", **({} if cut_later else {"cut": True, "min_left": 3}))
     if cut_later:
         where: dict[str, Any] = {"passages": result.passages, "min_left": 3, "backend": "cpu", "threads": 1}
@@ -318,7 +318,7 @@ def test_items_are_cut(files: tuple[Path, Path], tmp_path: Path, cut_later: bool
     assert result.report["passages"]["short"] == 3
 
 
-def test_the_page_and_resuming(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_page_shows_items_and_a_finished_run_resumes(files: tuple[Path, Path], tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     report = run_items(files, tmp_path / "out").report
     assert run_items(files, tmp_path / "out", resume=True).report == report
@@ -348,7 +348,7 @@ def test_the_page_and_resuming(files: tuple[Path, Path], tmp_path: Path) -> None
     ],
     ids=str,
 )
-def test_options_refused_with_a_test_set(
+def test_wrong_options_with_a_test_set_are_refused(
     files: tuple[Path, Path], tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ParameterError, match=message):
@@ -356,7 +356,7 @@ def test_options_refused_with_a_test_set(
     assert not (tmp_path / "out").exists()
 
 
-def test_no_document_holds_an_item(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_texts_without_items_are_copied(files: tuple[Path, Path], tmp_path: Path) -> None:
     write_rows(files[1] / "test.jsonl", ["words that nobody wrote before " * 4])
     result = run_items(files, tmp_path / "out", cut=True)
     assert pq.read_table(result.passages).num_rows == 0 and result.report["frequent"] == []

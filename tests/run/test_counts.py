@@ -90,7 +90,7 @@ def write(folder: Path, name: str, given: list[str | None]) -> list[Document]:
 
 
 @pytest.mark.parametrize(("seed", "options"), [(at % 2, one) for at, one in enumerate(OPTIONS)], ids=str)
-def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, tmp_path: Path) -> None:
+def test_counts_of_a_run_equal_a_naive_count(options: dict[str, Any], seed: int, tmp_path: Path) -> None:
     rng, asked = random.Random(seed), dict(options)
     bad = options.get("on_error") == "skip"
     protected = write(tmp_path, "test.jsonl", texts(rng, 12, bad)) if asked.pop("protect", False) else []
@@ -194,7 +194,7 @@ def _shown_alike(report: dict[str, Any], page: Path) -> None:
         assert {html.unescape(name): int(count.replace(",", "")) for name, count in rows} == labels
 
 
-def test_the_command_tells_of_protected_documents(folder: Path, command: Command) -> None:
+def test_the_summary_counts_protected_documents(folder: Path, command: Command) -> None:
     page = " ".join(WORDS[:30])
     write_rows("test.jsonl", [page, page])
     write_rows("crawl.jsonl", [page, page + " more", "something else"])
@@ -208,7 +208,7 @@ def test_the_command_tells_of_protected_documents(folder: Path, command: Command
 
 
 @pytest.mark.parametrize(("group", "tile"), [(1 << 40, None), (1 << 40, 4000), (2000, None)])
-def test_candidates_below_the_threshold_are_as_similar_as_brute_force_says(
+def test_candidates_below_the_threshold_equal_brute_force(
     group: int, tile: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all pairs, whether one task compares them, in tiles, too, or several their shares."""
@@ -246,7 +246,7 @@ def corpus(folder: Path) -> str:
     return write_rows("a.parquet", [*TEXTS, None, *TEXTS[:5]])
 
 
-def test_every_stage_begins_and_ends_and_tells_what_it_did(corpus: str, command: Command) -> None:
+def test_json_progress_reports_every_stage(corpus: str, command: Command) -> None:
     printed = command(f"dedup {corpus} -o out --backend reference --json")
     report = json.loads(printed.out)
     told = [entry for entry in map(json.loads, printed.err.splitlines()) if "event" in entry]
@@ -264,7 +264,7 @@ def test_every_stage_begins_and_ends_and_tells_what_it_did(corpus: str, command:
         assert end[stage]["seconds"] <= seconds + 1e-6
 
 
-def test_lines_are_told_of_a_run(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_prints_a_line_a_stage(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Of inputs without documents, too, which have no bytes of text."""
     result = run(corpus, progress=True)
     lines = capsys.readouterr().err.splitlines()
@@ -279,7 +279,7 @@ def test_lines_are_told_of_a_run(corpus: str, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err.startswith("gpulsh: sign: 0.")
 
 
-def test_a_stage_that_fails_does_not_end() -> None:
+def test_a_failed_stage_reports_no_end() -> None:
     for show, count in ((True, 0), ("json", 1)):
         out = io.StringIO()
         shown = open_progress(show, out)  # type: ignore[arg-type]

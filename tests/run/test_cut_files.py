@@ -61,7 +61,7 @@ def texts_of(kind: pa.DataType) -> pa.Array:
     ],
     ids=str,
 )
-def test_parquet_and_arrow(tmp_path: Path, kind: pa.DataType) -> None:
+def test_cut_files_keep_columns_of_parquet_and_arrow(tmp_path: Path, kind: pa.DataType) -> None:
     table = pa.table({"a": range(5), "text": texts_of(kind), "b": [[1], [], None] + [[2]] * 2})
     for name in ("x.parquet", "y.arrow"):
         if name == "x.parquet" and "values=string_view" in str(kind):  # Arrow cannot write it to Parquet
@@ -78,7 +78,7 @@ def test_parquet_and_arrow(tmp_path: Path, kind: pa.DataType) -> None:
         assert [text.decode() if isinstance(text, bytes) else text for text in texts] == left()[0]
 
 
-def test_more_cut_texts_than_codes_of_a_dictionary(tmp_path: Path) -> None:
+def test_a_cut_may_exceed_the_codes_of_a_dictionary(tmp_path: Path) -> None:
     """Codes of 8 bits have 128 texts; a cut adds the empty one."""
     own = [" ".join(f"{word}{number}" for word in "abcdefg") for number in range(128)]
     texts = pa.array([*own, own[0]]).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))
@@ -144,7 +144,7 @@ def test_csv_keeps_all_other_bytes(tmp_path: Path) -> None:
     assert (data / "a.csv").read_bytes() == table([0, 2, 3, 4], left()[0])
 
 
-def test_other_formats(tmp_path: Path) -> None:
+def test_other_formats_are_cut(tmp_path: Path) -> None:
     """Arrays of JSON, plain text of one document a file or a line, and WARC, which a cut writes only as another."""
     array = write_rows(tmp_path / "b.json", TEXTS)
     assert [row["text"] for row in read_rows(passages_and_cut(array, tmp_path / "b") / "b.json")] == left()[0]
@@ -171,7 +171,7 @@ def test_other_formats(tmp_path: Path) -> None:
         gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "f/marks/passages.parquet", **OPTIONS)
 
 
-def test_both_in_one_run(tmp_path: Path) -> None:
+def test_cut_in_one_run_equals_two_runs(tmp_path: Path) -> None:
     path = Path(write_rows(tmp_path / "a.jsonl", TEXTS))
     given: dict[str, Any] = {"tokens": 5, "cut": True, "min_left": 5, **OPTIONS}
     both = gpulsh.passages_files(path, tmp_path / "both", **given)
@@ -190,7 +190,7 @@ def test_both_in_one_run(tmp_path: Path) -> None:
     assert (rare.data / "a.jsonl").read_bytes() == path.read_bytes()
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:
     path, other = Path(write_rows(tmp_path / "a.jsonl", TEXTS)), write_rows(tmp_path / "b.jsonl", TEXTS)
     passages = marked(path, tmp_path / "marks")
 
@@ -251,7 +251,7 @@ def test_a_field_of_a_column_is_refused(name: str, format: Any, tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
-def test_texts_without_a_column_beside_those_of_another_name(tmp_path: Path) -> None:
+def test_texts_of_several_column_names_are_cut(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"content": "one two three"}\n')
     (tmp_path / "b.txt").write_text("more: one two three")
     (tmp_path / "c.wet").write_bytes(record(0, b"others: one two three"))

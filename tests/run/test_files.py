@@ -81,7 +81,7 @@ def test_json_lines_are_copied_byte_for_byte(tmp_path: Path) -> None:
     assert result.funnel["nulls"] == 2 * len(kinds)
 
 
-def test_byte_order_mark_and_long_lines(folder: Path) -> None:
+def test_byte_order_marks_and_long_lines_are_copied(folder: Path) -> None:
     mark, long = b"\xef\xbb\xbf", "word " * 2_000_000  # longer than a block of the reader
     Path("a.jsonl").write_bytes(mark + b"\n".join(lines([FOX, long, FOX])))
     run("a.jsonl", backend="cpu")
@@ -103,7 +103,7 @@ def test_text_files_are_one_document_each(folder: Path) -> None:
     assert Path("out/data/a.txt").read_bytes() == FOX.upper().encode() + b"\r\n\xff"
 
 
-def test_no_rows_at_all(folder: Path) -> None:
+def test_files_without_rows_are_written_empty(folder: Path) -> None:
     write_rows("a.parquet", table().slice(0, 0))
     write_lines("b.jsonl", [])
     assert run(["a.parquet", "b.jsonl"], id_column="id").funnel["documents"] == 0
@@ -114,7 +114,7 @@ def test_no_rows_at_all(folder: Path) -> None:
 # --- order and names ---
 
 
-def test_order_and_names_of_inputs(folder: Path) -> None:
+def test_inputs_are_read_in_order_and_keep_their_names(folder: Path) -> None:
     for name in ("in/b", "in/a/z", "in/a", "in/B", "in/_no", "in/.no", "one", "in/_skipped/_x"):
         write_lines(f"{name}.jsonl", [FOX])
     Path("in/readme.md").write_text("not read")
@@ -144,7 +144,7 @@ def test_order_and_names_of_inputs(folder: Path) -> None:
     assert not {"twice", "loop"} & set(os.listdir())
 
 
-def test_a_url_of_this_machine_is_another_name_of_a_path(folder: Path) -> None:
+def test_a_file_url_names_the_same_file_as_a_path(folder: Path) -> None:
     """Else all documents of a file are duplicates of themselves, or the results lie among the documents."""
     for name in ("a", "b"):
         write_lines(f"{name}/x.jsonl")
@@ -159,7 +159,7 @@ def test_a_url_of_this_machine_is_another_name_of_a_path(folder: Path) -> None:
     assert below("out/data") == {"a/x.jsonl", "b/x.jsonl"}
 
 
-def test_a_name_that_is_no_utf8(folder: Path) -> None:
+def test_input_names_need_not_be_utf8(folder: Path) -> None:
     write_lines("in/\udcff.jsonl")
     with open("in/\udcff.parquet", "wb") as file:
         pq.write_table(table(), file)
@@ -174,7 +174,7 @@ def test_a_name_that_is_no_utf8(folder: Path) -> None:
 @pytest.mark.parametrize(
     "scores", [[2**53, 0, 0, None, 2**53 + 1, 0, float(2**53)], [10**29, 0, 0, None, 10**29 + 2, 0, 10**29 + 1]]
 )
-def test_keep_by_numbers_of_json_lines(tmp_path: Path, scores: list[Any]) -> None:
+def test_keep_compares_large_numbers_exactly(tmp_path: Path, scores: list[Any]) -> None:
     write_lines(tmp_path / "a.jsonl", first=scores)
     run(tmp_path / "a.jsonl", tmp_path / "out", keep="column:first")
     assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {4}
@@ -191,7 +191,7 @@ def test_keep_by_numbers_of_json_lines(tmp_path: Path, scores: list[Any]) -> Non
         [{"x": 1}, *[{"y": row} for row in range(6)]],  # one Arrow type would give each the fields of both
     ],
 )
-def test_ids_of_json_lines_keep_their_type_or_are_their_text(tmp_path: Path, ids: list[Any]) -> None:
+def test_ids_of_json_lines_are_integers_or_text(tmp_path: Path, ids: list[Any]) -> None:
     write_lines(tmp_path / "a.jsonl", key=ids)
     run(tmp_path / "a.jsonl", tmp_path / "out", id_column="key")
     plain = ids[0] == 10
@@ -226,7 +226,7 @@ CODES = pa.dictionary(pa.int32(), pa.string())
     ],
 )
 @pytest.mark.parametrize("ending", [".parquet", ".arrow"])
-def test_ids_have_the_type_that_holds_those_of_all_files(
+def test_ids_of_several_files_share_a_type(
     tmp_path: Path, kinds: list[pa.DataType], found: pa.DataType, dropped: int, ending: str
 ) -> None:
     """Also where nothing is dropped, and where no id is known."""
@@ -242,13 +242,13 @@ def test_ids_have_the_type_that_holds_those_of_all_files(
     assert [row["id"] for row in evidence(tmp_path / "out")] == wanted
 
 
-def test_ids_of_a_type_that_parquet_lacks_are_their_text(tmp_path: Path) -> None:
+def test_ids_of_a_type_that_parquet_lacks_become_text(tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array([{}, {}], pa.struct([])), "text": [FOX, FOX]})
     run(write_rows(tmp_path / "a.arrow", rows), tmp_path / "out", id_column="id")
     assert [row["id"] for row in evidence(tmp_path / "out")] == ["{}"]
 
 
-def test_the_report_says_what_was_done_and_evidence_alone_may_be_written(tmp_path: Path) -> None:
+def test_write_duplicates_gives_evidence_and_report_alone(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.parquet", table())
     result = run(path, tmp_path / "out", write="duplicates", threshold=0.7, keep="longest")
     assert below(tmp_path / "out") == {"duplicates.parquet", "clusters.parquet", *REPORTS} and result.data is None
@@ -269,7 +269,7 @@ def test_the_report_says_what_was_done_and_evidence_alone_may_be_written(tmp_pat
 # --- the output folder ---
 
 
-def test_overwrite_replaces_what_gpulsh_wrote_and_nothing_else(folder: Path) -> None:
+def test_overwrite_replaces_only_files_of_gpulsh(folder: Path) -> None:
     for name in "ab":
         write_lines(f"{name}.jsonl")
     run("a.jsonl")
@@ -320,7 +320,7 @@ def test_failed_overwrites_leave_results(tmp_path: Path, monkeypatch: pytest.Mon
     assert below(out) == set(before)
 
 
-def test_an_interrupt_before_anything_is_finished_leaves_nothing(folder: Path) -> None:
+def test_an_interrupt_before_the_first_step_leaves_nothing(folder: Path) -> None:
     write_lines("a.jsonl")
     Path("empty").mkdir()  # the user's own folder stays
     for out in ("new/deep/out", "empty"):
@@ -364,7 +364,7 @@ def test_an_interrupt_before_anything_is_finished_leaves_nothing(folder: Path) -
     ],
     ids=str,
 )
-def test_what_is_refused_before_the_work(options: dict[str, Any], told: str, folder: Path) -> None:
+def test_wrong_options_are_refused_before_the_work(options: dict[str, Any], told: str, folder: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         write_rows(name, [{"text": "one", "url": "a"}])
     with pytest.raises((ParameterError, InputError)) as raised:

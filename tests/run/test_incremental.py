@@ -109,7 +109,7 @@ KEEPS = [
 
 
 @pytest.mark.parametrize(("keep", "measure", "ids"), KEEPS)
-def test_the_documents_of_a_run_are_kept_by_any_policy(keep: str, measure: str, ids: bool, folder: Path) -> None:
+def test_policies_apply_to_runs_with_an_index(keep: str, measure: str, ids: bool, folder: Path) -> None:
     """As where what earlier runs kept is protected."""
     source = random.Random(7)
     pages = [source.sample("abcdefghijklmnopqrstuvwxyz", 12) for _ in range(20)]
@@ -150,7 +150,7 @@ PAGE, OTHER = "a b c d e f g h", "h g f e d c b a"
 KNOWN = "--index known --shingle word:2 --backend reference"
 
 
-def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, command: Command) -> None:
+def test_a_run_continues_an_index_of_the_command(folder: Path, command: Command) -> None:
     write("jan.jsonl", [PAGE, OTHER])
     assert command("index build known jan.jsonl --shingle word:2 --backend reference").status == 0
     write("feb.jsonl", [PAGE + " z", PAGE + " z", OTHER, "new one here", None])
@@ -170,7 +170,7 @@ def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, command: Co
     assert index.query([PAGE]).keys.tolist() == ["jan.jsonl:0"]
 
 
-def test_keys_of_any_form_are_told(folder: Path) -> None:
+def test_keys_of_any_form_are_named_in_the_evidence(folder: Path) -> None:
     texts = [" ".join(f"{chr(97 + n)}{word}" for word in range(9)) for n in range(4)]
     with Index(**OPTIONS) as index:
         index.insert(["http://x:80", "a:b\nc:7", "plain", "x:y"], texts)
@@ -181,7 +181,7 @@ def test_keys_of_any_form_are_told(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int16(), pa.uint64()])
-def test_integer_ids(kind: Any, folder: Path) -> None:
+def test_integer_ids_are_keys_of_the_index(kind: Any, folder: Path) -> None:
     for name, start in (("a", 1), ("b", 300)):
         table = pa.table({"text": [PAGE, OTHER], "n": pa.array([start, start + 1], kind)})
         run_files(write_rows(f"{name}.parquet", table), name, index="known", id_column="n")
@@ -189,7 +189,7 @@ def test_integer_ids(kind: Any, folder: Path) -> None:
     assert ids == ([("300", "1"), ("301", "2")] if kind == pa.uint64() else [(300, 1), (301, 2)])
 
 
-def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None:
+def test_refused_runs_leave_the_index_unchanged(folder: Path, command: Command) -> None:
     write("jan.jsonl", [PAGE, OTHER])
     write("feb.jsonl", [OTHER, "three"])
     assert command(f"dedup jan.jsonl -o jan --threshold 0.7 {KNOWN}").status == 0
@@ -241,14 +241,14 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
     assert not Path("out").exists() and [path.name for path in Path("mine").iterdir()] == ["file"]
 
 
-def test_a_run_that_fails_leaves_no_new_index(folder: Path) -> None:
+def test_a_failed_run_leaves_no_new_index(folder: Path) -> None:
     write_rows("bad.jsonl", ["fine", 7])
     with pytest.raises(gpulsh.errors.InputError):
         run_files("bad.jsonl", index="known")
     assert [path.name for path in folder.iterdir()] == ["bad.jsonl"]
 
 
-def test_two_runs_that_make_the_same_index_both_add_to_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_that_create_one_index_both_add_to_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write("jan.jsonl", [PAGE, OTHER])
     write("feb.jsonl", [PAGE, "a third page"])
     make = EarlierRuns.opened
@@ -275,7 +275,7 @@ def test_two_runs_that_make_the_same_index_both_add_to_it(folder: Path, monkeypa
 
 
 @pytest.mark.parametrize("options", [{}, {"keep": "longest", "memory": "512MiB"}])  # the latter reads texts again
-def test_bad_records_are_no_documents_of_the_index(options: dict[str, Any], folder: Path) -> None:
+def test_bad_records_do_not_enter_the_index(options: dict[str, Any], folder: Path) -> None:
     lines = [json.dumps({"text": text}) for text in (PAGE, OTHER, PAGE)]
     Path("bad.jsonl").write_text("\n".join([lines[0], '{"text": 7}', "{", *lines[1:]]) + "\n")
     result = run_files("bad.jsonl", index="known", on_error="skip", **options)
@@ -286,7 +286,7 @@ def test_bad_records_are_no_documents_of_the_index(options: dict[str, Any], fold
     assert "bad.jsonl:3" in index and "bad.jsonl:1" not in index and "bad.jsonl:2" not in index
 
 
-def test_an_index_that_holds_nothing_has_parameters_all_the_same(folder: Path) -> None:
+def test_an_empty_index_sets_the_parameters_of_a_run(folder: Path) -> None:
     """A run without any goes by them, and says so in its report."""
     with Index.create(folder / "known", **OPTIONS) as index:
         index.save()
@@ -295,7 +295,7 @@ def test_an_index_that_holds_nothing_has_parameters_all_the_same(folder: Path) -
     assert result.report["parameters"]["shingling"]["size"] == 2 and result.funnel["dropped"] == 1
 
 
-def test_a_finished_run_is_left_as_it_is(folder: Path) -> None:
+def test_a_finished_run_is_not_repeated(folder: Path) -> None:
     first = run_files(write("jan.jsonl", [PAGE, OTHER, PAGE]), index="known")
     before = results(Path("known"))
     assert run_files("jan.jsonl", index="known", resume=True).report == first.report
@@ -306,7 +306,7 @@ def test_a_finished_run_is_left_as_it_is(folder: Path) -> None:
     assert results(Path("known")) == before and len(evidence("out")) == 1
 
 
-def test_a_name_that_is_no_utf8_is_in_keys_too(folder: Path) -> None:
+def test_file_names_in_keys_need_not_be_utf8(folder: Path) -> None:
     for number in range(2):  # the second time the index is asked whether it knows the file
         run_files(write(f"{number}\udcff.jsonl", [f"a page of words {number}"]), f"out{number}", index="known")
     assert all(f"{number}\ufffd.jsonl:0" in Index.open("known") for number in range(2))

@@ -83,7 +83,7 @@ some_keys = st.sampled_from([None, "", *parts.URLS, "a", "b"])
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0, 1, 12, 40]), thresholds, resolves, st.booleans(), st.data())
-def test_memory_decides_as_the_definition(
+def test_decisions_in_memory_follow_the_definition(
     backend: Any, seed: int, size: int, threshold: float, resolve: Any, only: bool, data: st.DataObject
 ) -> None:
     documents = Given(corpus(seed, size, 2, 8, 0.05) if size else [], [0] * size, "int", seed)
@@ -125,7 +125,7 @@ def test_memory_decides_as_the_definition(
     st.booleans(),
     st.sampled_from([{}, {"key_only": True}, {"measure": "containment"}]),
 )
-def test_any_cut_decides_as_the_definition(
+def test_decisions_over_files_follow_the_definition(
     documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int, within: bool, how: dict[str, Any]
 ) -> None:
     keep = parts.keeps(documents)[policy]
@@ -149,7 +149,7 @@ def test_any_cut_decides_as_the_definition(
     ]
 
 
-def test_urls_in_their_canonical_form() -> None:
+def test_normalized_urls_are_compared() -> None:
     urls = [
         *["http://Example.com/a?x=1&y=2", "HTTP://example.com/b/../a?y=2&x=1#top", "http://[::1", "http://a:99999/"],
         *["http://example.com/a?x=2", None, "", "日本 😀", "日本%20😀"],
@@ -159,7 +159,7 @@ def test_urls_in_their_canonical_form() -> None:
     assert normalized_urls(of_python(["http://a:99999/"])).to_pylist() == [b"http://a:99999/"]
 
 
-def test_counts_and_policies_of_counts() -> None:
+def test_copies_by_key_are_counted_and_refuse_policies() -> None:
     texts = ["one two three", "One two three!", "four five", "six seven"]
     for only, copies in ((False, 2), (True, 1)):
         found = gpulsh.deduplicate(texts, key=["u", None, None, "u"], key_only=only, backend="reference")
@@ -203,7 +203,7 @@ NUMBERS = [7, -7, None, 70, 7, 2**63 - 1, None, 2**63 - 1]
 
 
 @pytest.mark.parametrize(("form", "only"), [*((form, True) for form in FORMATS), ("jsonl", False)])
-def test_each_format(form: str, only: bool, tmp_path: Path) -> None:
+def test_keys_are_read_in_each_format(form: str, only: bool, tmp_path: Path) -> None:
     for name, keys, same in (("s", STRINGS, SAME), ("n", NUMBERS, [(4, 0), (7, 5)])):
         run_plain(write(form, tmp_path / name, keys), tmp_path / f"{name}out", key="url", key_only=only)
         rows = evidence(tmp_path / f"{name}out")
@@ -211,7 +211,7 @@ def test_each_format(form: str, only: bool, tmp_path: Path) -> None:
         assert all(row["similarity"] != row["similarity"] for row in rows)
 
 
-def test_formats_and_types_compare(folder: Path) -> None:
+def test_keys_of_different_formats_and_types_are_equal(folder: Path) -> None:
     """An integer is its digits, and bytes are those of text."""
     for form, keys in (("csv", ["7", "b"]), ("jsonl", [7, "b"]), ("parquet", [b"7", b"b"])):
         write(form, folder, keys)
@@ -224,7 +224,7 @@ def test_formats_and_types_compare(folder: Path) -> None:
     ]
 
 
-def test_digests_and_identifiers(folder: Path) -> None:
+def test_keys_may_be_bytes_or_objects(folder: Path) -> None:
     """Bytes of a fixed length, which may be a UUID, and a field of objects."""
     ids = [uuid.UUID(int=number).bytes for number in (5, 6, 5)]
     write_rows("a.parquet", as_table(ids, pa.binary(16)))
@@ -244,7 +244,7 @@ def test_digests_and_identifiers(folder: Path) -> None:
         ("arrow", [[1], [2]], "column 'url' is list<item: int64>; key takes"),
     ],
 )
-def test_what_is_no_key_is_named(form: str, keys: Values, message: str, tmp_path: Path) -> None:
+def test_a_wrong_key_in_a_file_is_named(form: str, keys: Values, message: str, tmp_path: Path) -> None:
     path = write(form, tmp_path, keys)
     with pytest.raises(InputError) as raised:
         run_plain(path, tmp_path / "out", key="url")
@@ -252,7 +252,7 @@ def test_what_is_no_key_is_named(form: str, keys: Values, message: str, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_column(tmp_path: Path) -> None:
+def test_a_missing_key_column_is_named(tmp_path: Path) -> None:
     for form in FORMATS:
         with pytest.raises(InputError, match=r"has no column 'uri', which key names; .*did you mean 'url'\?"):
             run_plain(write(form, tmp_path, ["a"]), tmp_path / "out", key="uri")
@@ -273,12 +273,12 @@ def test_a_missing_column(tmp_path: Path) -> None:
         ([1, 10**5000], r"key\[1\] is an integer of 16610 bits; give integers of at most 4,300 digits"),
     ],
 )
-def test_what_is_no_key_in_memory(key: Any, message: str) -> None:
+def test_wrong_keys_in_memory_are_refused(key: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         gpulsh.deduplicate(["a", "b"], key=key, backend="reference")
 
 
-def test_any_column_is_a_key_in_memory() -> None:
+def test_columns_of_all_libraries_are_keys() -> None:
     import pandas as pd
     import polars as pl
 
@@ -295,7 +295,7 @@ def test_any_column_is_a_key_in_memory() -> None:
     assert found.keep.tolist() == [True, True, False]
 
 
-def test_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_normalize_url_names_its_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "w3lib.url", None)
     told = r'normalize_url needs w3lib .*pip install "gpulsh\[url\]"'
     with pytest.raises(BackendError, match=told):
@@ -304,7 +304,7 @@ def test_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         gpulsh.deduplicate(["a"], key=["a"], normalize_url=True)
 
 
-def test_the_newest_of_each_url_stays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_newest_page_of_each_url_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command, as Llama 3 keeps the newest version of each page."""
     rows = [("http://A.org/x#top", "2023-01-01"), ("http://a.org/x", "2024-01-01"), ("http://a.org/y", None)]
     write_rows("a.jsonl", [{"text": f"page {url} {date}", "url": url, "date": date} for url, date in rows])
@@ -332,7 +332,7 @@ def test_bad_records_have_no_key(tmp_path: Path) -> None:
         assert (funnel["documents"], funnel["rejected"], funnel["kept"], funnel["empty"]) == (4, 3, 2, 0)
 
 
-def test_web_archives(tmp_path: Path) -> None:
+def test_a_warc_header_is_a_key(tmp_path: Path) -> None:
     """The key is a header in any case; a page that cannot be read has none."""
     urls = ["http://a.org/1", "http://a.org/2", "http://a.org/1", "HTTP://A.org/1#x", "http://a.org/2"]
     headers = [{"WARC_Target_URI": url, "WARC_Date": f"2024-01-0{row + 1}"} for row, url in enumerate(urls)]

@@ -80,7 +80,7 @@ TYPES = {
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @given(st.data())
-def test_columns_of_each_type(kind: Any, data: st.DataObject) -> None:
+def test_keys_of_each_type_are_ordered_exactly(kind: Any, data: st.DataObject) -> None:
     keys = data.draw(st.lists(st.one_of(st.none(), TYPES[kind]), max_size=12))
     plain = {pa.date32(): pa.int32()}.get(kind, pa.int64()) if pa.types.is_temporal(kind) else kind
     assert_highest_first(ordered(pa.array(keys, plain).view(kind)), keys)
@@ -94,7 +94,7 @@ def test_columns_of_each_type(kind: Any, data: st.DataObject) -> None:
     st.lists(st.one_of(st.none(), floats), max_size=6),
     st.lists(st.one_of(st.none(), wide, floats, near(st.floats(-1e19, 1e19))), max_size=12),
 )
-def test_blocks_of_types_compare(signed: list[Any], unsigned: list[Any], real: list[Any], mixed: list[Any]) -> None:
+def test_mixed_types_are_ordered(signed: list[Any], unsigned: list[Any], real: list[Any], mixed: list[Any]) -> None:
     """As they come from files of several formats."""
     blocks = [pa.array(signed, pa.int64()), pa.array(unsigned, pa.uint64()), pa.array(real, pa.float64()), mixed]
     blocks.append(pa.nulls(2))
@@ -104,7 +104,7 @@ def test_blocks_of_types_compare(signed: list[Any], unsigned: list[Any], real: l
     check_kinds(map(kind_of, blocks), "key")
 
 
-def test_an_integer_that_no_float_is_near_is_told() -> None:
+def test_an_integer_beyond_floats_is_refused() -> None:
     with pytest.raises(InputError, match=r"^row 1: column 'key' is an integer of 401 digits"):
         highest_first([1, -(10**400)], "key", lambda row: f"row {row}")
     with pytest.raises(InputError, match="integer of"):  # the rest of it does not fit
@@ -168,7 +168,7 @@ def test_the_first_unreadable_value_is_named(form: str, values: Values, row: int
 
 
 @pytest.mark.parametrize("first", ["csv", "jsonl", "parquet"])
-def test_null_goes_with_dates_and_numbers(first: str, tmp_path: Path) -> None:
+def test_null_compares_with_dates_and_numbers(first: str, tmp_path: Path) -> None:
     for value in ("2024-01-01", "7"):
         inputs = [write(first, tmp_path / "none", [None, None]), write("jsonl", tmp_path, [None, value])]
         run(inputs, tmp_path / "out", keep="date", overwrite=True)
@@ -194,7 +194,7 @@ def test_a_dictionary_is_ordered_by_its_values(kind: pa.DataType, ending: str, t
 
 
 @given(st.datetimes(), st.integers(-14 * 60, 14 * 60))
-def test_instants_are_those_of_the_clock(when: datetime, minutes: int) -> None:
+def test_dates_with_offsets_are_instants(when: datetime, minutes: int) -> None:
     offset = timedelta(minutes=minutes)
     sign, size = ("-", -minutes) if minutes < 0 else ("+", minutes)
     text = f"{when.isoformat()}{sign}{size // 60:02}:{size % 60:02}"
@@ -235,7 +235,7 @@ def kept(inputs: list[str], out: Path, **options: Any) -> dict[str, list[str]]:
         ("source:../policies/b/x", "../policies/b/x"),
     ],
 )
-def test_inputs_are_listed_by_any_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, first: str) -> None:
+def test_keep_names_inputs_by_any_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, first: str) -> None:
     (tmp_path / "policies").mkdir()
     monkeypatch.chdir(tmp_path / "policies")
     for name in ("a/x", "b/x", "x"):
@@ -256,7 +256,7 @@ def test_protected_documents_are_compared_with_every_input(tmp_path: Path, optio
     assert {row["duplicate_of_file"] for row in evidence(tmp_path / "out")} == {guarded}
 
 
-def test_protected_files_need_the_columns_that_options_name(tmp_path: Path) -> None:
+def test_protected_files_need_the_named_columns(tmp_path: Path) -> None:
     given = write_rows(tmp_path / "a.jsonl", [{"text": page(1), "id": 1, "n": 2}])
     test = write_rows(tmp_path / "test.jsonl", [page(1)])
     advice = ", which id_column names for every input file; add it, or leave id_column"
@@ -267,7 +267,7 @@ def test_protected_files_need_the_columns_that_options_name(tmp_path: Path) -> N
         assert not (tmp_path / "out").exists()
 
 
-def test_across_with_a_single_input_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_across_with_a_single_input_gives_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing can be dropped: a run of hours that finds no duplicate would not say why."""
     for name in ("in/a.jsonl", "in/b.jsonl", "c.jsonl"):
         write_rows(tmp_path / name, [page(1)])

@@ -70,7 +70,7 @@ def stage_of(work: Callable[..., Made], *arguments: tuple[Any, ...], parallel: b
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
-def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> None:
+def test_a_task_with_a_large_document_is_repeated_alone(most: int) -> None:
     running: list[int] = []
     begun: list[tuple[int, int]] = []
 
@@ -101,7 +101,7 @@ def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> No
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError("codec: not enough memory")])
-def test_a_task_without_memory_is_done_again_alone_and_names_its_stage(error: Exception) -> None:
+def test_a_task_without_memory_is_repeated_alone(error: Exception) -> None:
     begun: list[int] = []
 
     def work(place: Workplace, number: int, most: int) -> Made:
@@ -116,7 +116,7 @@ def test_a_task_without_memory_is_done_again_alone_and_names_its_stage(error: Ex
         runner_of(2).run(stage_of(work, (0,), parallel=False))
 
 
-def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:
+def test_a_large_document_after_a_failure_is_not_repeated() -> None:
     """In turn its task would not have begun; one before the failure would, and may fail first."""
     begun: list[tuple[int, int]] = []
     met = threading.Barrier(3, timeout=10)
@@ -139,7 +139,7 @@ def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_large_document_has_the_memory_of_held_texts(workers: int) -> None:
+def test_a_large_document_gets_the_memory_of_held_texts(workers: int) -> None:
     held = HeldTexts(1000)
     held.add("piece", 0, arrow_rows(pa.array(["text"])))
     held.complete("piece")
@@ -179,7 +179,7 @@ def test_a_stopped_task_ends_when_it_reports_progress() -> None:
     assert threading.active_count() == before
 
 
-def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() -> None:
+def test_steps_after_a_slow_one_are_recorded() -> None:
     others = threading.Event()
 
     def work(place: Workplace, number: int) -> Made:
@@ -197,7 +197,7 @@ def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() ->
     assert {"step-1", "step-2"} <= set(steps)
 
 
-def test_a_single_worker_works_where_an_interrupt_reaches_it() -> None:
+def test_a_single_worker_runs_in_the_main_thread() -> None:
     threads: list[int] = []
 
     def work(place: Workplace, number: int) -> Made:
@@ -224,7 +224,7 @@ NO_AMOUNTS = [
 ]
 
 
-def test_amounts_of_memory() -> None:
+def test_memory_amounts_are_parsed() -> None:
     for given, memory in ((LEAST_AMOUNTS, LEAST), (FOUR, 4 << 30), (["2T"], 2 << 40), (["1.5GiB"], 3 << 29)):
         for one in given:
             assert repr(parse_memory(one)) == str(memory), one  # type: ignore[arg-type]
@@ -236,13 +236,13 @@ def test_amounts_of_memory() -> None:
     ("given", "message"),
     [*((given, "too little to work in") for given in TOO_LITTLE), *((given, "not an amount") for given in NO_AMOUNTS)],
 )
-def test_too_little_or_no_amount(given: Any, message: str) -> None:
+def test_wrong_memory_amounts_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=f"{message}.*; give at least 512MiB, such as 4GiB"):
         parse_memory(given)
 
 
 @pytest.mark.parametrize("memory", [LEAST, LEAST + 1, 1 << 30, 8 << 30, 1 << 40])
-def test_more_memory_cuts_no_smaller(memory: int) -> None:
+def test_more_memory_gives_larger_cuts(memory: int) -> None:
     sizes = Sizes(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
     less, more = cut(memory, sizes), cut(2 * memory, sizes)
     assert 0 < less.group <= more.group < 2 * memory and 0 < less.digests <= more.digests
@@ -251,7 +251,7 @@ def test_more_memory_cuts_no_smaller(memory: int) -> None:
 
 @pytest.mark.parametrize("memory", [LEAST, 1 << 30, 8 << 30])
 @pytest.mark.parametrize("devices", [1, 8])
-def test_a_device_leaves_half_of_the_budget_to_the_stages(memory: int, devices: int) -> None:
+def test_a_device_takes_at_most_half_of_the_budget(memory: int, devices: int) -> None:
     sizes = most_sizes(memory, devices)
     found = shares(memory, sizes)
     assert list(found) == ["host", "read_ahead", "pinned", "held", "device"]
@@ -260,7 +260,7 @@ def test_a_device_leaves_half_of_the_budget_to_the_stages(memory: int, devices: 
     assert found["held"] == (0 if memory == LEAST else memory // 4)
 
 
-def test_another_amount_is_refused_by_an_unfinished_run_and_not_by_a_finished_one(tmp_path: Path) -> None:
+def test_an_unfinished_run_resumes_only_with_the_same_memory(tmp_path: Path) -> None:
     given, out = write_inputs(tmp_path / "in"), tmp_path / "out"
     options: dict[str, Any] = {"backend": "cpu", "threads": 1}
     with pytest.MonkeyPatch.context() as patch:

@@ -239,7 +239,7 @@ MEASURES: list[dict[str, Any]] = [
     st.integers(0, 4),
     st.sampled_from([{}, *MEASURES]),
 )
-def test_any_cut_gives_the_definition_and_what_memory_gives(
+def test_decisions_depend_on_no_cut_and_follow_the_definition(
     documents: Given,
     cut: Cut,
     relation: dict[str, bool],
@@ -343,7 +343,7 @@ def test_large_buckets_and_shares_of_a_component_depend_on_no_cut(
 
 
 @pytest.mark.parametrize("relation", [{"within": True}, {"across": True}], ids=str)
-def test_large_buckets_keep_to_the_relation(tmp_path: Path, relation: dict[str, bool]) -> None:
+def test_large_buckets_respect_within_and_across(tmp_path: Path, relation: dict[str, bool]) -> None:
     documents = Given(families(2), [row // 30 for row in range(60)], "int", 7)
     cut = Cut(memory=MEMORY, partition=300, digests=40, group=1)
     _, rows = run(documents, tmp_path, cut, id_column="id", threshold=0.5, **relation)
@@ -360,7 +360,7 @@ QUOTES = [" ".join(page.split()[start : start + 20]) for page in LONG for start 
 CONTAINING: dict[str, Any] = {"measure": "containment", "backend": "cpu", "threads": 1}
 
 
-def test_the_longest_stays_unless_a_policy_says_otherwise(tmp_path: Path) -> None:
+def test_containment_keeps_the_longest_unless_keep_is_given(tmp_path: Path) -> None:
     """A better page stays for a longer one that holds it; the longer one, mostly of other words, stays too."""
     page = LONG[0]
     rows = [(QUOTES[0], 0.5), (page, 0.9), (f"{page} {LONG[1]}", 0.2), (f"{page} more", 0.1)]
@@ -375,7 +375,7 @@ def test_the_longest_stays_unless_a_policy_says_otherwise(tmp_path: Path) -> Non
         assert ("one contains 0.8 or more" in " ".join(in_words(report["parameters"]))) == (not only)
 
 
-def test_protected_pages_drop_what_contains_them(tmp_path: Path) -> None:
+def test_protected_pages_drop_pages_that_contain_them(tmp_path: Path) -> None:
     """Or is contained in them; they are never dropped themselves."""
     guarded = write_rows(tmp_path / "a.jsonl", [QUOTES[0], LONG[1]])
     given = write_rows(tmp_path / "b.jsonl", [LONG[0], QUOTES[2], LONG[2], QUOTES[4]])
@@ -385,7 +385,7 @@ def test_protected_pages_drop_what_contains_them(tmp_path: Path) -> None:
         assert [row["text"] for row in read_rows(out / "data/b.jsonl")] == kept
 
 
-def test_contained_pages_of_sources_apart(tmp_path: Path) -> None:
+def test_containment_respects_within_and_across(tmp_path: Path) -> None:
     a = write_rows(tmp_path / "a.jsonl", [QUOTES[0], LONG[0], QUOTES[2]])
     b = write_rows(tmp_path / "b.jsonl", [QUOTES[1], LONG[1]])
     for relation, wanted in (("within", [(a, 0, a)]), ("across", [(a, 2, b), (b, 0, a)])):
@@ -411,7 +411,7 @@ def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: 
     assert memory[0]["dissimilar"] > 0
 
 
-def test_the_words_say_containment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_and_page_say_containment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = write_rows(tmp_path / "a.jsonl", [*QUOTES, *LONG, "other words here"])
     asked = ["--measure", "containment", "--backend", "cpu", "--verbose"]
     assert main(["dedup", given, "-o", str(tmp_path / "out"), *asked]) == 0

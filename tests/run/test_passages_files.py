@@ -101,7 +101,7 @@ LONG_OPTIONS: list[dict[str, Any]] = [
     st.sampled_from([0, 1]),
     st.sampled_from(["cpu", "reference"]),
 )
-def test_any_long_documents_piece_by_piece(
+def test_passages_of_long_documents_depend_on_no_piece(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], how: Any, keep: str, bridge: int, backend: str
 ) -> None:
     """Each document is a partition, and has more tokens than are sampled, hashed and marked together."""
@@ -137,7 +137,7 @@ any_texts = st.lists(any_text, max_size=6)
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(any_texts, st.sampled_from([1, 2, 5]), st.sampled_from(["first", "minimal", "none"]), st.booleans())
-def test_awkward_texts(
+def test_passages_of_awkward_texts_equal_a_run_in_memory(
     tmp_path_factory: pytest.TempPathFactory, small: None, texts: list[str | None], tokens: int, keep: str, lines: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("passages")
@@ -147,7 +147,7 @@ def test_awkward_texts(
     assert by_position(table, {str(path): 0}) == expected(texts, **options).to_pylist()
 
 
-def test_every_format(tmp_path: Path) -> None:
+def test_passages_are_found_across_every_format(tmp_path: Path) -> None:
     texts = ["one two three four five six", "and one two three four five", "ONE, two; three four five six seven"]
     folder = tmp_path / "in"
     for name in ("a.parquet", "b.arrow", "c.csv", "d.jsonl", "e.json"):
@@ -184,7 +184,7 @@ any_lines = st.lists(st.sampled_from(["a b", "A, b", "c", "", " ", ".", "漢字"
     st.booleans(),
     st.sampled_from([1, 2, 5, 1 << 20]),
 )
-def test_parts_of_awkward_texts(
+def test_repeated_lines_of_awkward_texts_equal_a_run_in_memory(
     tmp_path_factory: pytest.TempPathFactory,
     small_parts: None,
     rows: list[tuple[str, str | None]],
@@ -207,7 +207,7 @@ def test_parts_of_awkward_texts(
     assert by_position(table, files) == whole.to_pylist()
 
 
-def test_the_report_and_the_cut_of_lines(tmp_path: Path) -> None:
+def test_repeated_lines_are_reported_and_cut(tmp_path: Path) -> None:
     """One line in every document; those beyond the second go."""
     lines = "page {0} has words\nall rights reserved\nand more {0}"
     rows = [{"text": lines.format(number), "n": number} for number in range(9)]
@@ -228,7 +228,7 @@ def test_the_report_and_the_cut_of_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
-def test_messages_name_the_option_of_groups(tmp_path: Path, ending: str) -> None:
+def test_messages_name_the_option_within(tmp_path: Path, ending: str) -> None:
     path = write_rows(tmp_path / f"a.{ending}", [{"text": "a page", "n": 1.5}])
     told = {"host": "has no column 'host', which within names"}
     told |= {} if ending == "csv" else {"n": "within takes"}
@@ -237,7 +237,7 @@ def test_messages_name_the_option_of_groups(tmp_path: Path, ending: str) -> None
             gpulsh.passages_files(path, tmp_path / "out", within=within, **OF_PARTS, unit="line")
 
 
-def test_groups_of_files_that_are_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_match_their_files_when_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that stops anywhere: files were read while values were taken, and documents got values of others."""
     rows = [{"text": f"line {row % 7}\nand {row % 5}", "host": f"{row % 3}"} for row in range(300)]
     for number in range(30):
@@ -260,7 +260,7 @@ def test_groups_of_files_that_are_read_ahead(tmp_path: Path, monkeypatch: pytest
     assert table.select(names).equals(wanted.select(names))
 
 
-def test_a_line_that_is_everywhere_takes_a_row_a_run(tmp_path: Path, small_parts: None) -> None:
+def test_a_line_in_every_document_takes_one_row_an_occurrence(tmp_path: Path, small_parts: None) -> None:
     path = write_rows(tmp_path / "a.jsonl", [{"text": "the same line\n" * 7}] * 300)
     table = found(path, tmp_path / "out", unit="line", max_copies=5, tokens=50)
     assert len(table) == 2095 and set(table["occurrences"].to_pylist()) == {2100}
@@ -310,7 +310,7 @@ def test_bad_records_are_listed_and_left_out(
     assert (again.data / path.name).read_bytes() == data
 
 
-def test_a_damaged_row_group(tmp_path: Path) -> None:
+def test_a_damaged_row_group_is_skipped(tmp_path: Path) -> None:
     path = Path(write_rows(tmp_path / "a.parquet", [f"{number} {SAME}" for number in range(6)], 2))
     damage_column(path, 1, "text")
     result = gpulsh.passages_files(path, tmp_path / "out", **CUT, tokens=5, on_error="skip")

@@ -60,7 +60,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_licences_of_three_days(tmp_path: Path, small: None, options: dict[str, Any]) -> None:
+def test_three_runs_over_licences_equal_one_in_memory(tmp_path: Path, small: None, options: dict[str, Any]) -> None:
     size = 300 if options.get("tokens") == 1 else 600 if "bytes" in options else 1200
     texts: list[str | None] = [*[text[:size] for text in licences()[:18]], None, "", "few words"]
     runs = [[*texts[:7], texts[2]], [*texts[7:12], texts[3], texts[8]], [*texts[12:], *texts[1:3]]]
@@ -79,14 +79,14 @@ repeating = st.lists(st.lists(st.sampled_from("aab"), max_size=14).map(" ".join)
     st.sampled_from(["first", "minimal", "none"]),
     st.booleans(),
 )
-def test_the_law(
+def test_runs_through_an_index_equal_one_in_memory(
     tmp_path_factory: pytest.TempPathFactory, small: None, runs: Any, tokens: int, keep: str, lines: bool
 ) -> None:
     options = {"tokens": tokens, "keep": keep, "whole_lines": lines, "backend": "reference"}
     assert days(tmp_path_factory.mktemp("index"), runs, **options) == at_once(runs, **options)
 
 
-def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
+def test_runs_of_other_formats_find_earlier_passages(tmp_path: Path, small: None) -> None:
     """With ids, counts, and the texts cut."""
     texts = [text[:1500] for text in licences()[:16]]
     write_rows(tmp_path / "a.parquet", [{"text": text, "id": n} for n, text in enumerate(texts)], 3)
@@ -124,7 +124,7 @@ def two_days(folder: Path, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("how", ["gone", "changed"])
-def test_a_file_that_is_needed_again(tmp_path: Path, how: str) -> None:
+def test_an_earlier_file_must_stay_unchanged(tmp_path: Path, how: str) -> None:
     given, path = two_days(tmp_path), tmp_path / "a.jsonl"
     before = shutil.copytree(tmp_path / "index", tmp_path / "copy")
     path.rename(tmp_path / "aside")
@@ -141,7 +141,7 @@ def test_a_file_that_is_needed_again(tmp_path: Path, how: str) -> None:
     assert len(found(**given)) == 1
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_other_parameters_and_indexes_are_refused(tmp_path: Path) -> None:
     given = two_days(tmp_path)
     index = tmp_path / "index"
     cases: list[tuple[type[Exception], dict[str, Any], str]] = [
@@ -165,7 +165,7 @@ def test_refusals(tmp_path: Path) -> None:
         gpulsh.Index.open(index)
 
 
-def test_damage_is_named(tmp_path: Path) -> None:
+def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
     given, index = two_days(tmp_path), tmp_path / "index"
     (samples,) = index.glob("samples-*")
     whole = samples.read_bytes()
@@ -178,7 +178,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
         found(**given)
 
 
-def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_may_not_use_an_index_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = two_days(tmp_path)
     write_rows(tmp_path / "c.jsonl", ["one two three four five six"])
     told = []
@@ -212,7 +212,7 @@ def test_a_stream_is_refused(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["pipe.jsonl"]
 
 
-def test_bad_records_of_a_first_run(tmp_path: Path, small: None) -> None:
+def test_bad_records_do_not_enter_the_index(tmp_path: Path, small: None) -> None:
     """One that fails leaves no index."""
     text = "one two three four five six"
     (tmp_path / "a.jsonl").write_text(f'{{"text": "{text}"}}\n{{\n{{"text": "x {text} y"}}\n')
@@ -225,7 +225,7 @@ def test_bad_records_of_a_first_run(tmp_path: Path, small: None) -> None:
     assert [(row["first_row"], row["occurrences"]) for row in rows] == [(0, 3), (2, 2)]
 
 
-def test_the_command_counts_what_is_held(folder: Path, command: Command) -> None:
+def test_the_command_counts_earlier_documents(folder: Path, command: Command) -> None:
     two_days(folder)
     out = command("passages b.jsonl -o new --index index --tokens 5 --backend reference").out
     assert "First occurrence in the 2 documents of earlier runs: 1 passage." in out

@@ -27,11 +27,11 @@ from tests.support.texts import SECRETS
 SCORE = {"keep": "score", "resolve": "components", "id_column": "key", "write": "marked", "source_column": "score"}
 
 
-def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path) -> None:
+def test_passages_equal_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path) -> None:
     ray_cluster.passages_as_of_a_local_run(joined, inputs, tmp_path, tokens=8, bridge=4)
 
 
-def test_keys_and_protected_items_are_found_as_in_a_local_run(
+def test_keys_and_protected_items_equal_a_local_run(
     joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str]
 ) -> None:
     rows = [row["text"] for row in pq.read_table(inputs / "1.parquet").to_pylist()]
@@ -56,7 +56,7 @@ def as_of_a_local_run(
     return dict(result.funnel)
 
 
-def test_the_bytes_are_those_of_a_local_run_although_workers_are_killed(
+def test_killed_workers_change_no_byte(
     joined: str,
     inputs: Path,
     tmp_path: Path,
@@ -96,7 +96,7 @@ def test_the_bytes_are_those_of_a_local_run_although_workers_are_killed(
     assert killed and "ended: its worker process has died; another worker repeats the task" in caplog.text
 
 
-def test_what_is_wrong_is_said_before_work_begins(joined: str, inputs: Path, tmp_path: Path) -> None:
+def test_wrong_options_are_refused_before_the_work(joined: str, inputs: Path, tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"engine": "spark"}, "engine is 'spark'; give one of 'local', 'ray'"),
         ({"address": joined}, "engine is 'local'; give engine='ray' with it"),
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_said_before_work_begins(joined: str, inputs: Path, tmp
         ([{"CPU": 4, "GPU": 8, "memory": 64 << 30}], "cuda", 1, 4, 4),
     ],
 )
-def test_what_a_worker_takes_of_the_nodes(
+def test_workers_are_sized_by_the_nodes(
     nodes: list[dict[str, float]],
     backend: str,
     threads: int,
@@ -137,7 +137,7 @@ def test_what_a_worker_takes_of_the_nodes(
     assert room.workers() == workers
 
 
-def test_a_worker_is_asked_for_where_all_nodes_were_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_worker_is_requested_after_all_nodes_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that grows by itself starts no node otherwise, and the driver would ask without a pause."""
     asked: list[object] = []
 
@@ -154,7 +154,7 @@ def test_a_worker_is_asked_for_where_all_nodes_were_lost(monkeypatch: pytest.Mon
     assert list(pool._busy) == asked and len(asked) == 1
 
 
-def test_an_address_where_nobody_answers() -> None:
+def test_an_unreachable_address_is_named() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         host, port = free.getsockname()
@@ -165,7 +165,7 @@ def test_an_address_where_nobody_answers() -> None:
         check_reachable("ray://here:1")
 
 
-def test_a_signal_while_a_cluster_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_while_a_cluster_starts_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray's own handler ended the command in silence, with status 15."""
 
     def start(*_: Any, **__: Any) -> None:
@@ -185,7 +185,7 @@ def test_without_ray_the_extra_is_named(inputs: Path, tmp_path: Path, monkeypatc
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray")
 
 
-def test_other_versions_on_a_node(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_are_refused(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = {**worker.versions(), "gpulsh": "0.0.1", "Python": "3.9"}
     monkeypatch.setattr(engine, "versions", lambda: other)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -195,7 +195,7 @@ def test_other_versions_on_a_node(joined: str, inputs: Path, tmp_path: Path, mon
     assert not (tmp_path / "out").exists()
 
 
-def test_a_node_that_does_not_see_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_the_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "PATIENCE", 0.2)
     limited: list[int] = []
     monkeypatch.setattr(worker, "limit_memory", lambda memory, threads: limited.append(memory))  # not of this process
@@ -222,7 +222,7 @@ def test_a_node_that_does_not_see_the_files(tmp_path: Path, monkeypatch: pytest.
     assert f"unseen.jsonl: node 192.0.2.7 does not see it as {unseen}; put the inputs where" in told(out, seen, unseen)
 
 
-def test_failures_that_cannot_be_sent_are_told_in_words() -> None:
+def test_errors_that_cannot_be_pickled_are_sent_as_text() -> None:
     class Here(Exception):
         """Of a class that no other process knows."""
 
@@ -232,7 +232,7 @@ def test_failures_that_cannot_be_sent_are_told_in_words() -> None:
     assert isinstance(sent, OSError) and (sent.errno, sent.filename) == (28, "file")
 
 
-def test_a_finished_run_asks_no_cluster(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_run_starts_no_cluster(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS)
     monkeypatch.delattr(engine, "Cluster")
     options = {**OPTIONS, "engine": "ray", "address": "192.0.2.1:6379", "resume": True}

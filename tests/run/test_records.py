@@ -38,7 +38,7 @@ def width(table: Table[tuple[object, ...]]) -> int:
     return sum(4 if kind is np.signedinteger else np.dtype(kind).itemsize for kind in kinds)
 
 
-def test_the_planner_counts_the_bytes_of_the_tables() -> None:
+def test_the_plan_counts_the_bytes_of_the_tables() -> None:
     assert (width(tables.DIGESTS), width(tables.EXACT)) == (formula.DIGEST_BYTES, formula.HASH_BYTES)
     assert (width(tables.SIZES), width(tables.PAIRS)) == (formula.SIZE_BYTES, formula.PAIR_BYTES)
     assert width(tables.PAIRS) + width(tables.GROUPS) == formula.ROUTED_PAIR_BYTES
@@ -47,7 +47,7 @@ def test_the_planner_counts_the_bytes_of_the_tables() -> None:
     assert width(tables.DECISIONS) == width(tables.DECIDED) == formula.DECISION_BYTES
 
 
-def test_of_short_documents_little_is_known(tmp_path: Path) -> None:
+def test_sizes_of_short_documents_take_one_byte_each(tmp_path: Path) -> None:
     """Of a file that cannot be read apart it is known of all, until the end."""
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "a b"}\n' * 10_000)
     facts = PartitionFacts()
@@ -56,7 +56,7 @@ def test_of_short_documents_little_is_known(tmp_path: Path) -> None:
     assert sum(map(len, facts.sizes)) == 10_000 and sum(sizes.nbytes for sizes in facts.sizes) == 10_000
 
 
-def test_what_is_held_of_signed_rows_does_not_depend_on_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_signed_rows_does_not_depend_on_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One band has few digests a row, and an exact hash and a number as every other."""
     monkeypatch.setattr(sign, "RUN_DIGESTS", 1 << 18)
     rows = 1 << 13
@@ -67,7 +67,7 @@ def test_what_is_held_of_signed_rows_does_not_depend_on_bands(tmp_path: Path, mo
     assert counts == {"shingles": 64 * rows, "empty": 0} and len(made) == 2
 
 
-def test_a_range_is_read_into_its_place(tmp_path: Path) -> None:
+def test_a_range_is_read_without_a_copy(tmp_path: Path) -> None:
     partitions, rows = 20, 10_000
     for partition in range(partitions):
         with SAMPLES.create(tmp_path, partition) as out:
@@ -79,7 +79,7 @@ def test_a_range_is_read_into_its_place(tmp_path: Path) -> None:
         assert len(whole_range(SAMPLES, tmp_path, layout, 0, 1).place) == partitions * rows
 
 
-def test_runs_elsewhere_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_outside_the_rows_are_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each partition looks for its rows in files of all partitions, a few documents at a time."""
     for step in range(50):
         with FIRSTS.create(tmp_path, step) as out:
@@ -139,7 +139,7 @@ def test_threads_change_no_byte(order: str, words: int, tmp_path: Path, monkeypa
     assert (found[filled] == digests[filled]).all() and not found[~filled].any()
 
 
-def test_who_reads_what_a_device_signs_puts_nothing_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reading_thread_sorts_nothing_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sign, "RUN_DIGESTS", 1)
     ordering, order = set[int](), sign.range_order
 
@@ -156,7 +156,7 @@ def test_who_reads_what_a_device_signs_puts_nothing_in_order(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("threaded", [False, True])
-def test_all_is_done_in_order_and_errors_reach_the_caller(threaded: bool) -> None:
+def test_background_writes_keep_order_and_raise_errors(threaded: bool) -> None:
     done: list[tuple[int, bool]] = []
     mine = threading.get_ident()
     with background_writer(threaded) as do:
@@ -168,7 +168,7 @@ def test_all_is_done_in_order_and_errors_reach_the_caller(threaded: bool) -> Non
         do(lambda: pytest.fail("nothing is done after a failure"))
 
 
-def test_the_caller_goes_on_until_a_second_piece_waits() -> None:
+def test_the_caller_waits_at_the_second_background_write() -> None:
     may_end = threading.Event()
     begun: list[int] = []
 

@@ -29,7 +29,7 @@ def texts(folder: Path) -> list[str | None]:
     return found
 
 
-def test_ids_of_several_types_in_files_without_a_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_of_one_type_are_joined_and_of_several_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signatures, "PARTITION_BYTES", 1)
     rows = [[{"text": "one two three", "id": given} for given in ids] for ids in ((1, 2), (None, None), (3,), ("x",))]
     inputs = [write_rows(tmp_path / f"{number}.jsonl", some) for number, some in enumerate(rows)]
@@ -41,7 +41,7 @@ def test_ids_of_several_types_in_files_without_a_schema(tmp_path: Path, monkeypa
     assert pq.read_table(out)["id"].to_pylist() == [1, 2, None, None, 3]
 
 
-def test_ids_that_parquet_cannot_hold(tmp_path: Path) -> None:
+def test_ids_that_parquet_cannot_hold_are_refused(tmp_path: Path) -> None:
     table = pa.table({"text": ["a"], "id": pa.array([1 << 62], pa.timestamp("s"))})
     with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as file:
         file.write_table(table)
@@ -57,7 +57,7 @@ def rows_that_join(condition: str) -> list[list[int]]:
         return sorted(map(list, connection.execute(query).fetchall()))
 
 
-def test_the_two_classical_queries(texts: list[str | None], command: Command) -> None:
+def test_duckdb_finds_the_candidates_by_values_and_bands(texts: list[str | None], command: Command) -> None:
     line = "sign a.parquet b.jsonl -o out.parquet --num-perm 12 --bands 4 --rows 3 --id-column name --backend cpu"
     printed = command(line)
     assert f"Signatures of {len(texts)} documents are in out.parquet" in printed.out
@@ -88,7 +88,7 @@ def test_the_two_classical_queries(texts: list[str | None], command: Command) ->
     assert rows_that_join(joined) == wanted
 
 
-def test_parts_of_a_file(texts: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_of_a_file_change_nothing(texts: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
     write_rows("c.parquet", pa.table({"text": texts, "name": range(len(texts))}), 7)
     monkeypatch.setattr("gpulsh.io.formats.parquet.RUN_ROWS", 7)
     for name, size in (("whole", 64 << 20), ("parts", 600)):
@@ -99,7 +99,7 @@ def test_parts_of_a_file(texts: list[str | None], monkeypatch: pytest.MonkeyPatc
     assert whole["id"].to_pylist() == whole["row"].to_pylist() == list(range(len(texts)))
 
 
-def test_other_sketches_and_no_documents(folder: Path) -> None:
+def test_other_sketches_and_empty_files_are_signed(folder: Path) -> None:
     write_rows("one.parquet", ["one two three four five six"])
     sign_files(["one.parquet"], "wide.parquet", sketch=gpulsh.MinHash(num_perm=9, family="affine61"))
     assert pq.read_schema("wide.parquet").field("v8").type == pa.uint64()
@@ -107,7 +107,7 @@ def test_other_sketches_and_no_documents(folder: Path) -> None:
     assert sign_files(["none.parquet"], "out.parquet") == pq.read_table("out.parquet").num_rows == 0
 
 
-def test_simhash_gives_its_words_and_the_digests_of_its_tables(texts: list[str | None], command: Command) -> None:
+def test_simhash_writes_words_and_table_digests(texts: list[str | None], command: Command) -> None:
     assert command("sign a.parquet b.jsonl -o out.parquet --sketch simhash:128:20 --backend cpu").status == 0
     table = pq.read_table("out.parquet")
     sketch = gpulsh.SimHash(bits=128)
@@ -124,7 +124,7 @@ def test_simhash_gives_its_words_and_the_digests_of_its_tables(texts: list[str |
     assert rows_that_join(f"a.document < b.document AND ({bands}) AND {apart} <= 20") == near.tolist()
 
 
-def test_what_is_refused_and_cannot_be_written(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_options_and_writes_are_named(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.txt").write_text("some text")
     for line, said in (
         ("a.txt -o out.csv", "give a file that ends with .parquet"),
@@ -170,7 +170,7 @@ WRITERS = {
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl"])
 @pytest.mark.parametrize("name", WRITERS)
-def test_only_a_file_of_ours_is_replaced(name: str, ending: str, folder: Path, command: Command) -> None:
+def test_only_files_of_gpulsh_are_replaced(name: str, ending: str, folder: Path, command: Command) -> None:
     if (name, ending) == ("sign", "jsonl"):
         return
     for number in ("", 0, 1, 2, 3, 4):

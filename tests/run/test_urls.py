@@ -62,7 +62,7 @@ def there(files: Any, folder: str = "/lake/out/") -> dict[str, bytes]:
     return {name: content for name, content in found.items() if not name.startswith("report")}
 
 
-def test_the_bytes_of_a_local_run(lake: Any, inputs: Path, tmp_path: Path) -> None:
+def test_results_behind_a_url_equal_a_local_run(lake: Any, inputs: Path, tmp_path: Path) -> None:
     run(inputs, tmp_path / "out")
     result = run(inputs)
     assert there(lake) == results(tmp_path / "out")
@@ -72,7 +72,7 @@ def test_the_bytes_of_a_local_run(lake: Any, inputs: Path, tmp_path: Path) -> No
     assert main(["dedup", str(inputs), "-o", f"{URL}/", "--backend", "reference", "--overwrite"]) == 0
 
 
-def test_results_are_shown_and_the_page_made_again(lake: Any, inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_and_report_read_results_behind_a_url(lake: Any, inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(inputs)
     assert main(["show", f"{URL}/"]) == 0
     told = capsys.readouterr().out
@@ -94,7 +94,7 @@ def test_results_are_shown_and_the_page_made_again(lake: Any, inputs: Path, caps
 
 
 @pytest.mark.parametrize("last", [1, 4, 8])
-def test_a_kill_at_any_file_is_gone_on_from(
+def test_a_run_killed_at_any_upload_resumes(
     lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int
 ) -> None:
     """First comes the claim, again with the names, then three files, the evidence, the page, the report."""
@@ -131,7 +131,7 @@ def test_a_kill_at_any_file_is_gone_on_from(
         run(inputs, work=work, resume=True, keep="longest")
 
 
-def test_a_kill_behind_the_report_leaves_a_finished_run(lake: Any, inputs: Path, tmp_path: Path) -> None:
+def test_a_run_killed_after_its_report_is_finished(lake: Any, inputs: Path, tmp_path: Path) -> None:
     with mock.patch.object(RemoteFolder, "_end", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         run(inputs, work=tmp_path / "work")
     assert lake.exists("/lake/out/report.json") and lake.exists("/lake/out/_unfinished.json")
@@ -139,7 +139,7 @@ def test_a_kill_behind_the_report_leaves_a_finished_run(lake: Any, inputs: Path,
     assert not lake.exists("/lake/out/_unfinished.json") and not (tmp_path / "work").exists()
 
 
-def test_results_are_replaced_when_new_ones_are_made(lake: Any, inputs: Path, tmp_path: Path) -> None:
+def test_earlier_results_are_replaced_after_the_work(lake: Any, inputs: Path, tmp_path: Path) -> None:
     first = run(inputs)
     with pytest.raises(OutputError, match="is not empty, it holds an earlier run's results; give another folder"):
         run(inputs)
@@ -159,7 +159,7 @@ def test_results_are_replaced_when_new_ones_are_made(lake: Any, inputs: Path, tm
     assert first.report["outputs"] != run(inputs, overwrite=True).report["outputs"]
 
 
-def test_an_error_leaves_what_was_there(lake: Any, inputs: Path, tmp_path: Path) -> None:
+def test_an_error_leaves_other_files_unchanged(lake: Any, inputs: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"text": 1}\n')
     with pytest.raises(InputError, match="give a string or null"):
         run(tmp_path / "bad.jsonl")
@@ -172,7 +172,7 @@ def test_an_error_leaves_what_was_there(lake: Any, inputs: Path, tmp_path: Path)
     assert there(lake) == {"mine.txt": b"precious"} and list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_file_that_fsspec_copies_here_first(
+def test_a_url_may_copy_files_to_this_machine(
     lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a file system says that its files are local, and their paths are not. Temporary files need a place."""
@@ -186,7 +186,7 @@ def test_a_file_that_fsspec_copies_here_first(
             run(inputs, work=work)
 
 
-def test_what_is_refused_before_work_begins(lake: Any, inputs: Path, tmp_path: Path) -> None:
+def test_wrong_outputs_are_refused_before_the_work(lake: Any, inputs: Path, tmp_path: Path) -> None:
     lake.pipe_file("/lake/in/x.jsonl", b'{"text": "a"}\n')
     for given, told in {
         "memory://lake/in": "is the input itself",
@@ -215,7 +215,7 @@ SHAPES: list[Any] = [None, 1, "x", [], {}, [1], [{}], [["a"]], {"a": 1}, True]
 
 @pytest.mark.parametrize("mark", ["_unfinished.json", "report.json"])
 @pytest.mark.parametrize("name", ["outputs", "replaced", "made", "work", "job", "funnel"])
-def test_a_mark_of_a_wrong_shape_is_no_defect_of_ours(mark: str, name: str, lake: Any, inputs: Path) -> None:
+def test_a_forged_mark_file_is_a_plain_error(mark: str, name: str, lake: Any, inputs: Path) -> None:
     folder = str(inputs.parent / "w")
     whole = {"gpulsh": "x", "made": True, "outputs": ["report.json"], "replaced": [], "work": folder}
     for shape in SHAPES:
@@ -284,7 +284,7 @@ CONTENTS = {
 }
 
 
-def test_all_formats_by_glob_and_file(bucket: Any, tmp_path: Path) -> None:
+def test_all_formats_are_read_from_a_bucket(bucket: Any, tmp_path: Path) -> None:
     inputs = [f"s3://crawl/part/{name}" for name in ("*.parquet", "b.jsonl.zst", "deep/c.warc.wet.gz")]
     result = deduplicate_files(inputs, tmp_path / "out", backend="cpu")
     assert result.funnel["documents"] == 16
@@ -299,7 +299,7 @@ def test_all_formats_by_glob_and_file(bucket: Any, tmp_path: Path) -> None:
     assert dropped == [(lines, 0, table, 1), (wet, 0, lines, 1), (wet, 2, table, 2)]
 
 
-def test_a_run_goes_on_only_with_the_same_objects(bucket: Any, tmp_path: Path) -> None:
+def test_a_run_resumes_only_with_the_same_objects(bucket: Any, tmp_path: Path) -> None:
     options: dict[str, Any] = {"backend": "reference", "resume": True}
     first = deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference")
     assert deduplicate_files("s3://crawl/part", tmp_path / "out", **options).report == first.report
@@ -309,7 +309,7 @@ def test_a_run_goes_on_only_with_the_same_objects(bucket: Any, tmp_path: Path) -
         deduplicate_files("s3://crawl/part", tmp_path / "out", **options)
 
 
-def test_what_is_not_there_or_damaged(bucket: Any, tmp_path: Path) -> None:
+def test_missing_and_damaged_objects_are_named(bucket: Any, tmp_path: Path) -> None:
     for missing in ("s3://crawl/none.parquet", "s3://crawl/none/*.parquet", "s3://nowhere/a.parquet"):
         with pytest.raises(InputError, match=missing.replace("*", r"\*")):
             deduplicate_files(missing, tmp_path / "out", backend="reference")
@@ -320,7 +320,7 @@ def test_what_is_not_there_or_damaged(bucket: Any, tmp_path: Path) -> None:
     assert (result.funnel["documents"], result.funnel["rejected"]) == (16, 1)
 
 
-def test_results_go_to_a_bucket(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_in_a_bucket_equal_a_local_run(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", format="jsonl")
     deduplicate_files("s3://crawl/part", "s3://crawl/clean/", backend="reference", format="jsonl")
     found = there(bucket, "crawl/clean/")
@@ -354,7 +354,7 @@ main(sys.argv[1:])
 """
 
 
-def test_a_run_killed_amid_the_upload_is_gone_on_from(bucket: Any, tmp_path: Path) -> None:
+def test_a_run_killed_during_the_upload_resumes(bucket: Any, tmp_path: Path) -> None:
     work, out = tmp_path / "work", "s3://crawl/clean"
     bucket.get("crawl/part", str(tmp_path / "part"), recursive=True)
     command = ["dedup", str(tmp_path / "part"), "-o", out, "--work", str(work), "--backend", "reference"]
@@ -370,7 +370,7 @@ def test_a_run_killed_amid_the_upload_is_gone_on_from(bucket: Any, tmp_path: Pat
     assert there(bucket, "crawl/clean/") == results(tmp_path / "out") and not work.exists()
 
 
-def test_a_key_that_climbs_writes_nothing_outside(bucket: Any, tmp_path: Path) -> None:
+def test_an_object_key_cannot_write_outside_the_output(bucket: Any, tmp_path: Path) -> None:
     bucket.pipe_file("crawl/part/y/../../../../../settings.json", b'{"text": "evil"}')
     bucket.invalidate_cache()
     (tmp_path / "settings.json").write_text("precious")

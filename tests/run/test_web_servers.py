@@ -51,7 +51,7 @@ def test_a_web_address_may_have_a_query(web: str, inputs: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("refuses", "reason"), [(True, "503, message='Service"), (False, "Response payload is not")])
-def test_an_error_of_a_web_server_is_neither_damage_nor_a_change(
+def test_an_error_of_a_web_server_is_an_input_error(
     refuses: bool, reason: str, web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Web, "refuses", refuses)
@@ -62,7 +62,7 @@ def test_an_error_of_a_web_server_is_neither_damage_nor_a_change(
         assert error.type is InputError
 
 
-def test_a_web_server_that_sends_only_whole_files(web: str, inputs: Path, tmp_path: Path) -> None:
+def test_a_web_server_without_ranges_is_refused(web: str, inputs: Path, tmp_path: Path) -> None:
     """A bad record would be left out."""
     (inputs / "a.parquet").write_bytes(parquet(["one"]))
     with pytest.raises(InputError, match=rf"as a whole; download it first, or give simplecache::{web}/a\.parquet$"):
@@ -70,7 +70,7 @@ def test_a_web_server_that_sends_only_whole_files(web: str, inputs: Path, tmp_pa
     run(f"simplecache::{web}/a.parquet", tmp_path / "out")
 
 
-def test_a_web_server_that_states_no_size(
+def test_a_web_server_without_sizes_is_read(
     web: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plain WARC is read by places."""
