@@ -23,7 +23,7 @@ BACKENDS = ["reference", "cpu", "auto"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_step(backend: Any) -> None:
+def test_every_step_has_its_shape_and_type(backend: Any) -> None:
     if backend == "auto" and backend_status()["cuda"] is None:
         pytest.skip("a CUDA device is at hand, whose arrays are CuPy's")
     fingerprints = gpulsh.shingle(TEXTS, backend=backend)
@@ -68,7 +68,7 @@ def test_every_callable_takes_backend_and_threads() -> None:
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_shapes_of_nothing(backend: Any) -> None:
+def test_empty_input_keeps_shapes_and_types(backend: Any) -> None:
     options: dict[str, Any] = {"backend": backend}
     nothings = [[], np.array([], object), pa.array([], pa.string()), pd.Series([], dtype=str), pl.Series([], dtype=str)]
     for nothing in nothings:
@@ -95,7 +95,7 @@ def test_shapes_of_nothing(backend: Any) -> None:
         assert len(gpulsh.candidate_pairs(digests, **options)) == 0
 
 
-def test_normalization_is_done_when_asked() -> None:
+def test_texts_are_normalized_only_on_request() -> None:
     texts = ["caf\u00e9 \ufb01n", "cafe\u0301 fin", "cafe\u0301 \ufb01n"]
     for form, equal in ((None, []), ("NFC", [[0, 2]]), ("NFKC", [[0, 1], [0, 2], [1, 2]])):
         folding = Folding(form=form)  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def test_normalization_is_done_when_asked() -> None:
         gpulsh.deduplicate(texts, folding=Folding(form="NFKC"), normalize="NFC", backend="cpu")
 
 
-def test_the_longest_may_be_kept_and_a_shingling_named_as_in_the_command() -> None:
+def test_keep_longest_and_named_shinglings_work_in_memory() -> None:
     texts = ["one two three four", "One, two, three, four!", "one two three four five six"]
     how: dict[str, Any] = {"shingling": "word:2", "threshold": 0.6, "backend": "reference"}
     assert gpulsh.deduplicate(texts, **how).duplicate_of.tolist() == [0, 0, 0]
@@ -125,7 +125,7 @@ def test_the_longest_may_be_kept_and_a_shingling_named_as_in_the_command() -> No
 # --- arrays in and out
 
 
-def test_results_are_arrays_to_others() -> None:
+def test_results_convert_to_arrays() -> None:
     signatures = MinHash().from_texts(TEXTS, backend="cpu")
     digests = Banding(bands=4, rows=2)(signatures, backend="cpu")
     for result in (signatures, digests):
@@ -139,7 +139,7 @@ def test_results_are_arrays_to_others() -> None:
         assert not hasattr(result, "__cuda_array_interface__")
 
 
-def test_arrays_are_checked() -> None:
+def test_public_classes_check_their_arrays() -> None:
     u64, i64 = np.zeros(3, np.uint64), np.array([0, 1, 3])
     assert len(Fingerprints(u64, i64)) == 2 and len(Fingerprints(u64, i64).slice(1, 2)) == 1
     for values, offset, named in [
@@ -169,7 +169,7 @@ def test_parameters_are_frozen_and_keyword_only() -> None:
         Shingling().size = 3  # type: ignore[misc]
 
 
-def test_parameters_print_compare_and_digest() -> None:
+def test_parameters_compare_hash_and_digest() -> None:
     assert Shingling() == Shingling(unit="word", size=np.int64(5)) and hash(Shingling()) == hash(Shingling(size=5))
     others = (Shingling(size=6), Shingling(unit="char"), Folding(), Family(), Family(seed=2))
     digests = [parameters.digest() for parameters in (Shingling(), *others)]
@@ -179,7 +179,7 @@ def test_parameters_print_compare_and_digest() -> None:
 # --- errors
 
 
-def test_cuda_that_does_not_work_is_an_error_with_its_reason() -> None:
+def test_unavailable_cuda_is_an_error_with_its_reason() -> None:
     reason = backend_status()["cuda"]
     if reason is None:
         pytest.skip("CUDA works here")
@@ -193,14 +193,14 @@ def test_cuda_that_does_not_work_is_an_error_with_its_reason() -> None:
 # --- results
 
 
-def test_objects_of_polars_are_taken_by_value() -> None:
+def test_polars_objects_are_compared_by_value() -> None:
     """Their Arrow array holds addresses."""
     key = pl.Series([f"{'k' * 9}{row // 2}" for row in range(4)], dtype=pl.Object)
     texts = ["one two three", "four five six", "seven eight nine", "ten eleven twelve"]
     assert gpulsh.deduplicate(texts, key=key, backend="cpu").keep.tolist() == [True, False] * 2
 
 
-def test_funnel() -> None:
+def test_the_funnel_counts_every_stage() -> None:
     words = " ".join(f"w{i}" for i in range(100))
     texts = [words, words.upper(), words + " end", None, "", "...", "something of its own"]
     funnel = gpulsh.deduplicate(texts, backend="cpu").funnel

@@ -58,7 +58,7 @@ ARRAYS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("line", ARRAYS)
-def test_of_arrays(line: str) -> None:
+def test_arrays_have_one_line_and_a_table(line: str) -> None:
     one, other = ARRAYS[line](), ARRAYS[line]()
     assert repr(one) == line
     assert one == other
@@ -69,7 +69,7 @@ def test_of_arrays(line: str) -> None:
     assert html.texts[0].startswith(type(one).__name__) and "b" not in dict(html.tags)  # a tag in a key
 
 
-def test_rows_are_equal_wherever_they_are_cut() -> None:
+def test_equal_rows_of_different_slices_are_equal() -> None:
     whole = prints()
     assert whole.slice(1, 3) == Fingerprints(whole.values[2:5].copy(), np.array([0, 2, 3]))
     assert whole.slice(0, 2) != whole.slice(1, 3)
@@ -81,7 +81,7 @@ def test_rows_are_equal_wherever_they_are_cut() -> None:
     assert Signatures(values.astype(np.uint64)) != BitSignatures(values.astype(np.uint64))
 
 
-def test_of_device_memory() -> None:
+def test_device_arrays_print_and_compare() -> None:
     here = prints()
     there = here.moved(DeviceArray)
     assert repr(there) == "Fingerprints(4 rows, values=uint64[5] of tests, offset=int64[5] of tests)"  # as of CuPy's
@@ -93,7 +93,7 @@ def test_of_device_memory() -> None:
     assert Html(decided._repr_html_()).texts[-4:] == ["1", "0", "1.0000", "0"]
 
 
-def test_of_results() -> None:
+def test_results_have_one_line_and_a_table() -> None:
     decided = gpulsh.deduplicate(TEXTS, **ON)
     for found, line in (
         (gpulsh.SCurve(bands=42, rows=3), "SCurve(bands=42, rows=3)"),
@@ -108,7 +108,7 @@ def test_of_results() -> None:
     assert gpulsh.deduplicate(TEXTS, **options) == gpulsh.deduplicate(TEXTS, verify="none", backend="cpu")
 
 
-def test_of_files(tmp_path: Path) -> None:
+def test_file_results_have_one_line_and_a_table(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a b"}\n{"text": "A b!"}\n')
     found = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **ON)
     assert repr(found) == f"FilesResult({str(tmp_path / 'out')!r}, documents=2, kept=1, dropped=1)"

@@ -70,7 +70,7 @@ def result(texts: list[str]) -> gpulsh.Decision:
 
 
 @pytest.mark.parametrize("name", sorted(ALONE | NEEDS.keys()))
-def test_arguments_that_are_missing_and_results_that_are_there(name: str, example: Example, tmp_path: Path) -> None:
+def test_examples_check_their_arguments(name: str, example: Example, tmp_path: Path) -> None:
     assert (ALONE | NEEDS.keys()) == {path.stem for path in EXAMPLES.glob("*.py")}
     for few in ((), ("only-one",)):
         with pytest.raises(SystemExit, match=rf"^usage: python examples/{name}\.py INPUT\.\.\. OUT$"):
@@ -80,7 +80,7 @@ def test_arguments_that_are_missing_and_results_that_are_there(name: str, exampl
             example(name, tmp_path / "texts.parquet", tmp_path)
 
 
-def test_in_memory(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
+def test_the_example_in_memory(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
     keep = result.keep
     parts = [write(tmp_path / f"{part}.parquet", half) for part, half in enumerate((texts[:500], texts[500:]))]
     head, *lines = example("in_memory", *parts, tmp_path / "out.parquet").splitlines()
@@ -91,7 +91,7 @@ def test_in_memory(example: Example, texts: list[str], result: gpulsh.Decision, 
         assert float(line[:5]) >= 0.8 and repr(texts[row][:40]) in line
 
 
-def test_files(example: Example, texts: list[str], tmp_path: Path) -> None:
+def test_the_example_files(example: Example, texts: list[str], tmp_path: Path) -> None:
     source = tmp_path / "in"
     for part in range(2):
         write(source / f"{part}.parquet", texts[part::2])
@@ -103,7 +103,9 @@ def test_files(example: Example, texts: list[str], tmp_path: Path) -> None:
     assert example("files", source, tmp_path / "out") == said  # finished: left as it is
 
 
-def test_after_deduplication(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
+def test_the_example_after_deduplication(
+    example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path
+) -> None:
     said = example("after_deduplication", write(tmp_path / "in.parquet", texts), tmp_path / "out")
     marked = result.mark(pa.table({"text": texts}))
     component, sources = (np.array(marked[name].fill_null(0)) for name in ("component", "sources"))
@@ -115,7 +117,7 @@ def test_after_deduplication(example: Example, texts: list[str], result: gpulsh.
     assert said.endswith(f"{FEW} rows have weights, {weight:,.0f} in all\n")
 
 
-def test_an_index_over_days(example: Example, texts: list[str], tmp_path: Path) -> None:
+def test_the_example_index_over_days(example: Example, texts: list[str], tmp_path: Path) -> None:
     parts = [texts[:300], texts[300:500], texts[100:350]]
     days = [write(tmp_path / f"day{number}.parquet", part) for number, part in enumerate(parts)]
     folder = tmp_path / "known"
@@ -129,7 +131,7 @@ def test_an_index_over_days(example: Example, texts: list[str], tmp_path: Path) 
     assert "day2: 0 of 250 are new" in said and re.search(r"  day2:0 is [\d.]+% day0:\d+", said)
 
 
-def test_choosing(example: Example, texts: list[str], tmp_path: Path) -> None:
+def test_the_example_choose(example: Example, texts: list[str], tmp_path: Path) -> None:
     said = example("choose", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet")
     dropped = [int(number.replace(",", "")) for number in re.findall(r"threshold 0\.\d: ([\d,]+) of", said)]
     assert pq.read_table(tmp_path / "out.parquet")["dropped"].to_pylist() == dropped
@@ -142,7 +144,7 @@ def test_choosing(example: Example, texts: list[str], tmp_path: Path) -> None:
     assert errors["MinHash(512)"] < errors["MinHash(128)"] < 0.05 and errors["OnePermutation(512)"] < 0.05
 
 
-def test_scikit_learn(example: Example, texts: list[str], tmp_path: Path) -> None:
+def test_the_example_scikit_learn(example: Example, texts: list[str], tmp_path: Path) -> None:
     path = write(tmp_path / "texts.parquet", texts)
     head, *lines = example("scikit_learn", path, tmp_path / "out.parquet").splitlines()
     known = FEW * 9 // 10
@@ -155,7 +157,7 @@ def test_scikit_learn(example: Example, texts: list[str], tmp_path: Path) -> Non
     assert (nearest >= 0.9).sum() <= similar <= (nearest >= 0.7).sum() and 0 < similar < FEW - known
 
 
-def test_datatrove(example: Example, texts: list[str], tmp_path: Path) -> None:
+def test_the_example_datatrove_pipeline(example: Example, texts: list[str], tmp_path: Path) -> None:
     source = tmp_path / "in"
     rows = [{"id": f"d{number}", "text": text} for number, text in enumerate(texts[:300])]
     for part in range(2):
@@ -173,7 +175,7 @@ def test_datatrove(example: Example, texts: list[str], tmp_path: Path) -> None:
     assert len(list((tmp_path / "out/many/kept").iterdir())) == 2 and len(dropped) > 30
 
 
-def test_duckdb(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
+def test_the_example_duckdb_sql(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
     path = write(tmp_path / "texts.parquet", texts)
     kept, similar = example("duckdb_sql", path, tmp_path / "out.parquet").splitlines()
     assert kept == f"{result.keep.sum():,} of {FEW:,} kept"
@@ -183,7 +185,7 @@ def test_duckdb(example: Example, texts: list[str], result: gpulsh.Decision, tmp
     assert similar == f"{above:,} of {len(pairs):,} candidate pairs are similar" and 0 < above < len(pairs)
 
 
-def test_polars(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
+def test_the_example_polars_frames(example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path) -> None:
     path = write(tmp_path / "texts.parquet", texts)
     head, *lost, last = example("polars_frames", path, tmp_path / "out.parquet").splitlines()
     assert head == f"{result.keep.sum():,} of {FEW:,} kept"
@@ -197,7 +199,7 @@ def test_polars(example: Example, texts: list[str], result: gpulsh.Decision, tmp
     assert last == f"{alone:,} kept where each source is alone" and alone > result.keep.sum()
 
 
-def test_hugging_face(
+def test_the_example_hugging_face(
     example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")

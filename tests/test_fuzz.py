@@ -47,7 +47,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("format", NAMES)
-def test_a_few_cases(format: str, runner: Runner) -> None:
+def test_gpulsh_passes_a_few_cases(format: str, runner: Runner) -> None:
     """The same on every machine; `ci/fuzz` runs as many as there is time for."""
     for number in range(12) if SOAK else [number for number in range(4) if not is_large(format, number)][:1]:
         verdict = runner.run(format, "suite", number)
@@ -74,7 +74,7 @@ def test_the_judge_finds_faults(fault: str, saved: Path, runner: Runner, monkeyp
         assert (verdict.kinds, verdict.ended.status) == (set(), 0)
 
 
-def test_the_judge_knows_lines_and_ids_as_gpulsh_does(saved: Path, runner: Runner) -> None:
+def test_the_judge_reads_lines_and_ids_as_gpulsh_does(saved: Path, runner: Runner) -> None:
     """A mark of byte order is text behind the first line, and ids may be dates that Python has not."""
     with (saved / "in/a.jsonl").open("ab") as lines:
         lines.write(b"\xef\xbb\xbf\n")
@@ -87,7 +87,7 @@ def test_the_judge_knows_lines_and_ids_as_gpulsh_does(saved: Path, runner: Runne
     assert (verdict.findings, verdict.ended.status) == ([], 0)
 
 
-def test_the_judge_takes_a_file_whose_other_columns_are_broken_as_gpulsh_does(saved: Path, runner: Runner) -> None:
+def test_the_judge_allows_damage_in_other_columns(saved: Path, runner: Runner) -> None:
     table = pa.table({"text": ["a b c d e", "f", "a b c d e"], "other": ["x" * 99, "y", "z"]})
     path = Path(write_rows(saved / "in/a.arrow", table))
     end = (101).to_bytes(4, "little")  # of the last value
@@ -97,7 +97,7 @@ def test_the_judge_takes_a_file_whose_other_columns_are_broken_as_gpulsh_does(sa
     assert (verdict.findings, verdict.ended.status) == ([], 0)
 
 
-def test_a_file_without_a_name_changes_no_index(runner: Runner, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_filters_of_a_query_are_no_finding(runner: Runner, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query makes the filters that an index lacks."""
     monkeypatch.chdir(saved)
     write_rows("in/b.jsonl", [f"{n} a b c d e f" for n in range(4)])
@@ -111,7 +111,7 @@ def test_a_file_without_a_name_changes_no_index(runner: Runner, saved: Path, mon
     assert verdict.findings == [] and verdict.ended.status == 0, verdict
 
 
-def test_a_broken_file_must_not_be_taken_for_a_whole_one(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_reports_accepted_damage(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(saved)
     packed = saved / "in/b.jsonl.gz"
     packed.write_bytes(gzip.compress((saved / "in/a.jsonl").read_bytes()))
@@ -132,7 +132,7 @@ def test_a_seed_gives_the_same_files(format: str, tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
-def test_a_finding_is_found_again(tmp_path: Path, saved: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_is_reproduced(tmp_path: Path, saved: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     Case("jsonl", "planted", 0, ARGUMENTS, target="tests.fuzz.planted:similarity").save(saved)
     monkeypatch.setattr(runner, "_findings", tmp_path / "findings")
     first = runner.again(saved)

@@ -64,7 +64,7 @@ def test_batches_chunks_and_threads_change_nothing(
         np.testing.assert_array_equal(found, expected)
 
 
-def test_order_changes_positions_alone(notices: list[str]) -> None:
+def test_the_order_of_documents_changes_positions_alone(notices: list[str]) -> None:
     """The same documents in another order, decided in the first order by priority: the same, at other positions."""
     options: dict[str, Any] = {"backend": "cpu", "num_perm": 4, "bands": 4, "rows": 1, "shingling": CHARACTERS}
     for chosen in ({"backend": "cpu"}, options):
@@ -88,7 +88,7 @@ def members(place: NDArray[np.int64], cluster: NDArray[np.int64]) -> set[frozens
     return {frozenset(of_one) for of_one in found.values()}
 
 
-def test_a_part_of_the_documents_has_the_bits_it_has_in_the_whole(notices: list[str]) -> None:
+def test_signatures_do_not_depend_on_other_documents(notices: list[str]) -> None:
     whole = gpulsh.MinHash().from_texts(notices, backend="cpu").values
     for part in (slice(3, 4), slice(100, 180), slice(None, None, -7)):
         np.testing.assert_array_equal(gpulsh.MinHash().from_texts(notices[part], backend="cpu").values, whole[part])
@@ -96,7 +96,7 @@ def test_a_part_of_the_documents_has_the_bits_it_has_in_the_whole(notices: list[
 
 @settings(max_examples=12)
 @given(batches(), batches(), shinglings, st.integers(1, 20), st.integers(0, 9))
-def test_the_signature_of_a_union_is_the_smaller_of_both(
+def test_the_signature_of_a_union_is_the_minimum_of_both(
     left: Any, right: Any, shingling: Shingling, num_perm: int, seed: int
 ) -> None:
     ops, family = CpuBackend(1), Family(num_perm=num_perm, seed=seed)
@@ -148,7 +148,7 @@ def test_the_estimate_of_jaccard_is_binomial(signed_pairs: Any) -> None:
 
 
 @pytest.mark.parametrize(("bands", "rows"), [(42, 3), (14, 9), (128, 1), (1, 5)])
-def test_bands_catch_pairs_as_the_s_curve_says(signed_pairs: Any, bands: int, rows: int) -> None:
+def test_bands_find_pairs_as_often_as_the_s_curve_says(signed_pairs: Any, bands: int, rows: int) -> None:
     exact, signatures = signed_pairs
     caught = np.zeros(PAIRS, int)
     for one in signatures:
@@ -161,7 +161,7 @@ def test_bands_catch_pairs_as_the_s_curve_says(signed_pairs: Any, bands: int, ro
     assert abs(float(caught.sum() - SEEDS * probability.sum())) <= 3.3 * deviation + 1
 
 
-def test_seeds_draw_other_functions() -> None:
+def test_seeds_draw_distinct_functions() -> None:
     batch = batch_of([b"a b c d e f g h"])
     rows = CpuBackend(1).shingle(batch, Shingling(size=1))
     drawn = {gpulsh.MinHash(num_perm=4, seed=seed)(rows, backend="cpu").values.tobytes() for seed in range(200)}

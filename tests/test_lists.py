@@ -27,7 +27,7 @@ PAGES = [" ".join(f"w{page}x{place}" for place in range(40)) for page in range(6
 NEAR = [f"{PAGES[0]} and {number}" for number in range(12)]
 
 
-def test_every_error_is_public_and_drawn_where_it_belongs() -> None:
+def test_every_error_is_public_and_in_the_drawn_tree() -> None:
     tree = {
         name: found
         for name, found in vars(errors).items()
@@ -50,7 +50,7 @@ def corpus(tmp_path: Path) -> Path:
     return Path(write_rows(tmp_path / "a.jsonl", [*PAGES, *NEAR, PAGES[3]]))
 
 
-def test_every_stage_of_a_run_is_in_the_table_and_every_row_is_of_a_run(
+def test_runs_have_exactly_the_stages_of_the_table(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     result = gpulsh.deduplicate([*PAGES, *NEAR], backend="reference")
@@ -71,9 +71,7 @@ def test_every_stage_of_a_run_is_in_the_table_and_every_row_is_of_a_run(
 
 @pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
 @pytest.mark.parametrize("options", [{}, {"index": "known"}])
-def test_the_page_explains_the_stages_of_its_run_and_no_other(
-    options: dict[str, Any], corpus: Path, tmp_path: Path
-) -> None:
+def test_the_page_explains_exactly_the_stages_of_its_run(options: dict[str, Any], corpus: Path, tmp_path: Path) -> None:
     options = {name: tmp_path / value for name, value in options.items()}
     report = deduplicate_files(corpus, tmp_path / "out", backend="reference", **options).report
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
@@ -87,7 +85,7 @@ def test_the_page_explains_the_stages_of_its_run_and_no_other(
     assert columns[: len(DUPLICATES)] == [(row.name, row.meaning) for row in DUPLICATES]
 
 
-def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
+def test_plan_help_and_manual_name_the_stages_of_the_table() -> None:
     corpus = Corpus(documents=10, bytes=1000, met=0.5, pairs=1, dropped=0.1, bytes_per_shingle=5)
     assert tuple(stage_works(corpus, 21)) == ESTIMATED
     assert (*ESTIMATED, "disk", "network") == RATES

@@ -29,7 +29,7 @@ BLOCKS = [pytest.param(block, id=block.text.split("\n")[0]) for block in blocks(
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_a_block_runs_as_pasted(block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_readme_blocks_run_as_pasted(block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In an empty folder; the output shown below is what it prints."""
     if block.language == "python":
         run_python(block.text, {})
@@ -43,7 +43,7 @@ def test_a_block_runs_as_pasted(block: Block, tmp_path: Path, capsys: pytest.Cap
     assert block.shown is None or out == block.shown
 
 
-def test_links_lead_to_files_and_headings() -> None:
+def test_readme_links_lead_to_files_and_headings() -> None:
     links = re.findall(r"\]\(([^)#\s]+)#?([^)\s]*)\)", README.read_text(encoding="utf-8"))
     assert len(links) >= 20
     for target, heading in links:
@@ -54,14 +54,14 @@ def test_links_lead_to_files_and_headings() -> None:
             assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, heading
 
 
-def test_every_extra_is_named() -> None:
+def test_the_readme_names_every_extra() -> None:
     of_developers = {"dev", "docs", "cxx"}
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     rows = re.findall(r"^\| (`.*`) \| ", README.read_text(encoding="utf-8").partition("## In Python")[0], re.MULTILINE)
     assert set(re.findall("`(.*?)`", " ".join(rows))) == extras.keys() - of_developers
 
 
-def test_commands_parse() -> None:
+def test_readme_commands_parse() -> None:
     assert {block.language for block in blocks(README)} == {"python", "bash", ""}  # "": to install
     assert len(COMMANDS) >= 15
     for line in COMMANDS:
@@ -134,7 +134,7 @@ def run_commands(lines: list[str], shown: str | None, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("path", MANUAL, ids=lambda path: path.stem)
 @pytest.mark.usefixtures("beside_files")
-def test_page(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_manual_pages_run_and_show_their_output(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks(path):
         if block.language == "python" and "title" in block.title:  # another library's: it need not be installed
             compile(block.text, path.name, "exec")
@@ -151,7 +151,7 @@ def test_page(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             assert block.language in ("text", "sql", "json"), f"{path.name} has a block of {block.language!r}"
 
 
-def test_the_tutorial_gives_the_outputs_that_it_shows() -> None:
+def test_the_tutorial_shows_its_real_outputs() -> None:
     names: dict[str, Any] = {}
     cells = json.loads((ROOT / "examples/tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
@@ -203,7 +203,7 @@ def test_the_manual_has_every_name(made: dict[str, Any]) -> None:
     assert re.findall(r"^## `(\w+)`$", made["api_page"](), flags=re.MULTILINE) == gpulsh.__all__
 
 
-def test_links_stay_within_the_manual_or_are_addresses() -> None:
+def test_manual_links_stay_within_the_manual() -> None:
     """mkdocs checks those to pages and headings; one out of docs/ would work on no site."""
     for path in MANUAL:
         for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):

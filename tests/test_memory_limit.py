@@ -32,14 +32,14 @@ FILE = File("a.parquet", "a.parquet", "a.parquet")
         (DeviceMemoryError("on the device"), False),
     ],
 )
-def test_what_lacks_memory(error: Exception, lacks: bool) -> None:
+def test_memory_errors_are_recognized(error: Exception, lacks: bool) -> None:
     assert lacks_memory(error) is lacks
     wrapped = RuntimeError("something else failed")
     wrapped.__cause__ = error
     assert lacks_memory(wrapped) is lacks
 
 
-def test_a_file_that_takes_too_much_memory_is_named() -> None:
+def test_a_file_beyond_the_memory_limit_is_named() -> None:
     message = r"^a\.parquet: needs more memory than the \d+ MiB .* larger --memory"
     with memory_limit(512 << 20, 1), pytest.raises(GpulshError) as raised, reading(FILE):
         raise pa.ArrowMemoryError("malloc of size 9 failed")
@@ -48,7 +48,7 @@ def test_a_file_that_takes_too_much_memory_is_named() -> None:
         raise OSError("Couldn't deserialize thrift")
 
 
-def test_a_footer_that_takes_too_much_memory_is_named(tmp_path: Path) -> None:
+def test_a_footer_beyond_the_memory_limit_is_named(tmp_path: Path) -> None:
     """Arrow ends the process where it finds no memory for one, which no error can follow."""
     path = tmp_path / "a.parquet"
     pairs = {f"{number}": "v" * 100 for number in range(250_000)}
@@ -67,7 +67,7 @@ def test_a_footer_that_takes_too_much_memory_is_named(tmp_path: Path) -> None:
         ("passages", "gpulsh.run.file_run.write_report", ".*/out"),
     ],
 )
-def test_what_takes_too_much_memory_ends_in_one_line(
+def test_jobs_beyond_the_memory_limit_are_one_line(
     job: str, patched: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     (tmp_path / "a.txt").write_text("some words")
@@ -77,7 +77,7 @@ def test_what_takes_too_much_memory_ends_in_one_line(
     assert not (tmp_path / "out").exists() or named != "sign"
 
 
-def test_the_command_leaves_the_budget_to_the_run() -> None:
+def test_the_command_itself_reserves_little_memory() -> None:
     """Arrow's allocator may reserve much that nothing touches, and the kernel counts it."""
     assert int(python(ALLOCATED).splitlines()[-1]) < 256 << 10
 

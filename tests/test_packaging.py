@@ -28,7 +28,7 @@ def loaded_after(code: str, path: Path = ROOT) -> set[str]:
     return set(json.loads(ran.stdout.splitlines()[-1]))
 
 
-def test_light_calls_load_nothing_heavy() -> None:
+def test_light_calls_import_no_heavy_modules() -> None:
     assert {"pyarrow", "numpy"} <= loaded_after("import pyarrow"), "heavy modules would be seen"
     assert not loaded_after("import gpulsh") & {*HEAVY, "rich", "click", "fsspec", "orjson", "zstandard"}
     code = "import gpulsh; gpulsh.Shingling(size=3); gpulsh.choose_banding()"
@@ -68,9 +68,7 @@ def tracked(folder: str, *suffixes: str) -> set[str]:
     return {file.as_posix() for file in files if file.suffix in suffixes}
 
 
-def test_wheel_holds_the_package_with_its_data_and_its_kernels_and_runs_where_it_is_unpacked(
-    built: Path, tmp_path: Path
-) -> None:
+def test_the_wheel_is_complete_and_runs_unpacked(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     assert wheel.name == f"gpulsh-{gpulsh.__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
@@ -93,7 +91,7 @@ assert kept.tolist() == [True, False, True]
     loaded_after(code, tmp_path)
 
 
-def test_sdist_holds_what_the_wheel_is_built_of_and_the_tests(built: Path) -> None:
+def test_the_sdist_holds_sources_and_tests(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -103,7 +101,7 @@ def test_sdist_holds_what_the_wheel_is_built_of_and_the_tests(built: Path) -> No
     assert not any(name.startswith(("benchmarks/record/", ".venv")) for name in names)
 
 
-def test_the_version_is_the_newest_release_or_the_next_one_in_development() -> None:
+def test_the_version_is_the_newest_release_or_in_development() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     core = {re.split(r"[^\w-]", requirement)[0] for requirement in project["dependencies"]}
     assert not core & {"cupy", "ray", "cudf", "matplotlib", "pandas", "polars"}
@@ -146,7 +144,7 @@ assert_type([text for text, stays in zip("ab", result.keep) if stays], list[str]
 WRONG = {"threshhold=0.5": "call-arg", "num_perm='many'": "arg-type"}
 
 
-def test_types_of_a_decision(tmp_path: Path) -> None:
+def test_mypy_finds_exactly_the_wrong_calls(tmp_path: Path) -> None:
     """mypy --strict finds the wrong calls and nothing else."""
     code = CODE + "".join(f'gpulsh.deduplicate(["a"], {wrong})\n' for wrong in WRONG)
     (tmp_path / "user.py").write_text(code)

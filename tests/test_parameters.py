@@ -29,7 +29,7 @@ TEXTS = ["one two three four five six", "One, two, three, four, five, six!", "so
         ({"also": "simhash:9"}, {"also": gpulsh.SimHash(), "distance": 9}),
     ],
 )
-def test_sketches_by_name(named: dict[str, Any], same: dict[str, Any], tmp_path: Path) -> None:
+def test_sketches_may_be_named(named: dict[str, Any], same: dict[str, Any], tmp_path: Path) -> None:
     """As the objects in memory, over files, and in an index."""
     texts = TEXTS[:1] + [f"{i} {i + 1} {i + 2} {i % 7} five six" for i in range(40)] + TEXTS
     wanted = gpulsh.deduplicate(texts, threshold=0.5, **same, **ON)
@@ -56,7 +56,7 @@ def test_each_sketch_has_its_own_distance(tmp_path: Path) -> None:
         assert [made.report["parameters"][name]["distance"] for name in ("near", "also")] == distances
 
 
-def test_columns_as_a_list(tmp_path: Path) -> None:
+def test_text_columns_may_be_a_list(tmp_path: Path) -> None:
     table = pa.table({"title": ["a b", "a b", "x"], "meta": [{"body": "c d e"}] * 3, "id": [1, 2, 3]})
     listed = gpulsh.deduplicate(table, text_column=["title", "meta.body"], **ON)
     assert listed == gpulsh.deduplicate(table, text_column="title,meta.body", **ON)
@@ -66,7 +66,7 @@ def test_columns_as_a_list(tmp_path: Path) -> None:
     assert result.report["parameters"]["text_column"] == "title,meta.body" and result.funnel["dropped"] == 1
 
 
-def test_no_columns(tmp_path: Path) -> None:
+def test_wrong_text_columns_are_refused(tmp_path: Path) -> None:
     for odd in ([], ["a", 1], 3, ["a,b", "c"], ["column:a", "b"], {"a"}):
         given: Any = {"text_column": odd, **ON}
         with pytest.raises(ParameterError, match="text_column"):
@@ -91,12 +91,12 @@ def test_no_columns(tmp_path: Path) -> None:
         (gpulsh.Shingling, "sizes", "size"),
     ],
 )
-def test_the_nearest_parameter(call: Callable[..., Any], unknown: str, meant: str) -> None:
+def test_an_unknown_parameter_suggests_the_nearest(call: Callable[..., Any], unknown: str, meant: str) -> None:
     with pytest.raises(UnknownParameterError, match=f"has no parameter '{unknown}'; did you mean {meant}\\?"):
         call(**{unknown: 5})
 
 
-def test_the_nearest_column(folder: Path, command: Command) -> None:
+def test_an_unknown_column_suggests_the_nearest(folder: Path, command: Command) -> None:
     Path("a.csv").write_text("id,Title,score\n1,x,2\n")
     Path("a.jsonl").write_text('{"id": 1, "Title": "x", "score": 2}\n')
     for given, missing, meant in (
@@ -219,7 +219,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 ELSEWHERE = ("backend", "threads")  # of every call alike, and tried with one
 
 
-def test_every_public_callable_is_tried() -> None:
+def test_every_public_callable_has_a_test_call() -> None:
     public = {name for name in gpulsh.__all__ if callable(getattr(gpulsh, name)) and not name.endswith("Error")}
     assert public <= {*CALLS, "Decision", "Cut"}  # results, which nobody makes but a call here
 
@@ -232,14 +232,14 @@ OF_PYTHON = {  # few parameters: Python's own message names them well enough
 
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() & {*gpulsh.__all__} - OF_PYTHON))
-def test_an_unknown_keyword(name: str) -> None:
+def test_an_unknown_keyword_is_refused(name: str) -> None:
     call, given = CALLS[name]
     with pytest.raises(TypeError, match="has no parameter 'qqqq'; its parameters are "):
         call(**given, qqqq=5)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_one_clear_message(name: str, folder: Path) -> None:
+def test_odd_values_give_one_clear_message(name: str, folder: Path) -> None:
     call, given = CALLS[name]
     with gpulsh.Index(**REF) as index:
         index.save("index")

@@ -32,7 +32,7 @@ def result() -> Decision:
     return gpulsh.deduplicate(TEXTS, backend="reference")
 
 
-def test_tables_of_other_libraries(result: Decision) -> None:
+def test_decisions_convert_to_other_tables(result: Decision) -> None:
     wanted = result.to_arrow()
     types = {"keep": pa.bool_(), "duplicate_of": pa.int64(), "similarity": pa.float32(), "cluster": pa.int64()}
     assert wanted.schema == pa.schema(types)
@@ -43,7 +43,7 @@ def test_tables_of_other_libraries(result: Decision) -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_a_library_that_is_missing_is_named(library: str, result: Decision, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named(library: str, result: Decision, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(gpulsh.BackendError, match=f"needs {library}: pip install {library}, or use to_arrow"):
         getattr(result, f"to_{library}")()
@@ -66,7 +66,7 @@ def test_duplicates_name_both_documents(result: Decision) -> None:
     assert {field.name: field.type for field in bare.schema} == types
 
 
-def test_clusters(result: Decision) -> None:
+def test_clusters_list_their_rows(result: Decision) -> None:
     clusters = [tuple(row.values()) for row in result.clusters().to_pylist()]
     assert clusters == [(0, 3, 1, [0, 1, 5]), (3, 3, 1, [3, 4, 8])]
     assert result.clusters().column_names == ["cluster", "size", "kept", "rows"]
@@ -85,7 +85,7 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: type(column).__name__)
-def test_columns_of_every_kind(column: Any, result: Decision) -> None:
+def test_filter_and_duplicates_take_every_kind_of_column(column: Any, result: Decision) -> None:
     values = column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else list(column)
     kept = result.filter(column)
     assert type(kept) is (list if isinstance(column, tuple) else type(column))
@@ -104,7 +104,7 @@ TABLE = pa.table({"text": MARKED, "id": list("abcdef")})
 
 
 @pytest.mark.parametrize("kind", ["table", "views", "batch", "pandas", "polars"])
-def test_marks_then_a_filter_are_what_filter_gives(kind: str) -> None:
+def test_mark_then_filter_equals_filter(kind: str) -> None:
     table: Any = {
         "table": TABLE,
         "views": TABLE.cast(pa.schema({"text": pa.string_view(), "id": pa.string_view()})),
@@ -158,6 +158,6 @@ filtering, marking, naming = (partial(methodcaller, name) for name in ("filter",
         (naming(ids=pl.Series([*IDS[:8], 1], dtype=pl.Object)), r"ids is .*, not a column of one kind of value"),
     ],
 )
-def test_what_is_no_table_or_column_is_refused(call: Callable[[Decision], Any], message: str, result: Decision) -> None:
+def test_wrong_tables_and_columns_are_refused(call: Callable[[Decision], Any], message: str, result: Decision) -> None:
     with pytest.raises(GpulshError, match=message):
         call(result)

@@ -53,7 +53,7 @@ def test_ends_are_exact_and_the_curve_never_falls(bands: int, rows: int) -> None
         assert math.isfinite(value)
 
 
-def test_values_of_known_curves() -> None:
+def test_known_curves_have_their_published_values() -> None:
     curve = SCurve(bands=np.int32(42), rows=3)
     assert type(curve.bands) is int and curve == SCurve(bands=42, rows=3)
     # Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.
@@ -74,7 +74,7 @@ def test_values_of_known_curves() -> None:
 
 
 @pytest.mark.parametrize("method", ["probability", "similarity_at"])
-def test_a_number_gives_a_float64_and_an_array_gives_its_shape(method: str) -> None:
+def test_curves_take_numbers_and_arrays(method: str) -> None:
     call = getattr(SCurve(bands=20, rows=5), method)
     for number in (0.5, 1, np.float32(0.5), np.array(0.5)):
         assert isinstance(call(number), np.float64)
@@ -99,7 +99,7 @@ def test_similarity_at_is_the_inverse_of_many_digits(p: float, bands: int, rows:
 
 
 @pytest.mark.parametrize(("bands", "rows"), [(42, 3), (32, 4), (21, 6), (14, 9), (2, 2), (500, 2), (2, 60)])
-def test_threshold_is_the_steepest_point_and_slope_the_steepness_there(bands: int, rows: int) -> None:
+def test_threshold_and_slope_are_those_of_the_steepest_point(bands: int, rows: int) -> None:
     curve = SCurve(bands=bands, rows=rows)
     s = np.linspace(0, 1, 200_001)
     steepness = np.gradient(np.asarray(curve.probability(s)), s)
@@ -132,7 +132,7 @@ def test_choice_equals_brute_force(num_perm: int, capture: tuple[int, int], reje
         assert choose_banding(num_perm, wanted, unwanted) == SCurve(bands=best[0], rows=best[1])
 
 
-def test_chosen_bandings() -> None:
+def test_choose_banding_meets_its_requirements() -> None:
     assert choose_banding(num_perm=128, capture=(0.5, 0.99), reject=(0.05, 0.01)) == SCurve(bands=42, rows=3)
     assert choose_banding() == SCurve(bands=42, rows=3)
     assert choose_banding(1, capture=(0.75, 0.75), reject=(0.5, 0.5)) == SCurve(bands=1, rows=1)  # met exactly
@@ -148,7 +148,7 @@ def test_chosen_bandings() -> None:
         choose_banding(128, capture={0.5, 0.9})  # type: ignore[arg-type] - a set has no order
 
 
-def test_default_bandings_of_128() -> None:
+def test_default_bandings_for_128_values_are_pinned() -> None:
     bandings = {0.5: (42, 3), 0.7: (32, 4), 0.8: (21, 6), 0.9: (14, 9), 1.0: (1, 128)}
     assert {threshold: default_banding(128, threshold) for threshold in bandings} == bandings
     for chosen, completed in (({"rows": 7}, (18, 7)), ({"bands": 18}, (18, 7)), ({"bands": 10, "rows": 10}, (10, 10))):
@@ -160,7 +160,7 @@ def test_default_bandings_of_128() -> None:
 
 
 @given(st.integers(1, 400), st.integers(1, 100))
-def test_default_takes_the_most_rows_or_names_the_num_perm_that_would_do(num_perm: int, percent: int) -> None:
+def test_the_default_banding_takes_the_most_rows(num_perm: int, percent: int) -> None:
     threshold = percent / 100
 
     def enough(bands: int, rows: int) -> bool:
@@ -197,7 +197,7 @@ REFUSED: list[tuple[Any, dict[str, Any]]] = [
 DEFAULTS = {default_banding: {"num_perm": 128, "threshold": 0.8}, SCurve: {"bands": 2, "rows": 2}}
 
 
-def test_bad_values() -> None:
+def test_wrong_values_are_refused() -> None:
     for call, wrong in REFUSED:
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             call(**{**DEFAULTS.get(call, {}), **wrong})
@@ -208,7 +208,7 @@ def test_bad_values() -> None:
 
 
 @pytest.mark.parametrize(("bits", "distance", "similarity"), [(64, 3, 0.95), (128, 12, 0.8)])
-def test_what_bits_find(bits: int, distance: int, similarity: float) -> None:
+def test_near_bits_find_pairs_as_often_as_in_theory(bits: int, distance: int, similarity: float) -> None:
     """Pairs of equally large sets, beside the share that theory says: whose bits are near, and who meet in a table."""
     generator, pairs, size = np.random.default_rng(1), 1000, 405
     common = round(2 * size * similarity / (1 + similarity))

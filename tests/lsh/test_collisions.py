@@ -38,7 +38,7 @@ def columns(table: NDArray[np.uint64]) -> Any:
 
 
 @pytest.mark.parametrize("few", [0, 1 << 16])
-def test_bands_are_bucketed_in_order_one_by_one_or_abreast(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bands_are_bucketed_in_order_by_any_number_of_threads(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(3)
     table = random.integers(0, 2**63, (900, 21), np.uint64)
     table[random.random(table.shape) < 0.4] = 5 << 40  # a large bucket in each band
@@ -57,7 +57,7 @@ def test_bands_are_bucketed_in_order_one_by_one_or_abreast(few: int, monkeypatch
 
 
 @pytest.mark.parametrize("memory", [4500, 900])
-def test_a_device_buckets_all_bands_together(memory: int) -> None:
+def test_a_device_buckets_all_bands_in_one_pass(memory: int) -> None:
     """Digests of different bands may be equal: they are never in one bucket."""
     random = np.random.default_rng(4)
     table = random.integers(0, 90, (900, 5), np.uint64)
@@ -96,7 +96,7 @@ def test_a_device_buckets_all_bands_together(memory: int) -> None:
     st.sampled_from([1, 2**33]),
 )
 @settings(max_examples=30)
-def test_orders(numbers: list[int], pairs: list[tuple[int, int]], scale: int) -> None:
+def test_orders_equal_sorted(numbers: list[int], pairs: list[tuple[int, int]], scale: int) -> None:
     """Of small and large numbers, and by columns."""
     expected = sorted(range(len(numbers)), key=numbers.__getitem__)
     assert order_of(np.array(numbers, np.int64), max(numbers, default=0) + 1).tolist() == expected
@@ -110,7 +110,7 @@ lists = st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=5), max_size=8)
 
 
 @given(st.lists(lists, min_size=1, max_size=4), st.integers(0, 3), st.data())
-def test_rows_chosen_and_joined(parts: list[list[list[int]]], before: int, data: st.DataObject) -> None:
+def test_rows_are_joined_and_chosen(parts: list[list[list[int]]], before: int, data: st.DataObject) -> None:
     rows = [row for part in parts for row in part]
     joined = ragged.end_to_end([table(part, before) for part in parts])
     assert lists_of(joined) == rows
@@ -120,7 +120,7 @@ def test_rows_chosen_and_joined(parts: list[list[list[int]]], before: int, data:
 
 
 @given(st.lists(st.lists(st.binary(max_size=5), max_size=4), min_size=1, max_size=4), st.integers(0, 3), st.data())
-def test_parts_are_one_batch(parts: list[list[bytes]], before: int, data: st.DataObject) -> None:
+def test_text_parts_act_as_one_batch(parts: list[list[bytes]], before: int, data: st.DataObject) -> None:
     wanted = [text for part in parts for text in part]
     batch = ragged.TextParts([batch_of(part, b"#" * before, b"#") for part in parts])
     assert len(batch) == len(wanted) and b"".join(map(np.ndarray.tobytes, batch.pieces())) == b"".join(wanted)
@@ -131,7 +131,7 @@ def test_parts_are_one_batch(parts: list[list[bytes]], before: int, data: st.Dat
 
 
 @given(st.lists(st.integers(0, 9)), st.integers(1, 20), st.one_of(st.none(), st.integers(1, 4)), st.integers(0, 3))
-def test_cuts(sizes: list[int], most: int, longest: int | None, before: int) -> None:
+def test_cuts_are_as_long_as_allowed(sizes: list[int], most: int, longest: int | None, before: int) -> None:
     found = list(ragged.cuts(ragged.offsets(sizes) + before, most, longest))
     assert [row for start, stop in found for row in range(start, stop)] == list(range(len(sizes)))
     for start, stop in found:
@@ -140,7 +140,7 @@ def test_cuts(sizes: list[int], most: int, longest: int | None, before: int) -> 
             assert stop - start == longest or sum(sizes[start : stop + 1]) > most
 
 
-def test_cuts_of_narrow_offsets_copy_none_of_them() -> None:
+def test_cuts_do_not_copy_narrow_offsets() -> None:
     """Offsets of Arrow's strings have 32 bits. Each cut copied them all into 64."""
     rows = 1 << 20
     offset = np.arange(rows + 1, dtype=np.int32) * 2047
@@ -151,7 +151,7 @@ def test_cuts_of_narrow_offsets_copy_none_of_them() -> None:
 
 
 @given(st.lists(st.integers(0, 4)))
-def test_runs(counts: list[int]) -> None:
+def test_runs_are_counted_from_their_first_row(counts: list[int]) -> None:
     wanted = [place for count in counts for place in range(count)]
     assert ragged.within_runs(np.array(counts, np.int64)).tolist() == wanted
     values = np.repeat(np.arange(len(counts)), counts)

@@ -39,7 +39,7 @@ def planted(count: int, width: int, distance: int, generator: np.random.Generato
     return np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
 
 
-def test_the_designs_of_the_paper() -> None:
+def test_hamming_designs_equal_those_of_the_paper() -> None:
     known = designs(64, 3)
     bits = {tables: {key.bit_count() for key in design.keys} for tables, design in known.items()}
     assert bits == {4: {16}, 10: {25, 26}, 20: {31, 32, 33}, 16: {28}}
@@ -49,7 +49,7 @@ def test_the_designs_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("bits", "distance"), [(64, 0), (64, 1), (64, 2), (64, 3), (64, 4), (128, 3), (192, 5)])
-def test_some_key_avoids_any_choice_of_bits(bits: int, distance: int) -> None:
+def test_some_key_avoids_any_flipped_bits(bits: int, distance: int) -> None:
     generator = np.random.default_rng(bits + distance)
     for design in designs(bits, distance).values():
         assert all(0 < key < 1 << bits for key in design.keys)
@@ -59,7 +59,7 @@ def test_some_key_avoids_any_choice_of_bits(bits: int, distance: int) -> None:
 
 
 @given(rows=st.lists(words, max_size=12), tables=st.sampled_from(["auto", *THREE]))
-def test_any_words(tables: Any, rows: list[int]) -> None:
+def test_hamming_pairs_equal_brute_force(tables: Any, rows: list[int]) -> None:
     given = np.array(rows, np.uint64).reshape(-1, 1)
     found = HammingTables(tables=tables).pairs(BitSignatures(given), backend="cpu")
     assert found.tolist() == brute_force(given, 3) and found.dtype == np.int64 and found.shape[1] == 2
@@ -73,7 +73,7 @@ def test_any_words(tables: Any, rows: list[int]) -> None:
         ("reference", 2, 3),
     ],
 )
-def test_planted_pairs(backend: Any, width: int, distance: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_designs_find_planted_pairs(backend: Any, width: int, distance: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.lsh.hamming_tables.AT_ONCE", 10_000)
     signatures = planted(200, width, distance, np.random.default_rng(width * 100 + distance))
     wanted = brute_force(signatures, distance)
@@ -86,7 +86,7 @@ def test_planted_pairs(backend: Any, width: int, distance: int, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("tables", ["auto", *THREE])
-def test_queries(tables: Any) -> None:
+def test_hamming_queries_equal_brute_force(tables: Any) -> None:
     signatures = planted(400, 1, 3, np.random.default_rng(5))
     known, asked = signatures[:300], signatures[300:]
     wanted: list[list[int]] = [[] for _ in asked]
@@ -124,7 +124,7 @@ def test_many_signatures_lose_no_planted_pair() -> None:
     assert np.isin(wanted, packed).all() and len(packed) < 10_100  # by chance there is no other
 
 
-def test_a_crowded_key_takes_no_memory() -> None:
+def test_signatures_that_share_a_key_take_bounded_memory() -> None:
     """Signatures that share a key, or are all equal: 2 million candidates, a piece of them in memory."""
     for low in (np.arange(2000, dtype=np.uint64) << np.uint64(20), np.zeros(2000, np.uint64)):
         signatures = BitSignatures(low.reshape(-1, 1))
@@ -141,7 +141,7 @@ def test_a_crowded_key_takes_no_memory() -> None:
     rows=st.lists(st.lists(st.integers(0, 1) | st.just(2**32 - 1), min_size=9, max_size=9), max_size=9),
     shape=st.sampled_from([(1, 1, 1), (4, 2, 1), (4, 2, 2), (4, 2, 4), (3, 3, 2), (9, 1, 5)]),
 )
-def test_any_signatures(backend: Any, rows: list[list[int]], shape: tuple[int, int, int]) -> None:
+def test_supershingles_equal_brute_force(backend: Any, rows: list[list[int]], shape: tuple[int, int, int]) -> None:
     groups, of, agree = shape
     given = np.array(rows, np.uint32).reshape(-1, 9)
     wanted = []
@@ -154,7 +154,7 @@ def test_any_signatures(backend: Any, rows: list[list[int]], shape: tuple[int, i
 
 
 @pytest.mark.parametrize("similarity", [0.8, 0.9, 0.95])
-def test_the_collision_curve(similarity: float) -> None:
+def test_supershingles_find_pairs_as_often_as_in_theory(similarity: float) -> None:
     """A group of 14 minima agrees with probability similarity^14; a pair is found where two of six do."""
     generator, pairs, size = np.random.default_rng(1), 3000, 400
     common = round(2 * size * similarity / (1 + similarity))
@@ -167,7 +167,7 @@ def test_the_collision_curve(similarity: float) -> None:
 
 
 @pytest.mark.parametrize(("groups", "agree"), [(65536, 32768), (30, 15)])
-def test_too_many_choices(groups: int, agree: int) -> None:
+def test_too_many_choices_of_groups_are_refused(groups: int, agree: int) -> None:
     with pytest.raises(ParameterError, match=f"agree is {agree} of {groups} groups, which can be chosen in .* ways"):
         Supershingles(groups=groups, agree=agree)
 
@@ -177,7 +177,7 @@ def test_too_many_choices(groups: int, agree: int) -> None:
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("width", [1, 2, 6])
-def test_digests_of_drawn_bits(backend: Any, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bit_sampling_digests_equal_single_bits(backend: Any, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     signatures = BitSignatures(np.random.default_rng(4).integers(0, 2**64, (30, width), np.uint64))
     signatures.values[3], signatures.values[4] = 0, 2**64 - 1
     drawn = words_at("bit_sampling", 7, np.arange(20, dtype=np.uint64)).tolist()
@@ -193,7 +193,7 @@ def test_digests_of_drawn_bits(backend: Any, width: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("rows", [1, 4, 12])
 @pytest.mark.parametrize("distance", [0, 3, 16, 64, 128])
-def test_the_collision_curve_of_drawn_bits(rows: int, distance: int) -> None:
+def test_bit_sampling_collides_as_often_as_in_theory(rows: int, distance: int) -> None:
     bands, pairs, bits = 8_000, 40, 128
     generator = np.random.default_rng(distance)
     first = generator.integers(0, 2, (pairs, bits)).astype(bool)

@@ -66,7 +66,7 @@ def stretches(table: Any) -> list[tuple[int, int, int]]:
 
 
 @given(TEXTS, st.sampled_from([1, 2, 3, 5, 9]), st.sampled_from(["first", "minimal", "none"]))
-def test_marks_are_those_of_a_naive_search(texts: list[str | None], size: int, keep: Any) -> None:
+def test_marked_bytes_equal_a_naive_search(texts: list[str | None], size: int, keep: Any) -> None:
     wanted = marked([(text or "").encode() for text in texts], size, keep)
     for backend in ("cpu", "reference"):
         table = gpulsh.passages(texts, bytes=size, keep=keep, backend=backend)  # type: ignore[arg-type]
@@ -85,14 +85,14 @@ def assert_evidence(texts: Sequence[bytes], table: Any) -> None:
             assert texts[one["first_row"]][one["first_start"] :].startswith(span)
 
 
-def test_a_character_that_two_spans_share() -> None:
+def test_a_character_in_two_windows_is_in_one_span() -> None:
     texts = ["日日本", "木語"]  # e6 97 a5 e6 97 a5 e6 9c ac, e6 9c a8 ...: "a5 e6" of the second "日" is of two windows
     spans = [tuple(one.values()) for one in gpulsh.passages(texts, bytes=2, keep="none", backend="cpu").to_pylist()]
     assert spans == [(0, 0, 3, 0, 0, 3, 2), (0, 3, 6, None, None, 3, 2)]
 
 
 @given(st.lists(st.sampled_from("日木本旧a"), min_size=20, max_size=60).map("".join), st.sampled_from([1, 2, 4]))
-def test_shared_characters_where_parts_meet(tmp_path_factory: pytest.TempPathFactory, text: str, size: int) -> None:
+def test_spans_of_pieces_do_not_overlap(tmp_path_factory: pytest.TempPathFactory, text: str, size: int) -> None:
     """Spans of a document of more than two million bytes overlapped."""
     folder = tmp_path_factory.mktemp("parts")
     path = write_rows(folder / "a.jsonl", [text])
@@ -104,7 +104,7 @@ def test_shared_characters_where_parts_meet(tmp_path_factory: pytest.TempPathFac
 
 
 @given(st.lists(st.one_of(st.binary(max_size=9), PIECES.map(str.encode)), max_size=6).map(b"".join))
-def test_bounds_move_to_whole_characters(document: bytes) -> None:
+def test_span_bounds_move_to_whole_characters(document: bytes) -> None:
     bounds = np.stack([np.arange(len(document) + 1)] * 2, axis=1)
     batch = TextBatch(np.frombuffer(b"\xe2" + document, np.uint8), np.array([0, 1, 1 + len(document)]))
     moved = whole_characters(batch, np.ones(len(bounds), np.int64), bounds)
@@ -114,7 +114,9 @@ def test_bounds_move_to_whole_characters(document: bytes) -> None:
 
 
 @pytest.mark.parametrize(("long", "options"), [(True, {}), (False, {}), (False, {"keep": "minimal", "bridge": 9})])
-def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool, options: dict[str, Any]) -> None:
+def test_files_in_pieces_equal_a_run_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool, options: dict[str, Any]
+) -> None:
     """A long document is spelled in parts, for a spelled text takes three times its bytes."""
     texts, size, of_a_file = [*licences()[:18], None, "語" * 300, "x" + "語" * 200], 120, 10
     if long:
@@ -137,7 +139,7 @@ def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: 
     assert max(sizes) <= 300 or not long
 
 
-def test_a_cut_of_bytes(tmp_path: Path) -> None:
+def test_a_cut_of_byte_windows_leaves_whole_characters(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     shared = "ein gemeinsamer, längerer Satz über Straßen"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in (f"Eins: {shared}", f"Zwei! {shared} Ende.")))

@@ -45,14 +45,14 @@ def check(texts: list[str], items: list[str], size: int, share: Fraction, most: 
 
 @every_backend
 @given(some, some, st.sampled_from([1, 2, 3, 5, 13]), st.sampled_from(SHARES), st.sampled_from([None, 1, 2]))
-def test_items_are_those_of_the_definition(
+def test_contamination_follows_the_definition(
     backend: Any, texts: list[str], items: list[str], size: int, share: Fraction, most: int | None
 ) -> None:
     check(texts, items, size, share, most, backend=backend)
 
 
 @given(st.lists(strings.map(known), max_size=6), st.data())
-def test_texts_of_all_scripts(texts: list[str], data: st.DataObject) -> None:
+def test_contamination_in_texts_of_all_scripts(texts: list[str], data: st.DataObject) -> None:
     whole = st.sampled_from(texts) if texts else st.just("")
     items = data.draw(st.lists(st.one_of(strings.map(known), whole), max_size=5))
     for unit in ("word", "char"):
@@ -60,20 +60,20 @@ def test_texts_of_all_scripts(texts: list[str], data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 13, 64])
-def test_lengths_around_that_of_a_window(size: int) -> None:
+def test_items_about_as_long_as_a_window(size: int) -> None:
     words = [f"w{number}" for number in range(size + 2)]
     items = [" ".join(words[:count]) for count in range(max(size - 1, 1), size + 3)]
     assert check([*items, " ".join(words[1:])], items, size, Fraction(1), None, backend="cpu") >= len(items)
 
 
-def test_what_covers_nothing() -> None:
+def test_empty_items_and_texts_cover_nothing() -> None:
     items = ["", None, "...", "one two three four"]
     assert not gpulsh.contamination(["", None, "!", "one two", "three four one two"], items, backend="cpu").num_rows
     for given_ in (([], items), (items, []), ([None], [None])):
         assert gpulsh.contamination(*given_, backend="cpu").schema.names == ["row", "item", "coverage", "start", "stop"]
 
 
-def test_invalid_bytes_and_nul() -> None:
+def test_invalid_bytes_and_nul_separate_tokens() -> None:
     texts = [b"\xff one\xfftwo\0three \xe2\x82 four", b"x one two three four", b"one\xc3two three four"]
     found = gpulsh.contamination(pa.array(texts, pa.binary()), ["one two three four"], tokens=3, backend="cpu")
     assert found["row"].to_pylist() == [0, 1, 2]
@@ -99,7 +99,7 @@ FORMS = [
 ]
 
 
-def test_300_items_are_found_in_every_form_and_in_no_clean_text() -> None:
+def test_300_items_are_found_in_every_form() -> None:
     """Items of 30 words of real texts, in an order that no text has."""
     source = random.Random(1)
     clean = [text for text in licences() if len(text.split()) >= 40]
@@ -113,7 +113,7 @@ def test_300_items_are_found_in_every_form_and_in_no_clean_text() -> None:
         assert naive.tokens(span, "word") == naive.tokens(items[row["item"]], "word")
 
 
-def test_neither_batch_nor_secret_nor_filter_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contamination_depends_on_no_batch_secret_or_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, items = licences()[:400], [text[:300] for text in licences()[::9]]
     options: dict[str, Any] = {"coverage": 0.1, "tokens": 5, "backend": "cpu"}
     expected = gpulsh.contamination(texts, items, **options)
@@ -137,7 +137,7 @@ def test_neither_batch_nor_secret_nor_filter_matters(monkeypatch: pytest.MonkeyP
         ({"ignore_common": 0}, "ignore_common is 0; give an integer from 1 to"),
     ],
 )
-def test_bad_parameters(options: dict[str, Any], message: str) -> None:
+def test_wrong_parameters_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         gpulsh.contamination(["a"], ["a"], **options)
     assert str(caught.value).startswith(message)
@@ -151,12 +151,12 @@ DAMAGED = pa.Array.from_buffers(pa.string(), 2, [None, OFFSETS, pa.py_buffer(b"a
     ("items", "message"),
     [("a", "^benchmark is one str"), (["a", 5], r"^benchmark\[1\] is 5"), (DAMAGED, "^benchmark, .*is damaged")],
 )
-def test_items_that_are_no_texts(items: object, message: str) -> None:
+def test_items_must_be_texts(items: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         gpulsh.contamination(["a"], items)
 
 
-def test_memory_is_bounded_by_a_message() -> None:
+def test_too_many_windows_for_the_memory_are_refused() -> None:
     from gpulsh.backends.select import select_backend
     from gpulsh.params import Shingling
     from tests.support.texts import KEYS, batch_of

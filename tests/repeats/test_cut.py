@@ -23,7 +23,7 @@ def spans_of(rows: list[tuple[int, int, int]]) -> pa.Table:
 
 
 @given(st.lists(st.text("abé ", max_size=12), max_size=6), st.data(), st.integers(1, 50))
-def test_what_is_left(texts: list[str], data: st.DataObject, most: int) -> None:
+def test_cut_removes_spans_in_any_order(texts: list[str], data: st.DataObject, most: int) -> None:
     """Spans in any order that overlap, touch or are empty."""
     bits = [list(text) for text in texts]
     rows = []
@@ -47,7 +47,7 @@ def test_what_is_left(texts: list[str], data: st.DataObject, most: int) -> None:
 TEXTS = ["one two three four", None, "one two three four", "", "four"]
 
 
-def test_any_kind_of_texts_keeps_its_nulls() -> None:
+def test_cut_takes_all_kinds_of_texts_and_keeps_nulls() -> None:
     kinds = [TEXTS, np.array(TEXTS, object), pa.array(TEXTS), pa.chunked_array([TEXTS[:2], TEXTS[2:]])]
     kinds += [pd.Series(TEXTS), pl.Series(TEXTS)]
     batch, stream = pa.array(TEXTS), pa.chunked_array([TEXTS[:2], TEXTS[2:]])
@@ -60,7 +60,7 @@ def test_any_kind_of_texts_keeps_its_nulls() -> None:
         assert found.keep.tolist() == [True, True, False, True, True] and found.texts.type == pa.large_string()
 
 
-def test_bytes_that_are_no_text_become_replacements() -> None:
+def test_invalid_bytes_become_replacement_characters() -> None:
     texts = pa.array([b"one \xff two", b"two"])
     assert gpulsh.cut(texts, spans_of([(1, 0, 1)]), min_occurrences=1).texts.to_pylist() == ["one \ufffd two", "wo"]
 
@@ -84,7 +84,7 @@ NONE, ANY_NUMBER = spans_of([]), {"min_occurrences": 1}
         *((NONE, wrong, next(iter(wrong))) for wrong in ({"min_left": -1}, {"min_occurrences": 0}, {"unit": "line"})),
     ],
 )
-def test_wrong_spans_and_parameters(spans: Any, options: dict[str, Any], message: str) -> None:
+def test_wrong_spans_and_parameters_are_refused(spans: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         gpulsh.cut(TEXTS, spans, **options, backend="cpu")
 
@@ -114,7 +114,7 @@ def parts(text: str, unit: str) -> list[str]:
 
 
 @given(texts_of_lines, st.sampled_from(["line", "paragraph"]), st.integers(1, 3), st.booleans(), st.data())
-def test_copies_beyond_a_number(texts: list[Any], unit: Any, most: int, grouped: bool, data: st.DataObject) -> None:
+def test_extra_copies_are_cut(texts: list[Any], unit: Any, most: int, grouped: bool, data: st.DataObject) -> None:
     hosts = data.draw(st.lists(st.sampled_from(["x", "y", "", None]), min_size=len(texts), max_size=len(texts)))
     within = hosts if grouped else None
     seen: Counter[Any] = Counter()
@@ -137,13 +137,13 @@ def test_copies_beyond_a_number(texts: list[Any], unit: Any, most: int, grouped:
         assert gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist() == wanted
 
 
-def test_spans_of_lines() -> None:
+def test_repeated_lines_have_spans() -> None:
     texts = ["Share this!\nown text\n", "x\nshare this", "SHARE, THIS\n"]
     spans = gpulsh.passages(texts, unit="line", max_copies=1, backend="cpu").to_pylist()
     assert [tuple(span.values()) for span in spans] == [(1, 2, 12, 0, 0, 2, 3), (2, 0, 12, 0, 0, 2, 3)]
 
 
-def test_six_copies_stay() -> None:
+def test_six_copies_of_a_line_are_kept_by_default() -> None:
     texts = [f"the same line\nown {number}" for number in range(9)]
     result = gpulsh.passages(texts, unit="line", backend="cpu")
     assert result["row"].to_pylist() == [6, 7, 8]
@@ -165,7 +165,7 @@ CODES = pa.array([0, 1, 2, 0, 3, None])
         (pa.array([b"", b"x", None]).dictionary_encode(), [(2, 0)]),
     ],
 )
-def test_any_column_may_name_the_groups(within: Any, firsts: list[tuple[int, int]]) -> None:
+def test_within_takes_any_column(within: Any, firsts: list[tuple[int, int]]) -> None:
     texts = ["a line"] * len(within)
     found = gpulsh.passages(texts, unit="line", max_copies=1, within=within, backend="cpu")
     assert list(zip(found["row"].to_pylist(), found["first_row"].to_pylist(), strict=True)) == firsts
@@ -187,12 +187,12 @@ def test_any_column_may_name_the_groups(within: Any, firsts: list[tuple[int, int
         (["x"], "within has 1 value for 4 documents; give one for each document"),
     ],
 )
-def test_groups_that_are_refused(within: Any, message: str) -> None:
+def test_wrong_values_of_within_are_refused(within: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         gpulsh.passages(["a line"] * 4, unit="line", within=within, backend="cpu")
 
 
-def test_normal_forms_of_lines() -> None:
+def test_lines_of_equal_normal_form_are_repeats() -> None:
     texts = ["cafe\u0301\nx", "caf\u00e9\ny"]
     for form, count in ((None, 0), ("NFC", 1)):
         found = gpulsh.passages(texts, unit="line", max_copies=1, normalize=form, backend="cpu")  # type: ignore[arg-type]

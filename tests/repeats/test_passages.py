@@ -66,13 +66,13 @@ def check(texts: list[str], size: int, keep: Any, **options: Any) -> list[dict[s
 
 @every_backend
 @given(some_documents, st.sampled_from([1, 2, 3, 5]), st.sampled_from(KEEPS))
-def test_marks_are_those_of_the_definition(backend: Any, documents: list[str], size: int, keep: str) -> None:
+def test_passages_follow_the_definition(backend: Any, documents: list[str], size: int, keep: str) -> None:
     check(spelled(documents), size, keep, backend=backend)
 
 
 @every_keep
 @pytest.mark.parametrize("size", [1, 2, 5, 50, 64, 65, 127, 128, 200])
-def test_lengths_around_that_of_a_window(keep: str, size: int) -> None:
+def test_documents_about_as_long_as_a_window(keep: str, size: int) -> None:
     words = [f"w{number}" for number in range(size + 2)]
     texts = [" ".join(words[:count]) for count in (size - 1, size, size - 1, size + 1, size, size + 2)]
     spans = check(texts, size, keep, backend="cpu")
@@ -84,7 +84,7 @@ def words_left(texts: list[str], **options: Any) -> list[str]:
     return gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()
 
 
-def test_a_first_occurrence_that_overlaps_a_repeat_stays() -> None:
+def test_a_first_occurrence_that_overlaps_a_repeat_is_kept() -> None:
     """Other rules leave no whole copy of "bbb" and "bbc"."""
     tokens = [list("bbbbbcbb"), list("bbbc")]
     rules = marked(tokens, 3, "first"), bsade(tokens, 3), lee(tokens, 3)
@@ -100,7 +100,7 @@ def test_a_cut_may_make_a_new_repeat() -> None:
 
 
 @given(some_documents, st.sampled_from([1, 2, 3, 5]))
-def test_the_rules_of_other_tools(documents: list[str], size: int) -> None:
+def test_keep_none_and_minimal_equal_the_rules_of_other_tools(documents: list[str], size: int) -> None:
     tokens = [list(document) for document in documents]
     assert marked(tokens, size, "none") == lee(tokens, size)
     assert marked(tokens, size, "minimal") == bsade(tokens, size)
@@ -115,7 +115,7 @@ def marks_of(texts: list[str], size: int, keep: Any) -> Marks:
 
 
 @given(some_documents, st.sampled_from([1, 2, 3, 5]))
-def test_laws(documents: list[str], size: int) -> None:
+def test_first_keeps_a_copy_and_minimal_leaves_no_repeat(documents: list[str], size: int) -> None:
     """ "first" leaves the first copy of each marked window whole, and "minimal" leaves no window twice."""
     marks = marks_of(spelled(documents), size, "first")
     tokens = [list(document) for document in documents]
@@ -131,12 +131,12 @@ awkward = st.lists(st.lists(st.sampled_from([*WORDS, "a", "b", "+"]), max_size=3
 
 @every_backend
 @given(st.lists(st.one_of(strings, awkward.map(" ".join)).map(known), max_size=5), st.sampled_from([1, 2, 5]))
-def test_texts_of_many_scripts(backend: Any, texts: list[str], size: int) -> None:
+def test_passages_in_texts_of_many_scripts(backend: Any, texts: list[str], size: int) -> None:
     check([*texts, *texts[::2]], size, "first", backend=backend)
 
 
 @given(st.lists(strings.map(known), max_size=5), st.sampled_from([1, 3, 8]), st.sampled_from(KEEPS), st.booleans())
-def test_characters(texts: list[str], size: int, keep: Any, symbols: bool) -> None:
+def test_passages_of_characters_follow_the_definition(texts: list[str], size: int, keep: Any, symbols: bool) -> None:
     """The bytes that spans take are those of marked characters and of the gaps that are marked."""
     texts = [*texts, *texts[:2]]
     tokens = [naive.tokens(text, "char", symbols) for text in texts]
@@ -154,7 +154,7 @@ def test_characters(texts: list[str], size: int, keep: Any, symbols: bool) -> No
 
 
 @given(some_documents, st.sampled_from([1, 2, 5]), st.sampled_from(KEEPS), st.integers(1, 40), st.sampled_from(SECRETS))
-def test_no_batch_or_secret_matters(documents: list[str], size: int, keep: Any, most: int, secret: bytes) -> None:
+def test_no_batch_or_secret_changes_marks(documents: list[str], size: int, keep: Any, most: int, secret: bytes) -> None:
     texts = spelled(documents)
     wanted = gpulsh.passages(texts, tokens=size, keep=keep, backend="reference", secret=SECRETS[0])
     with pytest.MonkeyPatch.context() as patch:
@@ -171,7 +171,7 @@ def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.Monkey
         check(texts, 3, keep, backend="cpu")
 
 
-def test_hot_texts_take_linear_time() -> None:
+def test_frequent_repeats_take_linear_time() -> None:
     """One header in many documents, one line many times, one letter many times."""
     header = " ".join(f"h{number}" for number in range(60))
     texts = [f"{header} own{number}" for number in range(20_000)]
@@ -183,7 +183,7 @@ def test_hot_texts_take_linear_time() -> None:
 
 
 @given(some_documents, st.sampled_from([1, 2, 3, 5]), st.sampled_from(["minimal", "none"]), st.integers(2, 6))
-def test_frequent_passages_alone(documents: list[str], size: int, keep: Any, least: int) -> None:
+def test_min_occurrences_cuts_frequent_windows_alone(documents: list[str], size: int, keep: Any, least: int) -> None:
     """The spans that occur so often are the marks of the windows that do."""
     texts, tokens = spelled(documents), [list(document) for document in documents]
     marks = nothing(tokens)
@@ -199,7 +199,7 @@ def test_frequent_passages_alone(documents: list[str], size: int, keep: Any, lea
 
 
 @pytest.mark.parametrize("texts", [[], [""], [None, "..."], ["one"], ["one two"]])
-def test_nothing_repeats(texts: list[Any]) -> None:
+def test_texts_without_repeats_give_an_empty_table(texts: list[Any]) -> None:
     for backend in ("reference", "cpu"):
         result = gpulsh.passages(texts, tokens=2, backend=backend)  # type: ignore[arg-type]
         names = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurrences"]
@@ -207,7 +207,7 @@ def test_nothing_repeats(texts: list[Any]) -> None:
         assert result.num_rows == 0
 
 
-def test_as_many_samples_in_each_range_of_hashes() -> None:
+def test_samples_are_spread_evenly_over_the_hashes() -> None:
     """Otherwise a range of them, in memory at once, could be nearly all."""
     texts = [text[:3000].encode() for text in licences()[:60]]
     offset = np.cumsum([0, *map(len, texts)])
@@ -242,7 +242,7 @@ WRONG_FILES = [
 ]
 
 
-def test_wrong_parameters(tmp_path: Path) -> None:
+def test_wrong_parameters_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
     for wrong, message in [*WRONG, *WRONG_TEXTS]:
         with pytest.raises(ParameterError, match=message):

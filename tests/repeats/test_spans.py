@@ -57,7 +57,7 @@ def test_short_gaps_between_marks_are_bridged(texts: list[str], size: int, bridg
 
 
 @given(documents_of_lines, st.sampled_from([1, 2, 3, 5]), st.sampled_from(KEEPS))
-def test_whole_lines(texts: list[str], size: int, keep: str) -> None:
+def test_whole_lines_with_a_mark_are_removed(texts: list[str], size: int, keep: str) -> None:
     """A line with a mark goes, unless it has a token of a first occurrence that stays."""
     documents = [text.split() for text in texts]
     marks, stays = marked(documents, size, keep), nothing(documents)
@@ -94,7 +94,7 @@ def test_whole_lines(texts: list[str], size: int, keep: str) -> None:
         (["x y", "a b x y\nz\nx y", "a b"], {"tokens": 2, "bridge": 2}, ["x y", "a b ", ""]),
     ],
 )
-def test_ends_of_whole_lines(texts: list[str], options: dict[str, Any], left: list[str]) -> None:
+def test_whole_lines_end_at_any_line_end(texts: list[str], options: dict[str, Any], left: list[str]) -> None:
     result = gpulsh.passages(texts, whole_lines=True, backend="cpu", **options)
     assert gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist() == left
 
@@ -118,7 +118,7 @@ def normalize_by(patch: pytest.MonkeyPatch, size: int) -> None:
     st.sampled_from(["NFC", "NFKC"]),
     st.integers(1, 9),
 )
-def test_pieces_normalize_by_themselves(document: bytes, form: Any, size: int) -> None:
+def test_pieces_normalize_as_the_whole_document(document: bytes, form: Any, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         normalize_by(patch, size)
         pieces = list(normal_form.normal_pieces(memoryview(document), form))
@@ -129,13 +129,13 @@ def test_pieces_normalize_by_themselves(document: bytes, form: Any, size: int) -
 
 
 @given(st.binary(max_size=30), st.sampled_from(["NFC", "NFKC"]))
-def test_stretches_of_bytes_that_are_no_text(document: bytes, form: Any) -> None:
+def test_stretches_cover_invalid_bytes(document: bytes, form: Any) -> None:
     before, after = _stretches(document, form)
     assert before[-1] == len(document)
     assert after[-1] == len(unicodedata.normalize(form, document.decode("utf-8", "replace")).encode())
 
 
-def test_texts_in_their_normal_form_are_not_cut_into_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_in_normal_form_are_not_cut_into_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Almost all texts are. To cut them took 45 times as long as all other work."""
     texts = ["कानून की यह प्रति 漢字かな", "x कानून की यह प्रति 漢字かな y"]
     wanted = gpulsh.passages(texts, tokens=4, backend="cpu")
@@ -164,7 +164,7 @@ normalized = (
 
 @given(*normalized)
 @example(["\xa0\u0301"], 1, "NFKC", 1)  # a blank that NFKC changes, and a mark that it leaves as it is
-def test_spans_are_of_the_original_text(texts: list[str], size: int, form: Any, piece: int) -> None:
+def test_spans_are_bytes_of_the_original_text(texts: list[str], size: int, form: Any, piece: int) -> None:
     """What is left has the tokens without marks; a character that is several tokens may stay."""
     texts = [*texts, *(unicodedata.normalize("NFD", text) for text in texts)]
     tokens = [naive.tokens(unicodedata.normalize(form, text), "word") for text in texts]
@@ -197,7 +197,7 @@ def test_tokens_of_a_span_are_counted_after_normalization(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
-def test_a_character_that_is_several_tokens_is_marked_whole_or_not_at_all(backend: Any) -> None:
+def test_a_character_of_several_tokens_is_marked_whole(backend: Any) -> None:
     texts = ["xf", "y", "ﬃ", "i", "ﬃz"]  # "ﬃ" is f, f, i, and no i comes before the first
     spans = gpulsh.passages(texts, tokens=1, unit="char", normalize="NFKC", backend=backend).to_pylist()
     found = [(span["row"], span["start"], span["stop"], span["tokens"]) for span in spans]
@@ -206,7 +206,7 @@ def test_a_character_that_is_several_tokens_is_marked_whole_or_not_at_all(backen
 
 @given(*normalized)
 @example(["ﬃ", "i"], 1, "NFKC", 1)
-def test_every_token_of_documents_that_occur_twice_counts(texts: list[str], size: int, form: Any, piece: int) -> None:
+def test_all_tokens_of_repeated_documents_are_counted(texts: list[str], size: int, form: Any, piece: int) -> None:
     tokens = [len(naive.tokens(unicodedata.normalize(form, text), "char")) for text in texts]
     options: dict[str, Any] = {"unit": "char", "normalize": form, "keep": "none"}
     with pytest.MonkeyPatch.context() as patch:
@@ -247,13 +247,13 @@ again = st.lists(stretch, max_size=9).map(lambda parts: (sum(parts, [(7 * n, n) 
 
 
 @given(st.one_of(single, several, again), st.integers(0, 1 << 40))
-def test_windows_of_both_hashes_are_one(windows: tuple[list[tuple[int, int]], list[int] | None], start: int) -> None:
+def test_windows_of_equal_hashes_repeat(windows: tuple[list[tuple[int, int]], list[int] | None], start: int) -> None:
     pairs, equal = windows
     place = [start + 2 * number for number in range(len(pairs))]
     assert found(pairs, place, equal) == dicts(pairs, place, equal)
 
 
-def test_more_windows_than_a_cell_can_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_windows_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WINDOWS", 3)
     assert found([(1, 1)] * 2, [0, 1]) == [(0, 0, 2), (1, 0, 2)]
     with pytest.raises(BackendError, match="3 windows may repeat, and 2 can be compared at once"):

@@ -38,7 +38,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
         yield tab
 
 
-def test_pages_kinds_and_words(tab: Tab) -> None:
+def test_the_page_turns_filters_and_searches(tab: Tab) -> None:
     def press(words: str) -> None:
         buttons = "[...document.querySelectorAll('button')]"
         tab.run(f"{buttons}.find((one) => one.textContent.startsWith('{words}')).click()")
@@ -54,7 +54,7 @@ def test_pages_kinds_and_words(tab: Tab) -> None:
         assert tab.run(STATUS) == status
 
 
-def test_a_cluster_unfolds_by_the_keyboard(tab: Tab) -> None:
+def test_the_keyboard_opens_a_cluster(tab: Tab) -> None:
     tab.run("document.querySelector('details.cluster summary').focus()")
     tab.key("Enter", 13, "\r")
     assert tab.run("document.querySelector('details.cluster').open")
@@ -71,7 +71,7 @@ def test_no_width_makes_the_page_scroll_sideways(tab: Tab, tmp_path: Path) -> No
         assert 0 < tab.run(f"Math.max(...{heights})") < 30  # a line: no command is broken after a hyphen
 
 
-def test_hostile_text_runs_nothing_and_nothing_is_requested(tab: Tab) -> None:
+def test_hostile_text_runs_no_code_and_makes_no_request(tab: Tab) -> None:
     tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert tab.run("typeof hacked") == "undefined"
     assert tab.run("document.querySelectorAll('img, [onerror]').length + document.scripts.length") == 1
@@ -82,7 +82,7 @@ def test_hostile_text_runs_nothing_and_nothing_is_requested(tab: Tab) -> None:
     assert tab.run("typeof hacked") == "undefined" and "Content Security Policy" in tab.errors[0]
 
 
-def test_a_phone_shows_all_columns_of_the_page_of_passages(tmp_path: Path) -> None:
+def test_the_page_of_passages_fits_a_phone(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "one two three four five"}\n' * 3)
     passages_files(tmp_path / "a.jsonl", tmp_path / "out", tokens=5, backend="reference")
     report = json.loads((tmp_path / "out/report.json").read_text())

@@ -126,7 +126,7 @@ def test_copies_by_a_key_are_not_compared(only: bool) -> None:
 
 
 @pytest.mark.parametrize("options", [{"resolve": "components"}, {"verify": "none"}, {"verify": "signature"}])
-def test_the_page_shows_it_and_needs_no_other_file(options: dict[str, Any]) -> None:
+def test_the_page_is_one_safe_file_with_the_numbers(options: dict[str, Any]) -> None:
     report = report_of(corpus(), **options)
     assert "report.html" in report["outputs"] and report["page"] == {"written": True, "reason": None}
     assert html() == render(json.loads(Path("out/report.json").read_text()))
@@ -147,7 +147,7 @@ def test_the_page_shows_it_and_needs_no_other_file(options: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("texts", [[], [None, ""], ["one text only"], ["twice", "twice"], ["\0 \U0001f600 \ufffd"] * 3])
-def test_a_page_of_little(texts: list[str | None]) -> None:
+def test_a_page_of_few_documents(texts: list[str | None]) -> None:
     write_rows("a.parquet", pa.table({"text": pa.array(texts, pa.string())}))
     funnel = run("a.parquet").funnel
     shown = Html(html()).text
@@ -187,7 +187,7 @@ def test_without_jinja_the_report_says_so(monkeypatch: pytest.MonkeyPatch, comma
     assert "holds no report.json" in command("report .").error
 
 
-def test_a_text_that_turns_the_line_around_turns_only_itself() -> None:
+def test_bidirectional_controls_are_isolated_or_escaped() -> None:
     """In texts such characters stay, and are isolated; in names and ids they are shown."""
     turned = "foreign\u202e\u2066\u2069\u202cgnp\x1b"
     name = f"{turned}.jsonl"
@@ -224,7 +224,7 @@ def test_the_page_stays_small() -> None:
     assert len(content.encode()) < 5_000_000 and content.count("data-entry=") == number + 200
 
 
-def test_candidates_that_were_ruled_out_are_not_called_dissimilar(command: Command) -> None:
+def test_candidates_ruled_out_are_not_called_dissimilar(command: Command) -> None:
     """Two of a kind in one INPUT are alike, but no duplicates across INPUTs; without bars, no word of them."""
     inputs = [write(f"{name}.jsonl", [page(number), page(number, 1)]) for name, number in (("a", 1), ("b", 2))]
     summary = command("dedup -o out --across --backend reference --verbose", *inputs).out
@@ -232,7 +232,7 @@ def test_candidates_that_were_ruled_out_are_not_called_dissimilar(command: Comma
     assert "ruled out by --within, --across" in html() and "The bars are" not in html()
 
 
-def test_exact_copies_are_read_again_unless_their_file_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_copies_are_shown_unless_their_file_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     def shown() -> list[list[str]]:
         texts = [page(1), page(2), page(1), page(1).upper(), page(2, 1)]
         report = report_of(write("a.jsonl", texts), overwrite=True, memory=HOLDS_NOTHING)
@@ -247,7 +247,7 @@ def test_exact_copies_are_read_again_unless_their_file_is_large(monkeypatch: pyt
     assert message in Html(html()).text and '<div class="text"><bdi></bdi></div>' not in html()
 
 
-def test_lines_of_code_stay_lines() -> None:
+def test_line_breaks_of_code_are_shown() -> None:
     code = [f"def f{number}(x):\n    return x + {number}\n" for number in range(40)]
     texts = ["\n\n\n\n".join(code), "\r\n".join(code).replace("x + 20", "y + 20")]
     dropped, kept = report_of(write("a.parquet", texts))["evidence"]["examples"][0]["texts"]

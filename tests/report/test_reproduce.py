@@ -41,7 +41,7 @@ from tests.support.texts import READINGS, shingling_of
         {"measure": "containment", "write": "duplicates", "on_error": "skip", "id_column": "id"},
     ],
 )
-def test_the_command_asks_for_the_same_again(options: dict[str, Any], folder: Path) -> None:
+def test_the_shown_command_reproduces_the_run(options: dict[str, Any], folder: Path) -> None:
     inputs = ["a b.jsonl", "$c'.jsonl"]
     for name in inputs:
         write_rows(name, [{"id": n, "text": "the same few words " * n} for n in (3, 4)])
@@ -59,7 +59,7 @@ def test_the_command_asks_for_the_same_again(options: dict[str, Any], folder: Pa
     )
 
 
-def test_what_only_python_can_ask_for_has_no_command() -> None:
+def test_runs_that_only_python_can_start_have_no_command() -> None:
     for method in (
         Method.chosen(folding=gpulsh.Folding(case=False)),
         Method.chosen(shingling=gpulsh.Shingling(hash="rabin")),
@@ -70,7 +70,7 @@ def test_what_only_python_can_ask_for_has_no_command() -> None:
         assert command({"inputs": ["a"], "parameters": json.loads(method.to_json())}) is None
 
 
-def test_warnings_of_clusters_and_inputs() -> None:
+def test_large_clusters_and_losses_give_warnings() -> None:
     inputs = [{"name": f"in{n}", "rows": 10, "rejected": 2, "dropped": n} for n in (4, 5)]
     clusters = [{"cluster": 7, "dropped": 11}, {"cluster": 8, "dropped": 10}]
     report = {"funnel": {"documents": 1000}, "evidence": {"clusters": {"sample": clusters}}, "hints": ["short"]}
@@ -121,7 +121,7 @@ def result(folder: Path) -> FilesResult:
     return deduplicate_files(inputs, "out", protect="test.jsonl", on_error="skip", backend="reference")
 
 
-def test_shares_of_as_many_values_as_a_dictionary_can_have(folder: Path) -> None:
+def test_shares_of_a_full_dictionary(folder: Path) -> None:
     codes = pa.array([*range(128), None], pa.int8())
     column = pa.DictionaryArray.from_arrays(codes, pa.array([f"value {number}" for number in range(128)]))
     path = write_rows("a.arrow", pa.table({"text": [f"text {row}" for row in range(129)], "of": column}))
@@ -129,7 +129,7 @@ def test_shares_of_as_many_values_as_a_dictionary_can_have(folder: Path) -> None
     assert found["documents"].to_pylist() == [1] * 129 and found["value"].to_pylist()[0] is None
 
 
-def test_documents_and_dropped_ones_of_each_value(result: FilesResult) -> None:
+def test_shares_count_documents_and_dropped_ones(result: FilesResult) -> None:
     rows = [tuple(row.values()) for row in result.shares("lang").to_pylist()]
     assert rows == [("en", 4, 1), ("de", 2, 2), (None, 1, 0), ("fr", 1, 1)]
     years = result.shares("year")
@@ -141,7 +141,7 @@ def test_documents_and_dropped_ones_of_each_value(result: FilesResult) -> None:
     assert found.shares("lang")["value"].to_pylist() == ["en", "fr"]
 
 
-def test_the_page_has_them_after_report_by(
+def test_report_by_adds_shares_to_the_page(
     result: FilesResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("jinja2")
@@ -162,7 +162,7 @@ def test_the_page_has_them_after_report_by(
     )
 
 
-def test_values_that_take_too_much_memory_end_in_one_line(
+def test_shares_beyond_the_memory_are_one_line(
     result: FilesResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(originals, "as_texts", lambda _: bytearray(16 << 30))
@@ -170,7 +170,7 @@ def test_values_that_take_too_much_memory_end_in_one_line(
     assert re.search(r"^gpulsh: error: a\.parquet: needs more memory than the \d+ MiB", capsys.readouterr().err, re.M)
 
 
-def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shares_refuse_wrong_columns_and_changed_files(result: FilesResult, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"column 'of' is list<.*>; name a column of texts, numbers or dates"):
         result.shares("of")
     monkeypatch.setattr(originals, "MOST", 3)
@@ -221,7 +221,7 @@ def test_tokens_that_differ_are_marked(one: str, other: str, how: dict[str, Any]
 
 @pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
 @pytest.mark.parametrize("unit", ["word", "char"])
-def test_the_page_marks_them_so(unit: Unit, tmp_path: Path) -> None:
+def test_the_page_marks_different_tokens(unit: Unit, tmp_path: Path) -> None:
     texts = [CHINESE, CHINESE.replace("园", "路") + "。"]
     write_rows(tmp_path / "a.jsonl", texts)
     shingling = Shingling(unit=unit, size=2)
@@ -231,7 +231,7 @@ def test_the_page_marks_them_so(unit: Unit, tmp_path: Path) -> None:
 
 
 @given(st.text(ALPHABET, max_size=12), st.sampled_from(["word", "char"]), st.booleans(), st.sampled_from(READINGS))
-def test_pieces_are_the_tokens_of_the_reference(text: str, unit: Unit, composed: bool, reading: Reading) -> None:
+def test_pieces_equal_the_tokens_of_the_reference(text: str, unit: Unit, composed: bool, reading: Reading) -> None:
     text = unicodedata.normalize("NFC", text) if composed else text
     found = pieces(text, shingling_of(unit, 5, *reading), "NFC" if composed else None)
     assert "".join(piece.text for piece in found) == text
@@ -251,7 +251,7 @@ def test_excerpts_are_short_and_show_the_difference(word: str, size: int) -> Non
     assert cut(text, text)[0] == cut(text, text)[1] == cut(text, "")[0]
 
 
-def test_the_part_of_a_text_on_one_line_is_that_of_its_lines() -> None:
+def test_excerpts_of_lines_equal_those_of_one_line() -> None:
     words = [f"w{number}" for number in range(300)]
     flat, lines = " ".join(words), " \n  ".join(words)
     for change in (0, 100, 150, 299):

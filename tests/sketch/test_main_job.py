@@ -40,7 +40,7 @@ def documents(couples: int = 30) -> list[str]:
 
 
 @every_sketch
-def test_every_backend_and_resolution_decides_alike(name: str) -> None:
+def test_every_backend_decides_alike(name: str) -> None:
     texts, sketch = documents(10), parse_sketch(f"{name}:64")
     for options in ({}, {"verify": "signature"}, {"verify": "none"}, {"resolve": "components"}):
         one, two = (
@@ -69,7 +69,7 @@ def decided(texts: list[str], given: dict[str, Any], options: str, folder: Path)
 
 
 @every_sketch
-def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: Path) -> None:
+def test_files_index_and_command_decide_as_in_memory(name: str, tmp_path: Path) -> None:
     texts, sketch = documents(), parse_sketch(f"{name}:64")
     wanted, parameters = decided(texts, {"sketch": sketch}, f"--sketch {name}:64", tmp_path)
     assert parameters["family"]["num_perm"] == 64 and parameters["family"]["name"] == SETS[name].kind
@@ -94,7 +94,7 @@ def test_every_family_has_a_sketch_of_its_own() -> None:
 
 
 @given(name=st.sampled_from(sorted(SKETCHES)), text=batches(), piece=st.sampled_from([1, 3, 16, 1000]))
-def test_documents_in_pieces(name: FamilyName, text: TextBatch, piece: int) -> None:
+def test_documents_in_pieces_have_the_same_sketch(name: FamilyName, text: TextBatch, piece: int) -> None:
     family = Family(name=name, num_perm=16)
     wanted = list(operations(REFERENCE, text, Shingling(size=3), family))
     with pieces_of(piece):

@@ -57,7 +57,7 @@ def family(columns: int) -> Family:
     return Family(name="toy", num_perm=columns)  # type: ignore[arg-type]
 
 
-def test_it_stands_where_a_real_one_stands() -> None:
+def test_the_recipe_names_existing_files() -> None:
     for path in FILES:
         real = Path(path.replace("cpu/sketches/toy", "cpu/sketches/bins").replace("toy", "one_permutation"))
         assert (Path(__file__).parents[2] / real).is_file(), real
@@ -85,7 +85,7 @@ def test_the_kernel_equals_the_oracle() -> None:
     np.testing.assert_array_equal(cuda.asnumpy(sketched(cuda, there, family(9))), sketched(reference, rows, family(9)))
 
 
-def test_the_main_job_the_index_and_the_command(tmp_path: Path) -> None:
+def test_main_job_index_and_command_take_the_sketch(tmp_path: Path) -> None:
     texts, sketch = documents(), parse_sketch("toy:64")
     wanted, _ = decided(texts, {"sketch": sketch}, "--sketch toy:64", tmp_path)
     found = gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend="reference")  # type: ignore[arg-type]

@@ -199,14 +199,14 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), [*SKETCHES, *EARTH_MOVER, *SEARCHES, *TEXT, *STEPS, *JOBS])
-def test_a_parameter_outside_what_is_allowed(call: Callable[[], Any], message: str) -> None:
+def test_a_parameter_out_of_range_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message) as caught:
         call()
     assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("vectors", VECTORS, ids=str)
-def test_vectors_that_no_sketch_takes(vectors: Any) -> None:
+def test_wrong_vectors_are_refused(vectors: Any) -> None:
     for kind in (gpulsh.Hyperplanes, gpulsh.WeightedMinHash, gpulsh.KleinbergTardos):
         with pytest.raises(ParameterError, match="vectors "):
             kind()(vectors, **CPU)
@@ -216,7 +216,7 @@ def test_vectors_that_no_sketch_takes(vectors: Any) -> None:
 
 
 @pytest.mark.parametrize("sketch", [gpulsh.Hyperplanes(), gpulsh.WeightedMinHash(), gpulsh.KleinbergTardos()])
-def test_masked_vectors_and_the_maker_of_a_sketch(sketch: Any) -> None:
+def test_masked_vectors_are_refused(sketch: Any) -> None:
     rows = np.array([[1.0, 2.0], [3.0, 4.0]])
     with pytest.raises(ParameterError, match="vectors has masked values; fill them"):
         sketch(np.ma.array(rows, mask=[[0, 1], [0, 0]]), backend="cpu")
@@ -231,14 +231,14 @@ def test_masked_vectors_and_the_maker_of_a_sketch(sketch: Any) -> None:
         {"anchor": "stopwords", "language": "xx"},
     ],
 )
-def test_languages_that_no_package_has(given: dict[str, Any]) -> None:
+def test_unknown_languages_are_refused(given: dict[str, Any]) -> None:
     pytest.importorskip("stopwordsiso", reason="the extra text is not installed")
     pytest.importorskip("snowballstemmer", reason="the extra text is not installed")
     with pytest.raises(ParameterError, match="there is no st"):
         Shingling(**given)
 
 
-def test_one_text_is_no_list_of_texts() -> None:
+def test_one_text_in_place_of_a_list_is_refused() -> None:
     for call in (gpulsh.md5_signatures, gpulsh.text_profiles, gpulsh.weigh):
         with pytest.raises(gpulsh.InputTypeError):
             call("one text")
@@ -262,7 +262,7 @@ OWN_AND_OTHER = [
 
 
 @pytest.mark.parametrize(("own", "other"), OWN_AND_OTHER, ids=lambda sketch: type(sketch).__name__)
-def test_of_another_sketch(own: Any, other: Any) -> None:
+def test_signatures_of_another_sketch_are_refused(own: Any, other: Any) -> None:
     sketched = own.from_texts(TEXTS, **CPU)
     assert isinstance(sketched, Made) and sketched.maker == own and "maker" not in repr(sketched)
     with pytest.raises(ParameterError, match=r"were made by \w+\(.*\) and not by \w+\(.*\)"):
@@ -300,7 +300,7 @@ PLAIN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_plain_numbers(name: str) -> None:
+def test_unmixed_numbers_are_refused(name: str) -> None:
     for sketch in UPPER:
         with pytest.raises(ParameterError, match=f"upper 32 bits of fingerprints repeat.*{ASKED}"):
             sketch(rows(PLAIN[name]), **CPU)
@@ -310,14 +310,14 @@ def test_plain_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("sketch", WHOLE, ids=repr)
-def test_sketches_that_read_all_bits_take_them(sketch: Any) -> None:
+def test_sketches_of_all_bits_take_unmixed_numbers(sketch: Any) -> None:
     for shift in (0, 32):
         found = sketch.estimate(sketch(rows(np.arange(200) << shift), **CPU), [[0, 1]], **CPU)
         assert found[0] < 0.1
 
 
 @pytest.mark.parametrize("sketch", [*UPPER, gpulsh.OnePermutation()], ids=repr)
-def test_what_is_mixed_is_taken(sketch: Any) -> None:
+def test_mixed_values_are_taken(sketch: Any) -> None:
     """Few values and many, repeats, hashes of 48 bits in either end, empty sets, a value with much that is 0."""
     generator = np.random.default_rng(1)
     for count in (0, 1, 2, 3, 4, 5, 1000, 3000):
@@ -330,7 +330,7 @@ def test_what_is_mixed_is_taken(sketch: Any) -> None:
     sketch(gpulsh.shingle(["a a a a a a a a a", "a", "", None], shingling="word:1", **CPU), **CPU)
 
 
-def test_the_first_values_are_looked_at() -> None:
+def test_the_check_begins_at_the_first_offset() -> None:
     """Behind an offset, not before it."""
     mixed = np.random.default_rng(1).integers(0, 1 << 64, 100, np.uint64)
     both = np.concatenate([np.arange(100, dtype=np.uint64), mixed])
@@ -339,7 +339,7 @@ def test_the_first_values_are_looked_at() -> None:
         gpulsh.MinHash()(Fingerprints(both, np.array([0, 100])), **CPU)
 
 
-def test_strings_and_integers_of_numpy_are_those_of_python() -> None:
+def test_numpy_strings_and_integers_are_converted() -> None:
     assert str(Shingling(stop=np.array(["b", "a"])).facts()) == str(Shingling(stop=["a", "b"]).facts())
     bits, tables, words = np.array([8, 16, 64])
     assert str(gpulsh.BBit(bits=bits)) == str(gpulsh.BBit(bits=8))

@@ -35,7 +35,7 @@ def permuted(x: int, name: str, seed: int) -> int:
 
 @every_backend
 @given(rows=some_rows, size=st.integers(1, 12), seed=st.integers(0, 2**64 - 1))
-def test_bottom_s_is_the_least_of_a_set(backend: Any, rows: list[list[int]], size: int, seed: int) -> None:
+def test_bottom_s_holds_the_least_values_of_a_set(backend: Any, rows: list[list[int]], size: int, seed: int) -> None:
     sketch = gpulsh.BottomS(size=size, seed=seed)
     samples = sketch(table(rows, 3), backend=backend)
     sets = [{permuted(x, "bottom_s", seed) for x in row} for row in rows]
@@ -52,7 +52,7 @@ def test_bottom_s_is_the_least_of_a_set(backend: Any, rows: list[list[int]], siz
 
 @every_backend
 @given(rows=some_rows, modulus=st.integers(1, 5), seed=st.integers(0, 2**64 - 1))
-def test_mod_m_is_what_a_modulus_divides(backend: Any, rows: list[list[int]], modulus: int, seed: int) -> None:
+def test_mod_m_holds_the_multiples_of_its_modulus(backend: Any, rows: list[list[int]], modulus: int, seed: int) -> None:
     sketch = gpulsh.ModM(modulus=modulus, seed=seed)
     samples = sketch(table(rows, 3), backend=backend)
     sets = [{y for x in row if (y := permuted(x, "mod_m", seed)) % modulus == 0} for row in rows]
@@ -66,7 +66,7 @@ def test_mod_m_is_what_a_modulus_divides(backend: Any, rows: list[list[int]], mo
     np.testing.assert_array_equal(sketch.estimate_containment(samples, np.array(pairs), backend=backend), containment)
 
 
-def test_containment_is_unbiased() -> None:
+def test_the_containment_estimate_is_unbiased() -> None:
     sets = sets_with(600, 200, 3000, np.random.default_rng(5))  # 800 each; of the second half what is common
     keep = np.tile(np.r_[np.ones(800, bool), np.ones(600, bool), np.zeros(200, bool)], 3000)
     offset = np.cumsum(np.r_[0, np.tile([800, 600], 3000)])
@@ -79,7 +79,7 @@ def test_containment_is_unbiased() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 50, 300])
-def test_the_variance_of_mod_m_count_by_count(size: int) -> None:
+def test_the_deviation_of_mod_m_equals_an_exact_sum(size: int) -> None:
     """In fractions: the mean of the variance of k of `size` without replacement, where k is binomial and not 0."""
     chances = {
         k: math.comb(size, k) * Fraction(1, 16) ** k * Fraction(15, 16) ** (size - k) for k in range(1, size + 1)
@@ -90,7 +90,7 @@ def test_the_variance_of_mod_m_count_by_count(size: int) -> None:
 
 @pytest.mark.parametrize("modulus", [2, 16, 2**32])
 @pytest.mark.parametrize("kept", [1 << 10, 1 << 20, (1 << 20) + 1, 1 << 29])
-def test_the_variance_of_large_unions(modulus: int, kept: int) -> None:
+def test_the_deviation_of_mod_m_for_large_unions(modulus: int, kept: int) -> None:
     """It was noise, an OverflowError, or took seconds."""
     found = gpulsh.ModM(modulus=modulus).standard_deviation(0.5, kept * modulus)
     assert found == pytest.approx(math.sqrt(0.25 * (1 - 1 / modulus) / kept), rel=1 / kept + 1e-9)
@@ -105,7 +105,9 @@ def test_the_variance_of_large_unions(modulus: int, kept: int) -> None:
         *((gpulsh.WeightedMinHash(num_perm=30), {"weights": weights}) for weights in ("count", "idf")),
     ],
 )
-def test_texts_in_batches(sketch: Any, weights: dict[str, Any], backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_texts_give_the_same_samples(
+    sketch: Any, weights: dict[str, Any], backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of any column and in any batches, they are sketched as the fingerprints or weights of all texts."""
     texts = [None, "", *(f"one two three four five six {i % 7} seven eight {i // 2}" for i in range(20)), "a b c"]
     how = {"shingling": gpulsh.Shingling(size=2), "backend": backend, **weights}
@@ -126,7 +128,7 @@ def bits_of(value: int, place: int, width: int = 32) -> int:
 
 
 @given(backend=st.sampled_from(BACKENDS), bits=st.sampled_from(BITS), data=st.data(), columns=st.integers(1, 140))
-def test_fields(backend: Any, bits: int, data: st.DataObject, columns: int) -> None:
+def test_b_bit_packs_the_low_bits_of_each_value(backend: Any, bits: int, data: st.DataObject, columns: int) -> None:
     row = st.lists(st.integers(0, 2**32 - 1), min_size=columns, max_size=columns)
     rows = [*data.draw(st.lists(row, min_size=1, max_size=3)), [2**32 - 1] * columns]
     sketch = gpulsh.BBit(bits=bits, num_perm=columns)
@@ -146,7 +148,7 @@ def test_fields(backend: Any, bits: int, data: st.DataObject, columns: int) -> N
         assert estimate == pytest.approx((share - 2**-bits) / (1 - 2**-bits) if filled else 0, abs=1e-12)
 
 
-def test_scheme_2() -> None:
+def test_b_bit_signatures_are_pinned() -> None:
     """These bits are on disks: another scheme has to stand in CHANGELOG.md."""
     rows = Signatures(np.array([[0, 1, 2, 2**32 - 1], [7, 7, 7, 7], [2**32 - 1] * 4], np.uint32))
     wide = Signatures(np.array([[0, 1, 2**63, 2**64 - 1]], np.uint64))
@@ -158,7 +160,7 @@ def test_scheme_2() -> None:
 
 
 @every_backend
-def test_texts(backend: Any) -> None:
+def test_b_bit_signatures_of_texts(backend: Any) -> None:
     texts = ["a b c d e f", "A b c d e f!", None, "", "g h i"]
     sketch = gpulsh.BBit(bits=4, num_perm=64, seed=3)
     packed = sketch.from_texts(texts, backend=backend)

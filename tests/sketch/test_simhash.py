@@ -60,14 +60,14 @@ def by_hand(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[l
     bits=st.sampled_from([64, 128, 384]),
     seed=st.integers(0, 2**64 - 1),
 )
-def test_the_definition(weights: Any, backend: Any, rows: list[list[int]], bits: int, seed: int) -> None:
+def test_simhash_is_as_defined(weights: Any, backend: Any, rows: list[list[int]], bits: int, seed: int) -> None:
     found = SimHash(bits=bits, weights=weights, seed=seed)(table(rows, 2), backend=backend)
     assert found.shape == (len(rows), bits // 64) and found.dtype == np.uint64
     assert found.values.tolist() == by_hand(rows, bits, weights, seed)
 
 
 @pytest.mark.parametrize("values", [np.arange(3000) % 1500, np.zeros(40), np.full(900, 2.0**63)])
-def test_distinct_values_that_are_no_hashes(values: Any) -> None:
+def test_unmixed_values_are_counted_correctly(values: Any) -> None:
     """Rows whose values all go to one cell are not searched step by step for ever, and come out right."""
     from gpulsh.backends.cpu.simhash import _rows
 
@@ -77,7 +77,7 @@ def test_distinct_values_that_are_no_hashes(values: Any) -> None:
     same(found, REFERENCE.simhash(REFERENCE.unique(rows), KEYS))
 
 
-def test_golden_bits() -> None:
+def test_simhash_bits_are_pinned() -> None:
     texts = ["a a a rose is red", "the quick brown fox is a dog", ""]
     assert [
         SimHash(weights=weights).from_texts(texts, shingling=Shingling(size=1), backend="cpu").values[:, 0].tolist()
@@ -93,7 +93,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("cosine", "size"), [(0.0, 401), (0.9, 401), (0.75, 4001)])
-def test_the_angle_and_its_deviation(cosine: float, size: int) -> None:
+def test_the_angle_is_unbiased_and_deviates_as_in_theory(cosine: float, size: int) -> None:
     """Without bias in the angle; of its cosine the mean, below the cosine, and the deviation are as told."""
     pairs = 1_000_000 // size
     sketches = [SimHash(bits=64, seed=seed) for seed in range(-(-8000 // pairs))]
@@ -111,7 +111,7 @@ def test_the_angle_and_its_deviation(cosine: float, size: int) -> None:
     assert abs(found.mean() - mean) < NORMAL * found.std() / np.sqrt(len(found))
 
 
-def test_what_theory_says() -> None:
+def test_the_standard_deviation_of_known_cosines() -> None:
     sketch = SimHash(bits=128)
     assert sketch.standard_deviation(1) == 0 and sketch.standard_deviation(-1) == pytest.approx(0, abs=1e-9)
     assert sketch.standard_deviation(0) == pytest.approx(np.pi * 0.5 / np.sqrt(128), rel=0.02)
@@ -128,7 +128,7 @@ words = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63, 2**64 - 1])
     rows=st.lists(st.tuples(words, words), min_size=1, max_size=6),
     data=st.data(),
 )
-def test_hamming(backend: Any, rows: list[tuple[int, int]], data: Any) -> None:
+def test_hamming_counts_different_bits(backend: Any, rows: list[tuple[int, int]], data: Any) -> None:
     places = st.integers(0, len(rows) - 1)
     pairs = data.draw(st.lists(st.tuples(places, places), max_size=9))
     found = gpulsh.hamming(BitSignatures(np.array(rows, np.uint64)), pairs, backend=backend)
@@ -137,7 +137,7 @@ def test_hamming(backend: Any, rows: list[tuple[int, int]], data: Any) -> None:
 
 
 @given(st.lists(words, max_size=9))
-def test_ones_of_arrays_that_are_not_numpys(values: list[int]) -> None:
+def test_ones_counts_bits_of_device_arrays(values: list[int]) -> None:
     array = np.array(values, np.uint64)
     assert ones(DeviceArray(array)).get().tolist() == ones(array).tolist() == [v.bit_count() for v in values]
 
@@ -146,7 +146,7 @@ def test_ones_of_arrays_that_are_not_numpys(values: list[int]) -> None:
     backend=st.sampled_from(["reference", "cpu"]),
     rows=st.lists(st.lists(st.integers(0, 9).map(lambda x: x << 60), max_size=12), min_size=2, max_size=5),
 )
-def test_cosine(backend: Any, rows: list[list[int]]) -> None:
+def test_cosine_equals_that_of_sets(backend: Any, rows: list[list[int]]) -> None:
     pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows))]
     sets = [set(row) for row in rows]
     wanted = [len(sets[i] & sets[j]) / sqrt(max(len(sets[i]) * len(sets[j]), 1)) for i, j in pairs]

@@ -101,7 +101,7 @@ UNIONS = [(1, (0, 0)), (0, (1, 1)), (1, (1, 0)), (1, (1, 1)), (2, (0, 1)), (2, (
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_unions_of_1_to_20(name: str) -> None:
+def test_estimates_of_small_unions_follow_theory(name: str) -> None:
     sketch, estimates = SMALL[name]
     for common, own in UNIONS:
         rows, asked, union = small_sets(common, own, 1000), np.arange(2000).reshape(-1, 2), common + sum(own)
@@ -109,7 +109,7 @@ def test_unions_of_1_to_20(name: str) -> None:
 
 
 @pytest.mark.parametrize(("common", "own"), [(0, (1, 1)), (1, (1, 0)), (3, (2, 5)), (100, (50, 50))], ids=str)
-def test_masks_err_as_their_tries_say(common: int, own: tuple[int, int]) -> None:
+def test_estimates_by_xor_masks_follow_theory(common: int, own: tuple[int, int]) -> None:
     """All pairs of a seed have the same masks, so here are many."""
     rows, asked, union = small_sets(common, own, 50), np.arange(100).reshape(-1, 2), common + sum(own)
     estimates = of_sketch(lambda seed: gpulsh.MinHash(num_perm=64, family="xor", seed=seed))
@@ -119,7 +119,7 @@ def test_masks_err_as_their_tries_say(common: int, own: tuple[int, int]) -> None
 
 
 @pytest.mark.parametrize(("bins", "union"), [(1, 5), (3, 2), (64, 2), (64, 3), (7, 20)])
-def test_the_variance_of_one_permutation_bin_by_bin(bins: int, union: int) -> None:
+def test_the_deviation_of_one_permutation_equals_a_sum(bins: int, union: int) -> None:
     """Over how many bins are filled; what these then hold is hypergeometric, the rest binomial."""
     chances = np.zeros(bins + 2)
     chances[0] = 1.0
@@ -141,7 +141,7 @@ def test_the_variance_of_one_permutation_bin_by_bin(bins: int, union: int) -> No
 
 @pytest.mark.parametrize("kind", [gpulsh.OnePermutation, gpulsh.FastSimilarity], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("bits", [1, 4])
-def test_bits_of_other_sketches(kind: type[SetSketch], bits: int) -> None:
+def test_b_bit_estimates_of_other_sketches_follow_theory(kind: type[SetSketch], bits: int) -> None:
     """Two documents of a shingle each are unlike, also where one value fills a signature."""
     packing = gpulsh.BBit(bits=bits, num_perm=64)
     estimates = of_bits(packing, lambda seed: kind(num_perm=64, seed=seed))
@@ -162,7 +162,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "size", "similarity"), CASES)
-def test_bias_and_variance(name: str, size: int, similarity: float) -> None:
+def test_estimates_of_large_sets_follow_theory(name: str, size: int, similarity: float) -> None:
     sketch, estimates = SMALL[name]
     common = round(size * similarity)
     own = (size - common) // 2
@@ -173,7 +173,7 @@ def test_bias_and_variance(name: str, size: int, similarity: float) -> None:
 
 
 @pytest.mark.parametrize("kind", SKETCHES)
-def test_what_theory_says(kind: type[SetSketch]) -> None:
+def test_the_standard_deviation_of_known_similarities(kind: type[SetSketch]) -> None:
     sketch = kind(num_perm=200)
     assert sketch.standard_deviation(0.5) == pytest.approx(0.0354, abs=5e-5)
     assert sketch.standard_deviation(0.5, size=10**7) == pytest.approx(sketch.standard_deviation(0.5), rel=1e-3)
@@ -181,7 +181,7 @@ def test_what_theory_says(kind: type[SetSketch]) -> None:
 
 
 @pytest.mark.parametrize("kind", SKETCHES)
-def test_real_texts(kind: type[SetSketch]) -> None:
+def test_estimates_of_real_texts_follow_theory(kind: type[SetSketch]) -> None:
     """Words as people write them, not random numbers: bias and deviation over many seeds."""
     from tests.support.texts import licences
 
@@ -210,7 +210,7 @@ def test_a_document_of_one_shingle_takes_no_probes() -> None:
 # --- worked examples of the literature, each with its source
 
 
-def test_signatures_of_given_row_orders() -> None:
+def test_minima_equal_an_example_of_the_textbook() -> None:
     """Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.3: the rows A to G, and a trace by rows."""
     sets, orders = (("ABFG"), ("CDE"), ("AFG"), ("BCDE")), ("ACGFBED", "DBACFGE", "CDGFABE")
     places = np.array([[order.index(row) + 1 for order in orders] for row in "ABCDEFG"])
@@ -233,14 +233,14 @@ def test_signatures_of_given_row_orders() -> None:
     assert trace == [[[1, 3], [infinity, infinity]], [[1, 3], [2, 0]], last, last, [[1, 2], [0, 0]]]
 
 
-def test_the_relative_error_of_a_family_on_a_set() -> None:
+def test_epsilon_of_a_family_is_that_of_chance() -> None:
     """Broder, Charikar, Frieze, Mitzenmacher 2000, section 1."""
     rows = gpulsh.fingerprint([range(300), range(5), [], [7]], backend="cpu")
     found = gpulsh.MinHash(num_perm=20_000).epsilon(rows, backend="cpu")
     assert 0 < found[0] < epsilon_of_chance(300, 20_000) and found[2:].tolist() == [0, 0]
 
 
-def test_masks_keep_the_binary_trie_of_a_set() -> None:
+def test_epsilon_of_xor_masks_follows_the_trie_of_the_set() -> None:
     """Each of 0, 1, 2, 9 and 200 is the minimum as often as its branchings say, 200 of half of all masks, not a fifth.
 
     Broder, Charikar, Frieze, Mitzenmacher 2000 ask for more of a family.

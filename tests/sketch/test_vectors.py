@@ -44,7 +44,7 @@ any_number = st.floats(-9, 9) | st.floats(allow_nan=False, allow_infinity=False)
     st.sampled_from([64, 128]),
     st.integers(0, 2**64 - 1),
 )
-def test_the_definition(vectors: Any, bits: int, seed: int) -> None:
+def test_hyperplanes_follow_the_definition(vectors: Any, bits: int, seed: int) -> None:
     found = Hyperplanes(bits=bits, seed=seed)(vectors, backend="cpu")
     assert found.values.tolist() == by_hand(vectors.tolist(), bits, seed) and found.dtype == np.uint64
     assert found.shape == (len(vectors), bits // 64)
@@ -61,7 +61,7 @@ def test_small_entries_are_rounded() -> None:
         assert Hyperplanes()(vectors, backend="cpu").values.tolist() == wanted
 
 
-def test_odd_sparse_vectors() -> None:
+def test_odd_sparse_vectors_are_taken_or_refused() -> None:
     sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
     far = sparse.csr_array((np.ones(2), np.array([0, 2**30]), np.array([0, 1, 2])), shape=(2, 2**30 + 1))
     assert Hyperplanes()(far, backend="cpu").shape == (2, 1)
@@ -75,7 +75,7 @@ def test_odd_sparse_vectors() -> None:
 
 
 @pytest.mark.parametrize(("width", "angle"), [(2, 0.1), (3, 0.8), (50, np.pi / 2), (50, 2.5)])
-def test_the_angle_and_its_deviation(width: int, angle: float) -> None:
+def test_the_angle_is_unbiased_and_deviates_as_in_theory(width: int, angle: float) -> None:
     generator, sketch = np.random.default_rng(width), Hyperplanes(bits=64)
     first, other = generator.normal(size=(2, 8000, width))
     first /= np.linalg.norm(first, axis=1)[:, None]
@@ -94,7 +94,7 @@ def test_the_angle_and_its_deviation(width: int, angle: float) -> None:
     assert angles.var() == pytest.approx(np.pi**2 * p * (1 - p) / 64, rel=0.1)
 
 
-def test_golden_bits() -> None:
+def test_hyperplane_bits_are_pinned() -> None:
     vectors = [[1.0, -2.0, 3.5], [0.0, 0.0, 0.0], [1e-300, 1e-301, 0.0]]
     assert Hyperplanes(bits=128)(vectors, backend="cpu").values.tolist() == GOLDEN
 
@@ -151,7 +151,7 @@ def exact(one: Matrix, other: Matrix, distances: Matrix) -> float:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_between_the_distance_and_its_multiple(name: str) -> None:
+def test_earth_mover_estimates_are_within_their_bounds(name: str) -> None:
     distances = METRICS[name]
     masses = distributions(8, len(distances))
     pairs = np.array([(0, 1), (2, 3), (4, 5), (6, 7)])
@@ -166,7 +166,7 @@ def test_between_the_distance_and_its_multiple(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_a_label_is_a_point_by_its_probability(name: str) -> None:
+def test_labels_are_drawn_by_the_mass_of_a_point(name: str) -> None:
     masses = distributions(3, len(METRICS[name]), seed=2)
     labels = gpulsh.EarthMover(METRICS[name], num_trees=400, seed=3)(masses, **CPU)
     assert (labels.shape, labels.dtype) == ((3, 400), np.int64)
@@ -176,7 +176,7 @@ def test_a_label_is_a_point_by_its_probability(name: str) -> None:
         assert (abs(share - row) <= 4 * np.sqrt(row * (1 - row) / len(label))).all()
 
 
-def test_one_point_each_is_the_metric() -> None:
+def test_rows_of_one_point_have_the_distance_of_the_metric() -> None:
     assert gpulsh.EarthMover(METRICS["plane"], num_trees=6)(np.empty((0, 30)), **CPU).shape == (0, 6)
     for distances in METRICS.values():
         points = len(distances)
@@ -216,7 +216,7 @@ def naive_label(row: list[int], tree: Any) -> int:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_against_plain_integers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_equal_a_walk_in_plain_integers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.sketch.earth_mover.CELLS_AT_ONCE", 90)
     monkeypatch.setattr("gpulsh.sketch.earth_mover.DRAWS_AT_ONCE", 3)
     masses, sketch = distributions(7, len(METRICS[name])), gpulsh.EarthMover(METRICS[name], num_trees=4, seed=7)
@@ -228,7 +228,7 @@ def test_against_plain_integers(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @settings(max_examples=18)
 @given(st.integers(1, 12), st.integers(0, 2**64 - 1), st.integers(1, 4))
-def test_trees(points: int, seed: int, dimensions: int) -> None:
+def test_trees_refine_down_to_equal_points(points: int, seed: int, dimensions: int) -> None:
     there = np.arange(points) % max(2 * points // 3, 1)  # a third of the places hold two points
     distances = euclidean(points, dimensions, seed=seed % 1000)[np.ix_(there, there)]
     sketch = gpulsh.EarthMover(distances, num_trees=2, seed=seed)

@@ -45,7 +45,7 @@ ALIKE = [
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("scale", "columns", "share"), ALIKE)
-def test_bias_and_variance(kind: Any, scale: str, columns: int, share: float) -> None:
+def test_weighted_estimates_follow_theory(kind: Any, scale: str, columns: int, share: float) -> None:
     if kind is gpulsh.KleinbergTardos and columns > 40:
         pytest.skip("its draws grow with the columns")
     rows = alike(columns, scale, share)
@@ -83,7 +83,7 @@ sets = st.dictionaries(st.integers(0, 12), weight, min_size=1, max_size=8)
 
 
 @given(sets, sets, st.integers(0, 2**32))
-def test_the_union_has_its_values_from_either(one: dict[int, float], other: dict[int, float], seed: int) -> None:
+def test_a_union_takes_its_values_from_either_set(one: dict[int, float], other: dict[int, float], seed: int) -> None:
     both = {x: max(one.get(x, 0.0), other.get(x, 0.0)) for x in one.keys() | other.keys()}
     first, second, union = gpulsh.WeightedMinHash(num_perm=32, seed=seed)(weighted_of([one, other, both]), **CPU)
     assert ((union == first) | (union == second)).all()
@@ -105,7 +105,7 @@ VECTORS[2] = 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_signatures_of_vectors(kind: Any) -> None:
+def test_vectors_have_signatures_of_32_bits(kind: Any) -> None:
     sketch = kind(num_perm=20, seed=9)
     found = sketch(VECTORS, **CPU)
     assert isinstance(found, gpulsh.Signatures)
@@ -120,7 +120,7 @@ VECTOR_SKETCHES = [kind(num_perm=20, seed=9) for kind in KINDS] + [gpulsh.Hyperp
 
 
 @pytest.mark.parametrize("sketch", VECTOR_SKETCHES)
-def test_vectors_of_every_type_and_layout(sketch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_may_have_every_type_and_layout(sketch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In chunks of any size, and on either backend."""
     sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
     wanted = sketch(VECTORS, **CPU).values

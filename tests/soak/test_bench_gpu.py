@@ -69,14 +69,16 @@ LACKING = "".join(
         ("", 1, False, False, "status 1"),
     ],
 )
-def test_judging_tests(more: str, status: int, skips_allowed: bool, passed: bool, words: str, tmp_path: Path) -> None:
+def test_outcomes_of_tests_are_judged(
+    more: str, status: int, skips_allowed: bool, passed: bool, words: str, tmp_path: Path
+) -> None:
     report = tmp_path / "device.jsonl"
     report.write_text(outcome("test_a[device-ones-3]") + outcome("test_b[host-ones]") + more)
     verdict = parity.judge(outcomes.read(report), status, skips_allowed=skips_allowed)
     assert verdict["passed"] is passed and words in verdict["verdict"]
 
 
-def test_every_case_measures_and_writes(cupy: HostCupy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_benchmark_writes_a_record(cupy: HostCupy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pyarrow")
     status = main([f"--scale={TINY}", "--rounds=3", "--seconds=3600", f"--output={tmp_path}"])
     said = capsys.readouterr()
@@ -131,7 +133,7 @@ WARNED = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"
         ("========= Error: Device not supported. Please refer", 1, True, "not run: compute-sanitizer says: Device not"),
     ],
 )
-def test_verdicts_of_a_sanitizer(
+def test_output_of_the_sanitizer_is_judged(
     line: str, status: int | None, passed: bool, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parity, "sanitizer", lambda: None)
@@ -189,7 +191,7 @@ def test_last():
 """
 
 
-def test_what_was_tested_until_the_end_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_tests_run_before_a_timeout_are_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(TESTS_THAT_END_BADLY)
     monkeypatch.setattr(parity, "TESTS", (str(tmp_path / "test_some.py"),))
     monkeypatch.setattr(parity, "WORKERS", 1)
@@ -205,7 +207,7 @@ def test_what_was_tested_until_the_end_is_known(monkeypatch: pytest.MonkeyPatch,
     assert "one is not two" in (tmp_path / "some.jsonl").read_text()
 
 
-def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stress_test_finds_errors_of_overlap(cupy: HostCupy, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept lies in memory that a lane uses again."""
     kept: dict[Any, Any] = {}
 
@@ -260,7 +262,7 @@ sys.exit(pytest.main(given, [Marks()]))
 """
 
 
-def test_where_a_device_is_and_little_else_the_marker_chooses_what_runs_on_it() -> None:
+def test_the_device_marker_needs_few_packages() -> None:
     """The kernels' tests need nothing but NumPy, pytest and hypothesis."""
     done = subprocess.run([sys.executable, "-c", COLLECTING], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -54,7 +54,7 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert taken.failed == "not finished in 0.2 s" and taken.seconds < 20
 
 
-def test_the_race_judges_what_each_library_keeps(tmp_path: Path) -> None:
+def test_the_race_judges_the_documents_each_library_keeps(tmp_path: Path) -> None:
     texts = [f"document number {row}" for row in range(9)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "corpus.parquet")
     # Of the dropped 1, 2, 4, 5, 7, 8: 1 and 4 have a duplicate that stays, 7 and 8 each other, 2 and 5 none.
@@ -73,7 +73,7 @@ def test_the_race_judges_what_each_library_keeps(tmp_path: Path) -> None:
     assert (row["precision"], row["recall"], row["kept duplicate"]) == pytest.approx((4 / 6, 3 / 4, 2 / 6), abs=1e-5)
 
 
-def test_the_host_costs_of_a_decision() -> None:
+def test_host_costs_of_a_decision_are_measured() -> None:
     texts = deduplicated.made(3000, 14)
     decision, seconds = deduplicated.costs(texts)
     assert decision == gpulsh.deduplicate(texts, threshold=deduplicated.THRESHOLD, backend="cpu")
@@ -82,7 +82,7 @@ def test_the_host_costs_of_a_decision() -> None:
 
 
 @pytest.mark.parametrize("size", [2700, 100])
-def test_every_cost_is_checked_and_measured(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_costs_of_text_are_measured(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_costs, "MANY", 1)
     monkeypatch.setattr(host_costs, "BATCH", 20 * size)
     rows = host_costs.measured("some", size, 90, 3, tmp_path)
@@ -93,7 +93,7 @@ def test_every_cost_is_checked_and_measured(size: int, tmp_path: Path, monkeypat
     assert rows[-1]["ceiling GB/s"] <= min(row["ceiling GB/s"] for row in rows[:-1])
 
 
-def test_all_texts_arrive_before_they_are_timed() -> None:
+def test_staging_is_measured_for_all_kinds() -> None:
     found = staging.measured(30_000)
     assert len(found) == 4 * len(staging.KINDS) and min(found.values()) > 0
 

@@ -40,7 +40,7 @@ def test_every_kernel_has_its_figures() -> None:
     ("registers", "architecture", "resident"),
     [(32, 90, 64), (33, 90, 48), (40, 90, 48), (41, 90, 40), (64, 90, 32), (168, 90, 12), (255, 90, 8), (16, 75, 32)],
 )
-def test_resident_warps(registers: int, architecture: int, resident: int) -> None:
+def test_warps_follow_from_registers(registers: int, architecture: int, resident: int) -> None:
     assert warps(registers, architecture) == resident
 
 

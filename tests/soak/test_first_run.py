@@ -43,7 +43,7 @@ print(*foreign)
 """
 
 
-def test_a_first_run_compiles_little() -> None:
+def test_a_first_run_compiles_few_functions() -> None:
     """Numba makes functions of its own of np.sort, and of slices assigned to slices, in more time than of all else."""
     own = {"_unique_rows", "_counted", "_scattered", "_collisions", "_positions", "_pairs", "sort"}
     found = python(COUNTED).split()
@@ -84,7 +84,7 @@ def signed(cache: Path, features: list[str]) -> tuple[int, int, str]:
 
 
 @pytest.mark.skipif("+avx2" not in HOST, reason="needs AVX2")
-def test_a_host_of_narrower_vectors(tmp_path: Path) -> None:
+def test_narrower_vectors_get_kernels_of_their_own(tmp_path: Path) -> None:
     """Its kernel keeps all of the loop in registers, and does not come from the cache that a wider host filled."""
     narrow = [re.sub(r"\+(avx512|fma$)", r"-\1", name) for name in HOST]  # unlike the host, if that is narrow as well
     _, wanted, _ = signed(tmp_path, HOST)
@@ -145,7 +145,7 @@ def container() -> Iterator[Container]:
         assert not (base / "work/~").exists() and not Path("~").exists()
 
 
-def test_the_main_job_in_a_strangers_container(container: Container) -> None:
+def test_a_user_without_a_home_caches_kernels_in_tmp(container: Container) -> None:
     base = container.base
     kernels = json.loads(container.gpulsh("info", "--json").stdout)["kernels"]
     assert kernels["cache"].startswith(str(base / "tmp/gpulsh-12345/gpulsh-"))
@@ -156,7 +156,7 @@ def test_the_main_job_in_a_strangers_container(container: Container) -> None:
         assert ("compiling kernels" in told.stderr) == (attempt == 0)
 
 
-def test_the_main_job_with_little_room_for_temporary_files(container: Container) -> None:
+def test_a_full_temporary_folder_is_reported(container: Container) -> None:
     base, small = container.base, container.base / "small"
     small.mkdir()
     mounting = 'mount -t tmpfs -o size=64k,mode=1777 tmpfs "$0" && exec "$@"'

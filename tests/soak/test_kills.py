@@ -13,7 +13,7 @@ from tests.support.mortal import Mortals
 
 
 @pytest.mark.parametrize("changes", [12, 23])
-def test_kills_again_and_again(small: Path, tmp_path: Path, changes: int) -> None:
+def test_a_run_killed_repeatedly_gives_the_same_results(small: Path, tmp_path: Path, changes: int) -> None:
     """Each run does so much more to the disk and is killed; what was done is not done again."""
     wanted, out, killed = whole(small, tmp_path), tmp_path / "out", 0
     while True:
@@ -31,7 +31,7 @@ def test_kills_again_and_again(small: Path, tmp_path: Path, changes: int) -> Non
 KILLS = 50
 
 
-def test_killed_at_random_instants_every_command_leaves_before_or_after(
+def test_commands_killed_at_random_leave_before_or_after(
     changes: dict[str, index_crash.Change], mortals: Mortals, tmp_path: Path
 ) -> None:
     chance = random.Random(7)

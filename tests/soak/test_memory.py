@@ -52,7 +52,7 @@ def test_a_run_stays_within_its_budget(tmp_path: Path, documents: int, words: in
 
 
 @pytest.mark.parametrize("options", ["--tokens 5", "--unit line"])
-def test_one_line_in_millions_of_documents(options: str, tmp_path: Path) -> None:
+def test_a_line_in_millions_of_documents_stays_within_budget(options: str, tmp_path: Path) -> None:
     """A list with a number for each document of the file would take 80 MB, and there were several in each stage."""
     documents = 10_000_000
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "this line has six words"}\n' * documents)
@@ -65,7 +65,7 @@ def test_one_line_in_millions_of_documents(options: str, tmp_path: Path) -> None
     assert 64 << 20 < watched.peak <= BUDGET
 
 
-def test_a_document_that_takes_too_much_memory_ends_the_stage_in_one_line(tmp_path: Path) -> None:
+def test_a_document_beyond_the_memory_is_one_line(tmp_path: Path) -> None:
     """A document of 100 MB is within the budget, and the reference takes many times as much for it."""
     (tmp_path / "a.txt").write_bytes(b"some words " * 10_000_000)
     command = [sys.executable, "-m", "gpulsh", "dedup", str(tmp_path / "a.txt"), "-o", str(tmp_path / "out")]
@@ -98,7 +98,7 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
     assert [(row["row"], Path(row["file"]).name) for row in results[128 << 20][0]] == [(0, "c.jsonl"), (0, "d.jsonl")]
 
 
-def test_a_document_of_one_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_of_one_letter_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 3 million tokens, a few copies of the text are held, but no array with a number for each."""
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 1 << 18)
     monkeypatch.setattr(windows, "PIECE", 1 << 17)
@@ -112,7 +112,7 @@ def test_a_document_of_one_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert set(table["occurrences"].to_pylist()) == {count - 49}
 
 
-def test_memory_follows_the_budget() -> None:
+def test_a_join_stays_within_its_budget() -> None:
     """Counts, entries, matches and the texts of a block together, of 5,000 pages that share nearly all."""
     texts = pages(5000, 20)
     joined(texts[:100], CpuBackend(2))  # compiled, and caches filled
@@ -125,7 +125,7 @@ def test_memory_follows_the_budget() -> None:
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
-def test_a_giant_of_single_letters_or_of_one(unit: Any) -> None:
+def test_giants_take_little_memory_beside_their_text(unit: Any) -> None:
     shingling = Shingling(unit=unit, size=5)
     text, token = batch_of([b"a b " * (8 << 20)]), batch_of([b"x" * (32 << 20)])
     few = batch_of([b"a b " * (2 << 20)])
@@ -155,10 +155,10 @@ EMPTY = pa.chunked_array([], pa.string())
 @pytest.mark.parametrize(
     "read", [lambda column: given_column("ids", column, 2), lambda column: given_copy_keys(column, 2)]
 )
-def test_chunks_of_more_than_2_gib(read: Any) -> None:
+def test_chunks_beyond_2_gib_are_joined(read: Any) -> None:
     found = read(pa.chunked_array([CHUNK, CHUNK]))
     assert isinstance(found, pa.Array) and len(found) == 2 and found.buffers()[2].size >= 2200 << 20
 
 
-def test_no_chunk() -> None:
+def test_columns_without_chunks_are_empty() -> None:
     assert len(given_column("ids", EMPTY, 0)) == len(given_copy_keys(EMPTY, 0)) == 0

@@ -45,7 +45,7 @@ Cuts = Callable[[int], None]
     [(1, {"key": "score", "key_only": True, "keep": "longest"}), (40_000, {"measure": "containment", "threads": 2})],
     ids=str,
 )
-def test_the_bytes_are_those_of_a_local_run(
+def test_keys_and_containment_give_the_bytes_of_a_local_run(
     joined: str, inputs: Path, tmp_path: Path, cuts: Cuts, steps: list[str], partition: int, options: dict[str, Any]
 ) -> None:
     """Of keys alone, and of containment in two partitions."""
@@ -55,7 +55,7 @@ def test_the_bytes_are_those_of_a_local_run(
     assert funnel["dropped"] > 50
 
 
-def test_an_index_of_both_engines(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_share_an_index(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(200)]
     for path, some in ((tmp_path / "first", lines[:150]), (tmp_path / "last", lines[50:]), (inputs / "z", lines[100:])):
         write_rows(f"{path}.jsonl", some)
@@ -79,15 +79,13 @@ def test_an_index_of_both_engines(joined: str, inputs: Path, tmp_path: Path, mon
 
 @pytest.mark.parametrize("options", [{"unit": "line", "max_copies": 1}, {"passages": 3, "protect": "bench.jsonl"}])
 @pytest.mark.usefixtures("folder")
-def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_lines_and_items_equal_a_local_run(joined: str, inputs: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     lines = {"q1": "all rights reserved and word 3", "q2": "page 200 all rights"}
     write_rows("bench.jsonl", [{"key": key, "text": text} for key, text in lines.items()])
     ray_cluster.passages_as_of_a_local_run(joined, inputs, tmp_path, **options)
 
 
-def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
-    joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_document_gets_a_worker_alone(joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 512 MiB a document may have 128, and 16 where eight tasks share them."""
     folder = tmp_path / "in"
     large = 110 * "".join(f"word{number} " for number in range(20_000))
@@ -113,7 +111,7 @@ def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
     assert sum(step.startswith("sign-") for step in again) == sum(step.startswith("gather-") for step in again) == 2
 
 
-def test_the_first_error_is_that_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, cuts: Cuts) -> None:
+def test_the_first_error_equals_that_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, cuts: Cuts) -> None:
     for number in (2, 4, 6):
         with open(inputs / f"{number}.jsonl", "a") as file:
             file.write("{broken\n")
@@ -136,14 +134,14 @@ def as_local(inputs: Any, **options: Any) -> None:
 
 
 @pytest.mark.usefixtures("joined", "inputs", "folder")
-def test_relative_paths_and_sources(cuts: Cuts) -> None:
+def test_relative_paths_and_sources_equal_a_local_run(cuts: Cuts) -> None:
     cuts(1)
     sources = ["in/[4-6].*", "in/3.parquet", "in/0.jsonl"]
     as_local(sources, protect="in/1.parquet", keep="source:" + ",".join(reversed(sources)))
 
 
 @pytest.mark.usefixtures("joined", "folder")
-def test_folders_with_files_of_equal_names(inputs: Path) -> None:
+def test_folders_of_equal_file_names_equal_a_local_run(inputs: Path) -> None:
     Path("other").mkdir()
     for name in ("2.jsonl", "3.parquet"):
         shutil.copy(inputs / name, Path("other", name))
@@ -152,7 +150,7 @@ def test_folders_with_files_of_equal_names(inputs: Path) -> None:
 
 
 @pytest.mark.usefixtures("joined", "folder")
-def test_streams_of_records_written_as_parquet(inputs: Path) -> None:
+def test_conversion_to_parquet_equals_a_local_run(inputs: Path) -> None:
     for number, (name, pack) in enumerate({"c.csv.bz2": bz2.compress, "d.json.xz": lzma.compress}.items()):
         texts = pq.read_table(inputs / f"{2 * number + 1}.parquet").column("text").to_pylist()
         rows = [{"text": text} for text in texts if text is not None]
@@ -164,7 +162,7 @@ def test_streams_of_records_written_as_parquet(inputs: Path) -> None:
 
 @pytest.mark.parametrize("keep", ["first", "longest"])
 @pytest.mark.usefixtures("joined", "folder")
-def test_runs_through_an_index(keep: str, inputs: Path, cuts: Cuts) -> None:
+def test_runs_through_an_index_equal_local_runs(keep: str, inputs: Path, cuts: Cuts) -> None:
     files = sorted(map(str, inputs.iterdir()))
     for cut, out in ((1 << 30, "local"), (1, "ray")):
         cuts(cut)
@@ -175,7 +173,7 @@ def test_runs_through_an_index(keep: str, inputs: Path, cuts: Cuts) -> None:
     assert results(Path("local")) == results(Path("ray")) and len(results(Path("ray"))) == 5
 
 
-def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
+def test_tasks_of_a_lost_node_are_repeated(
     cluster: Any,
     joined: str,
     inputs: Path,
@@ -259,7 +257,7 @@ def started(inputs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_a_killed_driver_is_resumed(
+def test_a_run_resumes_after_its_driver_is_killed(
     joined: str, inputs: Path, tmp_path: Path, cuts: Cuts, steps: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
@@ -280,7 +278,7 @@ def test_a_killed_driver_is_resumed(
         caplog.clear()
 
 
-def test_interrupted_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path, cuts: Cuts) -> None:
+def test_an_interrupted_run_with_its_own_cluster_resumes(inputs: Path, tmp_path: Path, cuts: Cuts) -> None:
     out = tmp_path / "out"
     with started(inputs, out, "--address", "local") as process:
         process.send_signal(signal.SIGINT)
@@ -295,7 +293,7 @@ def test_interrupted_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path, cuts:
     assert results(out) == results(tmp_path / "local")
 
 
-def test_a_cluster_of_its_own_that_has_nowhere_to_write(inputs: Path, tmp_path: Path) -> None:
+def test_a_cluster_without_room_to_write_is_an_error(inputs: Path, tmp_path: Path) -> None:
     above = tmp_path / "file"
     above.touch()
     told = alone(inputs, tmp_path / "out", RAY_TMPDIR=str(above))
@@ -307,7 +305,7 @@ def test_a_cluster_of_its_own_that_has_nowhere_to_write(inputs: Path, tmp_path: 
     )
 
 
-def test_a_first_run_without_a_home_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path) -> None:
+def test_a_first_run_on_its_own_cluster_needs_no_home(inputs: Path, tmp_path: Path) -> None:
     """The cluster is still not open to others; kernels are told of once, and are no stage's time."""
     nowhere, kernels, out = tmp_path / "gone", tmp_path / "kernels", tmp_path / "out"
     told = alone(inputs, out, HOME=str(nowhere), NUMBA_CACHE_DIR=str(kernels))
@@ -360,7 +358,7 @@ def listening(answer: bytes | None) -> Iterator[tuple[str, list[socket.socket]]]
     "answer",
     [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])],  # the last of a gRPC server
 )
-def test_an_address_where_another_service_answers(
+def test_an_address_of_another_service_is_refused(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch, inputs: Path, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(engine, "ASKED", 3.0)
@@ -371,7 +369,7 @@ def test_an_address_where_another_service_answers(
 
 
 @pytest.mark.parametrize("answer", [None, bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])])
-def test_an_interrupt_while_an_address_is_asked(inputs: Path, tmp_path: Path, answer: bytes | None) -> None:
+def test_an_interrupt_while_connecting_ends_the_command(inputs: Path, tmp_path: Path, answer: bytes | None) -> None:
     arguments = ["dedup", str(inputs), "-o", str(tmp_path / "out"), "--engine", "ray", "--address"]
     with listening(answer) as (address, held):
         command = [sys.executable, "-m", "gpulsh", *arguments, address]
@@ -386,7 +384,7 @@ def test_an_interrupt_while_an_address_is_asked(inputs: Path, tmp_path: Path, an
     assert not (tmp_path / "out").exists()
 
 
-def test_the_example_of_ray_data(
+def test_the_ray_data_example_finds_all_candidates(
     joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = [row["text"] for path in sorted(inputs.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]

@@ -83,7 +83,7 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], bool, int, int, float]] = {
     ("name", "checked"),
     [(name, checked) for name in ARCHIVES for checked in (False, True) if ARCHIVES[name][1] >= checked],
 )
-def test_an_archive(name: str, checked: bool) -> None:
+def test_hostile_archives_take_linear_time(name: str, checked: bool) -> None:
     make, compressed, records, broken, seconds = ARCHIVES[name]
     content = make()
     told: list[int] = []
@@ -105,7 +105,7 @@ BLANKS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
 @pytest.mark.parametrize("name", BLANKS)
-def test_blank_lines(name: str, ending: str, tmp_path: Path) -> None:
+def test_blank_lines_take_linear_time(name: str, ending: str, tmp_path: Path) -> None:
     content = ONE + b"\n" + BLANKS[name] + b"\n" + ONE + b"\n{\n"
     pack = {"": bytes, ".gz": lambda data: gzip.compress(data, 1), ".zst": zstandard.compress}[ending]
     path = tmp_path / f"a.jsonl{ending}"
@@ -124,7 +124,7 @@ def test_blank_lines(name: str, ending: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_parquet_of_many_row_groups(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_row_groups_take_linear_time(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.io.formats.parquet.RUN_ROWS", 1)  # each is a part of its own
     table = pa.table({"text": pa.array(["a"] * rows, pa.string())})
     with pq.ParquetWriter(tmp_path / "a.parquet", table.schema) as out:
@@ -140,7 +140,7 @@ def test_parquet_of_many_row_groups(rows: int, tmp_path: Path, monkeypatch: pyte
             list(texts.chosen(last, np.ones(rows, np.bool_)))
 
 
-def test_many_files_of_a_partition(tmp_path: Path) -> None:
+def test_many_files_of_a_partition_take_linear_time(tmp_path: Path) -> None:
     """Each looks at its own documents, not at what was decided of all."""
     documents = 1 << 21
     every = np.arange(documents)

@@ -46,14 +46,14 @@ def test_a_file_is_whole_or_absent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [216, 217, 218, 255])
-def test_a_file_with_a_long_name(length: int, tmp_path: Path) -> None:
+def test_a_partial_file_fits_the_longest_name(length: int, tmp_path: Path) -> None:
     with durable_file(tmp_path / ("n" * length)) as file:
         file.write(b"whole")
         assert next(tmp_path.iterdir()).name.endswith(durable.PART)
     assert [len(path.name) for path in tmp_path.iterdir()] == [length]
 
 
-def test_two_may_write_one_file_at_once_and_the_last_to_end_stands(tmp_path: Path) -> None:
+def test_the_last_writer_to_finish_wins(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with durable_file(path) as first:
         first.write(b"first")
@@ -64,13 +64,13 @@ def test_two_may_write_one_file_at_once_and_the_last_to_end_stands(tmp_path: Pat
 
 
 @pytest.mark.parametrize("make", [lambda path: None, lambda path: path.symlink_to("file"), Path.mkdir, os.mkfifo])
-def test_what_is_no_file_has_no_fact(make: Callable[[Path], None], tmp_path: Path) -> None:
+def test_only_regular_files_have_a_fact(make: Callable[[Path], None], tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     make(tmp_path / "it")
     assert fact_of(tmp_path / "it") is None
 
 
-def test_what_the_system_refuses_names_the_file_and_what_is_left(tmp_path: Path) -> None:
+def test_os_errors_name_the_file(tmp_path: Path) -> None:
     full = r"there: cannot be written: No space left on device; two are left"
     with pytest.raises(OutputError, match=full), durable.writing("there", "; two are left"):
         raise OSError(errno.ENOSPC, "told by nobody")
@@ -87,7 +87,7 @@ def test_what_the_system_refuses_names_the_file_and_what_is_left(tmp_path: Path)
 @pytest.mark.parametrize(
     ("count", "reports", "syncs"), [(9, True, ["fsync"] * 8), (20, True, ["syncfs"]), (20, False, ["fsync"] * 19)]
 )
-def test_all_are_synced_before_any_has_its_name(
+def test_files_are_synced_before_they_are_renamed(
     count: int, reports: bool, syncs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
@@ -135,7 +135,7 @@ def test_steps_are_found_again_with_their_files_and_facts(tmp_path: Path, caplog
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_torn_line_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+def test_a_torn_line_of_the_manifest_is_ignored(tmp_path: Path) -> None:
     manifest = Manifest.begin(tmp_path, {"a": 1}, SECRET)
     manifest.add("one", {}, {"n": 1})
     whole = (tmp_path / NAME).read_bytes()
@@ -154,7 +154,7 @@ def test_a_torn_line_is_as_if_it_were_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "data/../../out", "a\0b"])
-def test_a_step_with_a_file_outside_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_step_naming_a_file_outside_is_refused(name: str, tmp_path: Path) -> None:
     Manifest.begin(tmp_path, {}, SECRET).add("one", {name: FileFact(8, 1)}, {})
     with pytest.raises(OutputError, match="is damaged: it names the file"):
         Manifest.open(tmp_path)
@@ -207,7 +207,7 @@ def test_runs_of_rows_are_read_in_place(tmp_path: Path) -> None:
         *(({"hashes": pa.array([odd])}, f"is {kind}, not uint64") for odd, kind in (("a", "string"), (True, "bool"))),
     ],
 )
-def test_other_content_is_damage_and_no_rows_are_of_any_type(columns: Any, message: str, tmp_path: Path) -> None:
+def test_columns_of_another_type_are_damage(columns: Any, message: str, tmp_path: Path) -> None:
     write_columns(tmp_path / "a.arrow", columns)
     with pytest.raises(DamagedInputError, match=message):
         MappedColumns(tmp_path / "a.arrow", Hashes).whole()
@@ -215,7 +215,7 @@ def test_other_content_is_damage_and_no_rows_are_of_any_type(columns: Any, messa
     assert MappedColumns(tmp_path / "a.arrow", Hashes).whole().hashes.dtype == np.uint64
 
 
-def test_a_file_cut_short_is_damage(tmp_path: Path) -> None:
+def test_a_truncated_file_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "a.arrow"
     write_columns(path, {"hashes": np.arange(100, dtype=np.uint64)})
     content = path.read_bytes()
@@ -226,7 +226,7 @@ def test_a_file_cut_short_is_damage(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=40), st.integers(1, 9))
-def test_a_range_of_hashes_is_a_slice_that_holds_all_of_them(hashes: list[int], parts: int) -> None:
+def test_a_range_of_hashes_is_one_slice(hashes: list[int], parts: int) -> None:
     given_hashes = np.array(hashes, np.uint64)
     order = range_order(given_hashes)
     assert sorted(order.tolist()) == list(range(len(hashes)))
@@ -242,7 +242,7 @@ def test_a_range_of_hashes_is_a_slice_that_holds_all_of_them(hashes: list[int], 
 
 
 @pytest.mark.parametrize("in_file", [False, True])
-def test_what_was_appended_is_one_array(in_file: bool, tmp_path: Path) -> None:
+def test_appended_arrays_become_one(in_file: bool, tmp_path: Path) -> None:
     nothing, column = (Column(np.int64, tmp_path if in_file else None) for _ in range(2))
     empty = nothing.whole()
     assert empty.tolist() == [] and empty.dtype == np.int64
@@ -265,7 +265,7 @@ def no_handle_is_left() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_handle_is_left")
-def test_a_lock_is_given_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_has_one_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = locked(tmp_path / "lock", 0o600)
     with pytest.raises(BlockingIOError):
         locked(tmp_path / "lock", 0o600, required=False)

@@ -48,7 +48,7 @@ def test_the_kind_of_text_decides_the_shingles() -> None:
 
 
 @given(st.integers(5, 60), st.integers(1, 5))
-def test_one_changed_token_leaves_what_sets_say(tokens: int, size: int) -> None:
+def test_one_changed_equals_the_jaccard_of_sets(tokens: int, size: int) -> None:
     one, other = list(range(tokens)), list(range(tokens))
     other[tokens // 2] = -1
     sets = [{tuple(row[at : at + size]) for at in range(tokens - size + 1)} for row in (one, other)]
@@ -56,7 +56,7 @@ def test_one_changed_token_leaves_what_sets_say(tokens: int, size: int) -> None:
     assert one_changed(tokens, size) == pytest.approx(left) or tokens < 2 * size
 
 
-def test_pairs_of_a_whole_corpus_are_those_of_plain_sets() -> None:
+def test_pairs_of_a_whole_corpus_equal_those_of_sets() -> None:
     found = gpulsh.sample(TEXTS, thresholds=[0.7, 0.5], examples=3, **OPTIONS)
     shingled = [place for place, text in enumerate(TEXTS) if text and text != "..."]
     assert (found.documents, found.sample) == (len(TEXTS), len(shingled))
@@ -109,7 +109,7 @@ def _distinct(read: gpulsh.Fingerprints) -> tuple[Any, Any]:
     return np.concatenate(rows), np.cumsum([0, *map(len, rows)])
 
 
-def test_the_usual_threshold_is_recommended_unless_another_parts_the_text_better() -> None:
+def test_a_threshold_with_few_near_documents_is_recommended() -> None:
     def pages(similar: int) -> list[str]:
         shared = [[f"p{n // 2}w{k}" if k < similar or n % 2 else f"own{n}w{k}" for k in range(40)] for n in range(40)]
         return [" ".join(words) for words in shared]
@@ -164,7 +164,7 @@ BITS, SOME = gpulsh.SimHash(), Funnel(documents=9, shingles=900)
         (Method.chosen(also=BITS, distance=3), "a distance of 3 of 64 bits (--and) finds only 0.9 %", "uses 18"),
     ],
 )
-def test_a_hint_of_parameters_that_miss_pairs_at_the_threshold(method: Method, begin: str, end: str) -> None:
+def test_parameters_that_miss_pairs_give_a_hint(method: Method, begin: str, end: str) -> None:
     (hint,) = hints(method, SOME)
     assert hint.startswith(begin) and hint.endswith(end)
 
@@ -178,7 +178,7 @@ def test_usual_parameters_give_no_hint() -> None:
     assert len(list(hints(Method.chosen(sketch=BITS, also=BITS, distance=3), SOME))) == 2
 
 
-def test_a_hint_of_documents_shorter_than_a_shingle(caplog: pytest.LogCaptureFixture) -> None:
+def test_documents_shorter_than_a_shingle_give_a_hint(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "gpulsh"):
         gpulsh.deduplicate(["two words", "three words here", "a long text of nine words, that is all"], backend="cpu")
         assert not caplog.records

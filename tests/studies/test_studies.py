@@ -57,7 +57,7 @@ TRUE = sorted(pair for pair, similarity in NAIVE.items() if similarity >= THRESH
 
 
 @pytest.mark.parametrize("frequent", [1, 16, 10**9])
-def test_brute_force_counts_what_sets_do(frequent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brute_force_equals_plain_sets(frequent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brute_force, "FREQUENT", frequent)
     monkeypatch.setattr(brute_force, "CELLS", 150)
     monkeypatch.setattr(brute_force, "COLUMNS", 1)
@@ -82,9 +82,7 @@ def test_brute_force_counts_what_sets_do(frequent: int, monkeypatch: pytest.Monk
         spread.histogram(7)
 
 
-def test_a_sample_is_that_of_the_least_lots_however_texts_are_cut(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_sample_depends_on_no_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     texts = [f"text {number}" for number in range(500)]
     lots = drawing.words_at("sample", 3, np.arange(500, dtype=np.uint64))
     wanted = sorted(np.argsort(lots)[:9].tolist())
@@ -104,7 +102,7 @@ def test_a_sample_is_that_of_the_least_lots_however_texts_are_cut(
     assert np.histogram(everywhere, 4, (0, 500))[0].min() > 430  # of 500 expected
 
 
-def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -> None:
+def test_a_study_recommends_the_cheapest_sufficient_banding() -> None:
     options: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu", "threshold": THRESHOLD}
     found = gpulsh.study(TEXTS, num_perm=32, recall=0.9, bands=3, rows=2, **options)
     assert (found.documents, found.sample, found.similar) == (60, 60, len(TRUE))
@@ -142,7 +140,7 @@ def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -
     assert repr(nothing.spread) == "Spread(pairs=0)"  # without its thousand counts
 
 
-def test_a_study_refuses_nonsense() -> None:
+def test_a_study_refuses_wrong_parameters() -> None:
     calls: list[tuple[Any, dict[str, Any], str]] = [
         (gpulsh.compare, {"methods": [gpulsh.MinHash()]}, "a method is of type MinHash; give an object of str"),
         (gpulsh.compare, {"methods": 5}, "methods is 5; give a list of one or more names"),
@@ -219,7 +217,7 @@ def test_henzingers_combination_keeps_as_many_pairs_as_in_theory() -> None:
     assert abs(both.found / broder.found - wanted) < 4 * deviation + 0.01
 
 
-def test_given_truth_is_that_of_the_whole_corpus() -> None:
+def test_given_truth_equals_computed_truth() -> None:
     options: dict[str, Any] = {"threshold": THRESHOLD, "shingling": SHINGLING, "backend": "cpu", "sample": 30}
     given = gpulsh.compare(TEXTS, ["minhash:64"], truth=np.array(TRUE)[:, ::-1], **options)
     computed = gpulsh.compare(TEXTS, ["minhash:64"], **options)
@@ -232,7 +230,7 @@ def corpus(tmp_path: Path) -> str:
     return write_rows(tmp_path / "a.jsonl", TEXTS)
 
 
-def test_wrong_options_give_one_line_and_status_2(corpus: str, command: Command) -> None:
+def test_wrong_options_are_one_line_and_status_2(corpus: str, command: Command) -> None:
     for line, message in (
         (f"compare {corpus} --methods minhush:128", "there is no method 'minhush:128'; give some of affine32,"),
         (f"compare {corpus} --methods b-bit:x", "there is no method 'b-bit:x'; give b-bit or b-bit:1"),
@@ -247,7 +245,7 @@ def test_wrong_options_give_one_line_and_status_2(corpus: str, command: Command)
         assert (refused.status, refused.out, refused.err.count("\n")) == (2, "", 1) and message in refused.error
 
 
-def test_curve_shows_what_study_finds(
+def test_the_command_curve_shows_the_study(
     corpus: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     studied = gpulsh.study(TEXTS, recall=0.95, threshold=THRESHOLD, shingling=SHINGLING, backend="cpu")
@@ -266,7 +264,7 @@ def test_curve_shows_what_study_finds(
     assert [option.default for option in curve_command.params if option.name == "sample"] == [drawing.DEFAULT]
 
 
-def test_compare_shows_what_the_function_finds(corpus: str, tmp_path: Path, command: Command) -> None:
+def test_the_command_compare_shows_the_comparison(corpus: str, tmp_path: Path, command: Command) -> None:
     i, j = np.array([*TRUE, (0, 59)]).T
     pairs = pa.table({"i": i, "j": j, "jaccard": [1.0] * len(TRUE) + [0.1]})
     pq.write_table(pairs, tmp_path / "pairs.parquet")
@@ -288,7 +286,7 @@ def test_compare_shows_what_the_function_finds(corpus: str, tmp_path: Path, comm
         read_pairs("", 0.5)
 
 
-def test_tables_fit_a_terminal_whatever_they_count() -> None:
+def test_tables_of_large_counts_fit_a_terminal() -> None:
     studied = gpulsh.study(TEXTS, threshold=0.65, shingling=SHINGLING, backend="cpu")
     many = [replace(row, candidates=10**6, expected=1e9, wasted=1e9, expected_of_all=1e15) for row in studied.bandings]
     for found in (studied, replace(studied, bandings=tuple(many))):

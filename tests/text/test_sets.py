@@ -39,12 +39,12 @@ def sets_of(items: Any) -> Any:
 
 @every_backend
 @given(sets=st.sampled_from([integers, texts, pieces]).flatmap(sets_of))
-def test_items_are_mixed_as_the_docstring_says(backend: Any, sets: list[list[Any] | None]) -> None:
+def test_fingerprints_of_items_follow_the_definition(backend: Any, sets: list[list[Any] | None]) -> None:
     found = gpulsh.fingerprint(sets, backend=backend)
     assert lists_of(found) == [sorted({hashed(item) for item in one or ()}) for one in sets]
 
 
-def test_scheme() -> None:
+def test_fingerprints_of_items_are_pinned() -> None:
     """These bits are on disks: others have to stand in CHANGELOG.md under Signatures."""
     pinned = {
         0: "a66247182649bf6e",
@@ -57,7 +57,7 @@ def test_scheme() -> None:
         assert f"{int(gpulsh.fingerprint([[item]], backend='cpu').values[0]):016x}" == wanted
 
 
-def test_long_items_and_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_long_items_are_hashed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BYTES_AT_ONCE", 50)
     sets = [[f"{'item ' * (i % 30)}{i}"] for i in range(100)]
     assert lists_of(gpulsh.fingerprint(sets, backend="cpu")) == [[hashed(one)] for (one,) in sets]
@@ -71,7 +71,7 @@ def test_long_items_and_many(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=str,
 )
-def test_arrow_lists(kind: pa.DataType) -> None:
+def test_arrow_lists_equal_python_lists(kind: pa.DataType) -> None:
     number = pa.types.is_integer(kind.value_type)
     rows = [[1, 2, 2], None, [], [3], [4, 1]] if number else [["a", "bc", "a"], None, [], [""], ["漢"]]
     array = pa.array(rows, kind)
@@ -81,7 +81,7 @@ def test_arrow_lists(kind: pa.DataType) -> None:
     assert gpulsh.fingerprint(array[1:4], backend="cpu") == gpulsh.fingerprint(rows[1:4], backend="cpu")
 
 
-def test_rows_of_every_kind() -> None:
+def test_sets_may_be_of_every_type() -> None:
     wanted = gpulsh.fingerprint([[1, 2], [3], []], backend="cpu")
     for rows in (
         [{2, 1}, (3, 3), range(0)],
@@ -133,13 +133,13 @@ def test_rows_of_every_kind() -> None:
         (pa.table({"a": [[1]]}), "sets is of Arrow type struct"),
     ],
 )
-def test_what_is_refused(sets: Any, message: str) -> None:
+def test_wrong_sets_are_refused(sets: Any, message: str) -> None:
     with pytest.raises(gpulsh.InputTypeError, match=message):
         gpulsh.fingerprint(sets, backend="cpu")
 
 
 @pytest.mark.parametrize("kind", [gpulsh.MinHash, gpulsh.OnePermutation, gpulsh.FastSimilarity, gpulsh.CMinHash])
-def test_estimates_of_plain_sets(kind: Any) -> None:
+def test_sets_of_integers_are_estimated_without_bias(kind: Any) -> None:
     """Customers numbered from 0 on, whose numbers sketches by themselves would not tell apart."""
     sketch = kind(num_perm=512)
     rows = gpulsh.fingerprint([range(100), range(100, 200), range(50, 150)], backend="cpu")
@@ -163,7 +163,7 @@ def as_dictionaries(rows: WeightedFingerprints) -> list[dict[int, float]]:
     weights=st.sampled_from(["count", "idf"]),
     shingling=st.sampled_from([WORDS, Shingling(unit="char", size=2)]),
 )
-def test_weights_and_similarities_by_their_definitions(
+def test_weights_and_similarities_follow_their_definitions(
     backend: Any, texts: list[str | None], weights: Any, shingling: Shingling
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -191,7 +191,7 @@ def test_weights_and_similarities_by_their_definitions(
         assert cosine == pytest.approx(sum(w * other.get(x, 0.0) for x, w in one.items()) / (lengths or 1.0), rel=1e-12)
 
 
-def test_sums_run_in_the_order_of_fingerprints() -> None:
+def test_weights_are_summed_in_the_order_of_fingerprints() -> None:
     generator = np.random.default_rng(1)
     values = np.sort(generator.choice(300, (2, 200)), axis=1)
     sets = [np.unique(row).astype(np.uint64) for row in values]
@@ -206,21 +206,21 @@ def test_sums_run_in_the_order_of_fingerprints() -> None:
     assert gpulsh.jaccard(rows, [[0, 1], [1, 0]], backend="cpu").tolist() == [low / high] * 2
 
 
-def test_the_cosine_of_weights_far_apart() -> None:
+def test_the_cosine_of_extreme_weights_is_exact() -> None:
     weight, values = np.array([1e-300, 2e-300, 1e300, 2e300, 1e300]), np.array([1, 2, 1, 2, 3], np.uint64)
     rows = WeightedFingerprints(values, weight, np.array([0, 2, 4, 5]))
     assert gpulsh.cosine(rows, [[0, 1], [0, 2]], backend="cpu").tolist() == [1, 0]
 
 
 @every_backend
-def test_sums_of_weights_that_overflow(backend: Any) -> None:
+def test_sums_of_weights_do_not_overflow(backend: Any) -> None:
     """They gave NaN, or 0."""
     rows = weighted_of([{1: 1e308, 2: 1e308}, {1: 1.5e308}, {1: 1e308, 3: 5e-324}, {3: 5e-324}])
     found = gpulsh.jaccard(rows, [[0, 0], [0, 1], [0, 2], [2, 3], [3, 3], [1, 3]], backend=backend)
     assert found == pytest.approx([1, 0.4, 0.5, 0, 1, 0])
 
 
-def test_what_the_rows_take() -> None:
+def test_weighted_rows_check_their_arrays() -> None:
     values, weight = np.array([9, 3, 3, 5, 1], np.uint64), np.array([0, 1.0, 1, 2, 0])
     rows = WeightedFingerprints(values, weight, np.array([1, 2, 2, 4]))
     assert len(rows) == 3  # the ends of rows may descend, and what is in no row is not looked at
@@ -240,7 +240,7 @@ def profile_of(text: str | None, **options: Any) -> bytes:
     return bytes(row)
 
 
-def test_md5_of_the_bytes() -> None:
+def test_md5_signatures_are_those_of_the_bytes() -> None:
     texts = ["", "a", "Straße 漢字", None]
     found = gpulsh.md5_signatures(texts)
     assert (found.dtype, found.shape) == (np.uint8, (4, 16))
@@ -265,11 +265,11 @@ def test_md5_of_the_bytes() -> None:
         *((text, "") for text in ("", "a b c", "!!!", "?", None)),
     ],
 )
-def test_profiles(text: str | None, profile: str) -> None:
+def test_text_profiles_equal_those_of_nutch(text: str | None, profile: str) -> None:
     assert profile_of(text) == digest(profile)
 
 
-def test_parameters() -> None:
+def test_text_profiles_take_length_and_rate() -> None:
     assert profile_of("is it is it", min_token_len=1) == digest("is 2\nit 2")
     assert profile_of("a a", min_token_len=0) == digest("a 2")
     often = " ".join(["often"] * 10 + ["rather"] * 7 + ["seldom"] * 4)

@@ -28,7 +28,7 @@ def fingerprints(text: str, backend: Any = "cpu", **shingling: Any) -> list[int]
     return found
 
 
-def test_golden_values_of_the_literature() -> None:
+def test_shingles_equal_examples_of_the_literature() -> None:
     """Broder 1997, *On the resemblance and containment of documents*, and the field's tutorials."""
     assert len(fingerprints("The quick brown fox jumps over the lazy dog")) == 5
     for words in (10_000, 20_000):
@@ -63,7 +63,7 @@ EXACT_CASE = Folding(case=False)
         (STOPPED, Shingling(stop=["the", "a"]), {}, [0, 1, 2, 2, 2]),
     ],
 )
-def test_each_choice_through_the_main_job(
+def test_the_main_job_takes_each_choice(
     backend: Any, texts: list[str], shingling: Shingling, options: dict[str, Any], duplicate_of: list[int]
 ) -> None:
     result = gpulsh.deduplicate(texts, shingling=shingling, backend=backend, **options)
@@ -97,7 +97,7 @@ CHOICES: list[dict[str, Any]] = [{"labels": True}, {"hash": "rabin"}, {"stop": [
 CHOICES += [{"anchor": "stopwords", "stop": ["a"]}, {"symbols": True}]
 
 
-def test_sketches_and_the_index_read_as_the_job_does() -> None:
+def test_sketches_and_index_shingle_as_the_main_job() -> None:
     texts = ["a rose is a rose is a rose", "A rose, is a Rose is a rose!", "", "other a words b c d a", *SHORT]
     for choices in CHOICES:
         given: dict[str, Any] = {"shingling": Shingling(size=1, **choices), "folding": EXACT_CASE, "backend": "cpu"}
@@ -111,7 +111,7 @@ def test_sketches_and_the_index_read_as_the_job_does() -> None:
     assert found.positions.tolist() == found.keys.tolist() == list(range(len(SHORT)))
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_takes_symbols(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "in.jsonl", SHORT)
     assert main(["dedup", source, "-o", f"{tmp_path}/out", "--shingle", "word:5+symbols"]) == 0
     assert len((tmp_path / "out/data/in.jsonl").read_text().splitlines()) == len(SHORT) - 1
@@ -124,7 +124,7 @@ def read_again(method: Method) -> Method:
     return Method.restored(json.loads(json.dumps(method.matching())))
 
 
-def test_choices_alone_are_written_and_are_read_again() -> None:
+def test_only_chosen_parameters_are_written() -> None:
     """Files of before are read, and those of now are theirs."""
     assert Shingling().to_json() == '{"size":5,"unit":"word"}' and Folding().to_json() == '{"form":null}'
     assert repr(Shingling(unit="char", size=9)) == "Shingling(unit='char', size=9)"
@@ -136,7 +136,7 @@ def test_choices_alone_are_written_and_are_read_again() -> None:
 
 
 @pytest.mark.parametrize("text", ["word:5", "char:64", "word:5+symbols", "word:3+labels", "char:5+symbols+labels"])
-def test_the_form_of_the_command_line(text: str) -> None:
+def test_parse_and_str_are_inverse(text: str) -> None:
     assert str(Shingling.parse(text)) == text
 
 
@@ -157,7 +157,7 @@ LISTED = [
 
 @pytest.mark.usefixtures("packages")
 @pytest.mark.parametrize("language", LISTED)
-def test_stop_lists(language: str) -> None:
+def test_stop_lists_remove_their_words(language: str) -> None:
     shingling = Shingling(size=1, stop=language)
     assert len(shingling.stop_words) > 50
     assert shingling.stop_words == Shingling(size=1, anchor="stopwords", language=language).stop_words
@@ -166,7 +166,7 @@ def test_stop_lists(language: str) -> None:
 
 @pytest.mark.usefixtures("packages")
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_stems(backend: Any) -> None:
+def test_stems_are_shingled(backend: Any) -> None:
     stemmed = fingerprints("connect run", backend, size=1)
     assert fingerprints("connections Running", backend, size=1) != stemmed
     assert fingerprints("connections Running", backend, size=1, stem="snowball") == stemmed
@@ -181,12 +181,12 @@ def test_stems(backend: Any) -> None:
 @pytest.mark.parametrize(
     "choices", [{"stop": ["b", "a"]}, {"anchor": "stopwords", "language": "fr"}, {"stem": "porter"}]
 )
-def test_what_decides_is_read_again(choices: dict[str, Any]) -> None:
+def test_restored_parameters_are_equal(choices: dict[str, Any]) -> None:
     method = Method.chosen(shingling=Shingling(**choices))
     assert read_again(method) == method
 
 
-def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpulsh import words
 
     monkeypatch.setattr(words.importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
