@@ -95,51 +95,51 @@ def test_the_example_files(example: Example, texts: list[str], tmp_path: Path) -
     source = tmp_path / "in"
     for part in range(2):
         write(source / f"{part}.parquet", texts[part::2])
-    said = example("files", source, tmp_path / "out")
+    printed = example("files", source, tmp_path / "out")
     kept = pq.read_table(tmp_path / "out/data")
-    assert said.startswith(f"{FEW:,} documents, {FEW - len(kept):,} dropped\n") and kept.column_names[1] == "id"
-    lines = [line for line in said.splitlines() if re.fullmatch(r"\S+:\d+ is [\d.]+% \S+:\d+", line)]
+    assert printed.startswith(f"{FEW:,} documents, {FEW - len(kept):,} dropped\n") and kept.column_names[1] == "id"
+    lines = [line for line in printed.splitlines() if re.fullmatch(r"\S+:\d+ is [\d.]+% \S+:\d+", line)]
     assert len(lines) == 5 and all(str(source) in line for line in lines)
-    assert example("files", source, tmp_path / "out") == said  # finished: left as it is
+    assert example("files", source, tmp_path / "out") == printed  # finished: left as it is
 
 
 def test_the_example_after_deduplication(
     example: Example, texts: list[str], result: gpulsh.Decision, tmp_path: Path
 ) -> None:
-    said = example("after_deduplication", write(tmp_path / "in.parquet", texts), tmp_path / "out")
+    printed = example("after_deduplication", write(tmp_path / "in.parquet", texts), tmp_path / "out")
     marked = result.mark(pa.table({"text": texts}))
     component, sources = (np.array(marked[name].fill_null(0)) for name in ("component", "sources"))
-    assert f"{result.keep.sum()} of {FEW} documents stay\n" in said
-    assert f"{(result.keep | (component < 3)).sum()} stay if clusters of fewer than 3 are not cut\n" in said
-    assert f"{(sources >= 2).sum()} are held by 2 sources or more\n" in said
-    assert len(re.findall(r"^  \d+ copies and \d+ near-duplicates, from a, b", said, re.MULTILINE)) == 3
+    assert f"{result.keep.sum()} of {FEW} documents stay\n" in printed
+    assert f"{(result.keep | (component < 3)).sum()} stay if clusters of fewer than 3 are not cut\n" in printed
+    assert f"{(sources >= 2).sum()} are held by 2 sources or more\n" in printed
+    assert len(re.findall(r"^  \d+ copies and \d+ near-duplicates, from a, b", printed, re.MULTILINE)) == 3
     weight = result.weights("txt360", weight_by="component").sum()
-    assert said.endswith(f"{FEW} rows have weights, {weight:,.0f} in all\n")
+    assert printed.endswith(f"{FEW} rows have weights, {weight:,.0f} in all\n")
 
 
 def test_the_example_index_over_days(example: Example, texts: list[str], tmp_path: Path) -> None:
     parts = [texts[:300], texts[300:500], texts[100:350]]
     days = [write(tmp_path / f"day{number}.parquet", part) for number, part in enumerate(parts)]
     folder = tmp_path / "known"
-    said = example("index_over_days", *days[:2], folder) + example("index_over_days", days[2], folder)
+    printed = example("index_over_days", *days[:2], folder) + example("index_over_days", days[2], folder)
     keep = gpulsh.deduplicate([text for part in parts for text in part]).keep
     starts = np.cumsum([0, *map(len, parts)])
     for number, (start, stop) in enumerate(pairwise(starts)):
         new, known = keep[start:stop].sum(), keep[:stop].sum()
-        assert f"day{number}: {new:,} of {stop - start:,} are new, {known:,} are held" in said
+        assert f"day{number}: {new:,} of {stop - start:,} are new, {known:,} are held" in printed
     assert example("index_over_days", days[1], folder) == "day1: is in the index already\n"
-    assert "day2: 0 of 250 are new" in said and re.search(r"  day2:0 is [\d.]+% day0:\d+", said)
+    assert "day2: 0 of 250 are new" in printed and re.search(r"  day2:0 is [\d.]+% day0:\d+", printed)
 
 
 def test_the_example_choose(example: Example, texts: list[str], tmp_path: Path) -> None:
-    said = example("choose", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet")
-    dropped = [int(number.replace(",", "")) for number in re.findall(r"threshold 0\.\d: ([\d,]+) of", said)]
+    printed = example("choose", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet")
+    dropped = [int(number.replace(",", "")) for number in re.findall(r"threshold 0\.\d: ([\d,]+) of", printed)]
     assert pq.read_table(tmp_path / "out.parquet")["dropped"].to_pylist() == dropped
     assert dropped == sorted(dropped) and dropped[1] == (~gpulsh.deduplicate(texts, threshold=0.8).keep).sum()
-    found = re.search(r"(\d+) bands of (\d+) rows compare ([\d.]+)% of the pairs at 0\.8", said)
+    found = re.search(r"(\d+) bands of (\d+) rows compare ([\d.]+)% of the pairs at 0\.8", printed)
     assert found and int(found[1]) * int(found[2]) <= 128 and float(found[3]) >= 99.5
     pattern = re.compile(r"^(\w+\(\d+\)): off by ([\d.]+) on", re.MULTILINE)
-    errors = {name: float(error) for name, error in pattern.findall(said)}
+    errors = {name: float(error) for name, error in pattern.findall(printed)}
     assert set(errors) == {"MinHash(128)", "MinHash(512)", "OnePermutation(512)"}
     assert errors["MinHash(512)"] < errors["MinHash(128)"] < 0.05 and errors["OnePermutation(512)"] < 0.05
 
@@ -204,6 +204,6 @@ def test_the_example_hugging_face(
 ) -> None:
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    said = example("hugging_face", write(tmp_path / "texts.parquet", texts), tmp_path / "out")
-    assert said == f"{len(candidates(texts)):,} candidate pairs\n{result.keep.sum():,} of {FEW:,} kept\n"
+    printed = example("hugging_face", write(tmp_path / "texts.parquet", texts), tmp_path / "out")
+    assert printed == f"{len(candidates(texts)):,} candidate pairs\n{result.keep.sum():,} of {FEW:,} kept\n"
     assert list(datasets.load_from_disk(tmp_path / "out")["id"]) == np.flatnonzero(result.keep).tolist()

@@ -57,8 +57,8 @@ def test_known_curves_have_their_published_values() -> None:
     curve = SCurve(bands=np.int32(42), rows=3)
     assert type(curve.bands) is int and curve == SCurve(bands=42, rows=3)
     # Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.
-    told = [curve.probability(s) for s in (0.5, 0.05, curve.approximate_threshold)]
-    assert told == pytest.approx([0.9963, 0.00524, 0.6365], rel=1e-3)
+    found = [curve.probability(s) for s in (0.5, 0.05, curve.approximate_threshold)]
+    assert found == pytest.approx([0.9963, 0.00524, 0.6365], rel=1e-3)
     assert (curve.threshold, curve.approximate_threshold) == pytest.approx((0.25198, 0.28768), abs=5e-6)
     for twice in (SCurve(bands=5, rows=3), SCurve(bands=25, rows=6)):  # the rows, and the bands squared
         assert twice.approximate_threshold == pytest.approx(0.5848, abs=5e-5)

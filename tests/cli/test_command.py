@@ -318,7 +318,7 @@ def test_all_commands_take_the_same_read_options(how: str, command: Command) -> 
     for number, text in enumerate(words):
         Path(f"in/{number % 2}").mkdir(parents=True, exist_ok=True)
         Path(f"in/{number % 2}/{number}.py").write_text(text)
-    for line, told in (
+    for line, message in (
         ("dedup -o out", "Kept 3 of 6 documents"),
         ("dedup -o none --dry-run", ""),
         ("index build index", "Kept 3 of 6 documents"),
@@ -328,7 +328,7 @@ def test_all_commands_take_the_same_read_options(how: str, command: Command) -> 
         ("curve --study", "6 of 6 documents"),
     ):
         ran = command(f"{line} {how} --backend cpu")
-        assert ran.status == 0 and told in ran.out + ran.err, ran
+        assert ran.status == 0 and message in ran.out + ran.err, ran
     assert not Path("none").exists() and "w2xé0 w2xé1" in command("show out").out
 
 

@@ -49,8 +49,8 @@ def test_the_vectorizer_docstring_examples_hold(vectorizer: type) -> None:
 def test_the_vectorizer_passes_scikit_learns_estimator_checks(vectorizer: type) -> None:
     from sklearn.utils.estimator_checks import check_estimator
 
-    told = check_estimator(vectorizer(backend="cpu"), on_fail="raise")
-    assert told and {row["status"] for row in told} <= {"passed", "skipped"}
+    checks = check_estimator(vectorizer(backend="cpu"), on_fail="raise")
+    assert checks and {row["status"] for row in checks} <= {"passed", "skipped"}
 
 
 @pytest.mark.parametrize("sketch", EVERY)

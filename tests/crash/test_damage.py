@@ -1,4 +1,4 @@
-"""Work files that are cut short, flipped or gone when a run goes on: told by name, made again, and no wrong byte."""
+"""Work files that are cut short, flipped or missing on resumption are named and computed again; no byte is wrong."""
 
 import shutil
 from collections.abc import Callable, Iterator

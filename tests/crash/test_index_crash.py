@@ -1,4 +1,4 @@
-"""After a crash at any instant the index is as before a commit or after it; damage and refused writes are told."""
+"""After a crash at any instant the index is as before a commit or after it; damage and failed writes are named."""
 
 import errno
 import itertools
@@ -90,7 +90,7 @@ def newest(path: Path) -> Index | None:
         return None
 
 
-def told(index: Index | None) -> Any:
+def state_of(index: Index | None) -> Any:
     return index and (generation(index), *state(index))
 
 
@@ -118,9 +118,9 @@ class Reader(threading.Thread):
 
     def _ask(self) -> None:
         for place, held in self._held.items():
-            assert told(held) == self._allowed[place]
+            assert state_of(held) == self._allowed[place]
         index = newest(self._path)
-        place = self._allowed.index(told(index))
+        place = self._allowed.index(state_of(index))
         if index is not None:
             self._held[place] = index
 
@@ -189,16 +189,16 @@ def changes(crawls: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 def outcomes(change: Change, mortals: Mortals, path: Path) -> tuple[Any, Any, Death]:
     """The states before and after a change that nothing befalls, and how it ended."""
-    before = told(newest(change.begun(path) / "known"))
+    before = state_of(newest(change.begun(path) / "known"))
     whole = change.run(mortals, path)
-    assert whole.status == 0, whole.told
-    return before, (told(newest(path / "known")), results(path / "out")), whole
+    assert whole.status == 0, whole.stderr
+    return before, (state_of(newest(path / "known")), results(path / "out")), whole
 
 
 def finish(change: Change, mortals: Mortals, path: Path, before: Any, wanted: Any) -> bool:
     """The change is done where it was not, a run to its end; then nothing else is left. Says whether it was done."""
     index, after = path / "known", wanted[0]
-    left = told(newest(index))
+    left = state_of(newest(index))
     assert left in (before, after)
     if left == after and "PATH/found.jsonl" in change.arguments:  # no commit without its evidence
         rows = read_rows(path / "found.jsonl")
@@ -206,11 +206,11 @@ def finish(change: Change, mortals: Mortals, path: Path, before: Any, wanted: An
         assert len({(row["file"], row["row"]) for row in rows}) == len(rows) == dropped > 3
     if left == before or wanted[1]:
         again = change.run(mortals, path)
-        assert again.status == 0 and told(newest(index)) == after, again.told
+        assert again.status == 0 and state_of(newest(index)) == after, again.stderr
     assert results(path / "out") == wanted[1] and not (path / "out/_work").exists()
     with open_index(index) as opened:
         opened.compact()
-    assert unneeded(index) == set() and told(newest(index))[1:] == after[1:]
+    assert unneeded(index) == set() and state_of(newest(index))[1:] == after[1:]
     return bool(left == after)
 
 
@@ -248,7 +248,7 @@ def test_a_failed_system_call_leaves_the_index_before_or_after(
             death = change.run(mortals, path, at=at, error=error)
         refused += death.status
         assert death.status == 1 or (wanted[1] and death.status == 0), death
-        assert death.status == 0 or (os.strerror(error) in death.told and str(path) in death.told), death
+        assert death.status == 0 or (os.strerror(error) in death.stderr and str(path) in death.stderr), death
         if before is None and newest(path / "known") is None:
             assert not (path / "known").exists()
         finish(change, mortals, path, before, wanted)
@@ -309,16 +309,16 @@ def test_an_index_of_another_format_is_refused(folder: Path, command: Command) -
     with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
         open_index(folder / "later")
     lived(folder / "i", 1)
-    told = json.loads(Path("i/index.json").read_bytes().partition(b"\n")[2])
-    del told["secret"]
-    content = json.dumps({**told, "format": 2, "version": "0.9"}).encode()
+    manifest_of = json.loads(Path("i/index.json").read_bytes().partition(b"\n")[2])
+    del manifest_of["secret"]
+    content = json.dumps({**manifest_of, "format": 2, "version": "0.9"}).encode()
     Path("i/index.json").write_bytes(b"crc32 %08x\n%s" % (zlib.crc32(content), content))
     Path("a.txt").write_text("some words")
     before = results(Path("i"))
     for verb in ("query", "add"):
-        told = command(f"index {verb} i a.txt --backend cpu")
-        assert "is an index of format 2, written by gpulsh 0.9, and this version reads format 3" in told.error
-        assert "build the index again" in told.error and told.err.count("\n") == 1
+        manifest_of = command(f"index {verb} i a.txt --backend cpu")
+        assert "is an index of format 2, written by gpulsh 0.9, and this version reads format 3" in manifest_of.error
+        assert "build the index again" in manifest_of.error and manifest_of.err.count("\n") == 1
     assert results(Path("i")) == before
 
 
@@ -345,8 +345,8 @@ def test_damaged_decisions_are_read_from_the_index(
     whole, path = (begun(crawls, tmp_path / name) for name in ("whole", "cut"))
     assert main(dedup(whole, crawls / "new", keep)) == 0
     interrupted_at(EVIDENCE, dedup(path, crawls / "new", keep))
-    after = told(newest(path / "known"))
-    assert after == told(newest(whole / "known"))
+    after = state_of(newest(path / "known"))
+    assert after == state_of(newest(whole / "known"))
     for name in ("collect-000000-decisions.arrow", "collect-000000-earlier.arrow", "sign-000000-documents.arrow"):
         file = path / "out/_work" / name
         file.write_bytes(file.read_bytes()[:-9])
@@ -354,7 +354,7 @@ def test_damaged_decisions_are_read_from_the_index(
         interrupted_at(EVIDENCE, dedup(path, crawls / "new", keep))
         assert f"{name} is missing or damaged" in caplog.text
     assert main(dedup(path, crawls / "new", keep)) == 0
-    assert results(path / "out") == results(whole / "out") and told(newest(path / "known")) == after
+    assert results(path / "out") == results(whole / "out") and state_of(newest(path / "known")) == after
 
 
 def test_an_index_that_lost_the_documents_of_a_run_is_refused(crawls: Path, tmp_path: Path, command: Command) -> None:
@@ -379,4 +379,4 @@ def test_another_run_may_come_between_a_run_and_its_resumption(cut: str, crawls:
     assert main(dedup(path, crawls / "new")) == 0
     for out in ("out", "other"):
         assert results(path / out) == results(wanted / out)
-    assert told(newest(path / "known")) == told(newest(wanted / "known"))
+    assert state_of(newest(path / "known")) == state_of(newest(wanted / "known"))

@@ -118,7 +118,7 @@ def test_a_run_joins_its_index_once(passage_files: Path, tmp_path: Path, mortals
     path = begun(tmp_path / "whole")
     states = [held(path / "known")]
     whole = run(path)
-    assert whole.status == 0, whole.told
+    assert whole.status == 0, whole.stderr
     wanted = results(path / "out")
     states.append(held(path / "known"))
     seen = []
@@ -127,7 +127,7 @@ def test_a_run_joins_its_index_once(passage_files: Path, tmp_path: Path, mortals
         assert run(path, at=at).killed
         seen.append(states.index(held(path / "known")))
         done = run(path)
-        assert done.status == 0, done.told
+        assert done.status == 0, done.stderr
         assert (results(path / "out"), held(path / "known")) == (wanted, states[1])
         assert not (path / "out/_work").exists()
         assert len(list((path / "known").iterdir())) == (4 if is_first else 6)

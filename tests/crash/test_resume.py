@@ -104,9 +104,9 @@ def test_a_run_that_fails_at_any_fsync_resumes(small: Path, tmp_path: Path) -> N
     """Disk full and Ctrl-C at every so many of them: what was finished is kept, and the run goes on."""
     wanted, calls = whole(small, tmp_path), calls_of(small, tmp_path, ("fsync",))
     for error, every in ((OSError(28, "No space left on device"), EVERY), (KeyboardInterrupt(), 2 * EVERY)):
-        for told, out in ends(small, tmp_path, error, ("fsync",), spread(calls, every, "never"), lasting=False):
+        for raised, out in ends(small, tmp_path, error, ("fsync",), spread(calls, every, "never"), lasting=False):
             assert results(out) == wanted
-            assert isinstance(told, KeyboardInterrupt) or "No space left on device" in str(told)
+            assert isinstance(raised, KeyboardInterrupt) or "No space left on device" in str(raised)
             shutil.rmtree(out)
 
 
@@ -250,8 +250,8 @@ def test_finished_and_other_jobs_open_no_engine(inputs: Path, tmp_path: Path, mo
     with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7 now"):
         gpulsh.deduplicate_files(inputs, out, resume=True, threshold=0.7, **OPTIONS)
     (inputs / "b.jsonl").write_text('{"text": "another", "score": 1}\n')
-    for told in (r"b\.jsonl has changed since", r"b\.jsonl is no longer an input"):
-        with pytest.raises(OutputError, match=told):
+    for message in (r"b\.jsonl has changed since", r"b\.jsonl is no longer an input"):
+        with pytest.raises(OutputError, match=message):
             gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
         (inputs / "b.jsonl").unlink(missing_ok=True)
     assert results(out) == before
@@ -353,7 +353,7 @@ def test_a_run_over_many_small_files_resumes_after_a_power_cut(mortals: Mortals,
         given = ["dedup", str(tmp_path / "in"), "-o", str(tmp_path / name / "out"), "--backend", "reference"]
         # On one thread: nothing else goes on while a kill takes back what was not durable.
         death = mortals.run(tmp_path / name, [*given, "--threads", "1", "--resume"], at=at)
-        assert death.killed if at else death.status == 0, death.told
+        assert death.killed if at else death.status == 0, death.stderr
         return death
 
     whole = run("whole")
@@ -364,6 +364,6 @@ def test_a_run_over_many_small_files_resumes_after_a_power_cut(mortals: Mortals,
     cuts, again = spread(whole.calls, 3 if SOAK else 80, r"^rename|^rmdir|^fsync data"), 0
     for at in cuts:
         run(str(at), at)
-        again += "is missing or damaged" in run(str(at)).told
+        again += "is missing or damaged" in run(str(at)).stderr
         assert results(tmp_path / f"{at}/out") == wanted and not (tmp_path / f"{at}/out/_work").exists()
     assert len(cuts) > 10 and again  # some had a line, and no name in the folder

@@ -152,8 +152,8 @@ def test_links_and_pipes_in_the_work_folder_are_refused(
         os.symlink(here / "precious" / name, path)
     else:
         os.mkfifo(path)
-    told = "is a link" if kind == "link" else "is not a regular file"
-    refused(f"{told}, which gpulsh did not make", resume=True)
+    reason = "is a link" if kind == "link" else "is not a regular file"
+    refused(f"{reason}, which gpulsh did not make", resume=True)
     run(overwrite=True)  # removes the link, not what it leads to
     assert Path("precious/one.txt").read_text() == "precious" and not Path("out/_work").exists()
     assert name == "token" or Path("precious", name).exists()
@@ -206,8 +206,8 @@ def test_a_second_run_in_a_folder_is_refused(here: Path, command: Command) -> No
     try:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         for way in ("", "--overwrite", "--resume"):
-            told = f"out: another run of gpulsh, process {process.pid}, works in it now; wait"
-            assert command(f"{line} {way}").error.startswith(told)
+            message = f"out: another run of gpulsh, process {process.pid}, works in it now; wait"
+            assert command(f"{line} {way}").error.startswith(message)
         assert Path("out/_work/manifest.jsonl").exists()
     finally:
         process.kill()

@@ -130,8 +130,8 @@ def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: P
         result = gpulsh.deduplicate_files(files, out, backend="cpu", id_column="id", secret=secret, **index)
         found.append(written(out))
         counts.append({**result.funnel, "seconds": None})
-        told = (out / "report.json").read_text() + (out / "report.html").read_text()
-        assert secret.hex() not in told
+        reports = (out / "report.json").read_text() + (out / "report.html").read_text()
+        assert secret.hex() not in reports
         assert not (out / "_work").exists()
     assert all(other == found[0] for other in found[1:]) and len(found[0]) == (4 if indexed else 5)
     assert all(other == counts[0] for other in counts[1:]) and counts[0]["dropped"] > 200
@@ -165,9 +165,9 @@ def test_no_printed_object_shows_the_secret(tmp_path: Path) -> None:
     with gpulsh.Index(backend="cpu", secret=SECRET) as index:
         index.save(tmp_path / "index")
         shown = [keys, read_manifest(tmp_path / "index"), index, index.parameters]
-        told = " ".join(repr(each) for each in shown)
-    assert SECRET.hex() not in told and repr(SECRET) not in told
-    assert not any(str(word) in told for word in keys.words.tolist() if word != 1)
+        printed = " ".join(repr(each) for each in shown)
+    assert SECRET.hex() not in printed and repr(SECRET) not in printed
+    assert not any(str(word) in printed for word in keys.words.tolist() if word != 1)
 
 
 def test_code_points_differ_modulo_the_documented_powers() -> None:

@@ -77,9 +77,9 @@ def assert_added(added: Any, wanted: list[tuple[Any, float]], keys: list[Any]) -
 
 def assert_same(index: Index, naive: NaiveIndex, asked: list[str | None]) -> None:
     found = index.query(asked)
-    told = list(zip(found.positions.tolist(), found.keys.tolist(), found.similarity.tolist(), strict=True))
+    rows = list(zip(found.positions.tolist(), found.keys.tolist(), found.similarity.tolist(), strict=True))
     wanted = naive.query(asked)
-    assert told == wanted
+    assert rows == wanted
     ranks = [sum(other[0] == row[0] for other in wanted[:at]) for at, row in enumerate(wanted)]
     # The most similar, ties to those that came first.
     assert list(index.query(asked, top=2)) == [row for row, rank in zip(wanted, ranks, strict=True) if rank < 2]

@@ -31,7 +31,7 @@ def write(name: str, texts: list[Any], **columns: list[Any]) -> None:
     write_rows(name, pa.table({"text": texts, **columns}), 50)
 
 
-def told(text: str) -> list[dict[str, Any]]:
+def json_rows(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -54,7 +54,7 @@ def test_an_index_built_in_parts_keeps_the_documents_of_one_run(folder: Path, co
     found = [(row["file"], row["row"], row["id"], row["duplicate_of"], np.float32(row["similarity"])) for row in rows]
     assert found == wanted and len(found) > 0
     assert command("index compact index").status == 0
-    asked = told(command("index query index in", *options).out)
+    asked = json_rows(command("index query index in", *options).out)
     assert len({(row["file"], row["row"]) for row in asked}) == len(asked) == len(texts) - 2
     assert command("index query index in --every -o q.parquet", *options).status == 0
     every = {(row["file"], row["row"], row["duplicate_of"]) for row in read_rows("q.parquet")}
@@ -81,7 +81,7 @@ def test_counts_grow_with_runs_and_shrink_with_removals(folder: Path, command: C
         assert command(f"dedup {name} -o out/{name} --index known --id-column url", *REFERENCE).status == 0
 
     def counts() -> list[tuple[Any, ...]]:
-        return [tuple(row.values()) for row in told(command("index counts known").out)]
+        return [tuple(row.values()) for row in json_rows(command("index counts known").out)]
 
     assert counts() == [("u0", 2, 2), ("u1", 1, 0), ("u3", 0, 0)]
     assert command("index remove known u2 u6 u7").status == 0
@@ -92,7 +92,7 @@ def test_counts_grow_with_runs_and_shrink_with_removals(folder: Path, command: C
         assert "is there already" in command(f"index counts known -o {name}").error
         assert f"The counts of 2 documents are in {name}." in command(f"index counts known -o {name} --overwrite").out
     written = read_rows("counts.parquet")
-    assert written == read_rows("counts.jsonl") == told(command("index counts known").out)
+    assert written == read_rows("counts.jsonl") == json_rows(command("index counts known").out)
     assert [list(row) for row in written] == [["key", "copies", "near"]] * 2
     assert [row["key"] for row in written] == ["u1", "u3"]
     assert "is inside the index known" in command("index counts known -o known/counts.parquet").error
@@ -248,7 +248,7 @@ def test_info_describes_an_index_and_remove_drops_documents(folder: Path, comman
     write("b.jsonl", ["A, b c d e f g!"])
     for name, key in (("named", "a.jsonl:0"), ("numbered", 7)):
         row = {"file": "b.jsonl", "row": 0, "id": None, "duplicate_of": key, "similarity": 1.0}
-        assert told(command(f"index query {name} b.jsonl", *REFERENCE[:2]).out) == [row]
+        assert json_rows(command(f"index query {name} b.jsonl", *REFERENCE[:2]).out) == [row]
     assert command("index query numbered b.jsonl -o none.parquet", *REFERENCE[:2]).status == 0
     assert pq.read_schema("none.parquet").field("duplicate_of").type == pa.int64()
     assert command("index remove named a.jsonl:0") == (0, "named holds 2 documents.\n", "")
@@ -257,13 +257,13 @@ def test_info_describes_an_index_and_remove_drops_documents(folder: Path, comman
     Path("keys").write_text("5\n\n-1\n")
     assert command("index remove numbered 7 --from keys").status == 0
     assert info("numbered")["documents"] == 0
-    for given, said in (
+    for given, message in (
         ("named", "no key is given"),
         ("named a.jsonl:1 other", "the key 'other' is not in the index"),
         ("numbered x", "a key is 'x', and the index has integer keys"),
     ):
         refused = command(f"index remove {given}")
-        assert refused.status == 2 and said in refused.error
+        assert refused.status == 2 and message in refused.error
     assert info("named")["documents"] == 2
 
 
@@ -289,8 +289,8 @@ def test_ids_of_another_type_are_refused_before_signing(folder: Path, command: C
     ):
         with mock.patch.object(Collection, "signed", side_effect=AssertionError):
             refused = command(f"{line} --id-column id --backend reference")
-        said = f"b.jsonl: ids in column 'id' are of kind integer, and the keys in {keys} are of kind string"
-        assert refused.status == 2 and refused.error == f"{said}; give string ids" and not Path("new").exists()
+        message = f"b.jsonl: ids in column 'id' are of kind integer, and the keys in {keys} are of kind string"
+        assert refused.status == 2 and refused.error == f"{message}; give string ids" and not Path("new").exists()
 
 
 def test_types_of_ids_are_read_a_few_times_a_file(folder: Path, command: Command) -> None:
@@ -317,13 +317,13 @@ def test_query_takes_top_every_and_threshold(folder: Path, command: Command) -> 
         index.insert(list(texts), list(texts.values()))
     every = {"--every": [0, 1, 2, 3], "--every --threshold 0.9": [0, 1, 2], "--every --threshold 1": [0]}
     for asked, keys in {"": [0], "--top 3": [0, 1, 2], "--top 9": [0, 1, 2, 3], **every}.items():
-        rows = told(command(f"index query known b.jsonl {asked}", *REFERENCE[:2]).out)
+        rows = json_rows(command(f"index query known b.jsonl {asked}", *REFERENCE[:2]).out)
         assert [(row["row"], row["duplicate_of"]) for row in rows] == [(1, key) for key in keys]
-    for option, said in (
+    for option, message in (
         ("--top 0", "top is 0; give an integer from 1"),
         ("--top 1 --every", "every is given, and top is 1; give one of them"),
         ("--overwrite", "--overwrite is given without output"),
         *((f"--threshold {wrong}", "and the index has 0.5; give 0.5 to 1") for wrong in ("0.4", "1.5", "nan")),
     ):
         refused = command(f"index query known b.jsonl {option}", *REFERENCE[:2])
-        assert refused.status == 2 and said in refused.error
+        assert refused.status == 2 and message in refused.error

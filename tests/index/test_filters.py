@@ -130,8 +130,8 @@ def repeating(count: int) -> list[str]:
 
 def answers(index: Index, texts: list[str]) -> list[Any]:
     found = index.query(texts)
-    told = [*found.positions.tolist(), *found.keys.tolist(), *found.similarity.tolist()]
-    return [*told, len(index), index.dropped()]
+    rows = [*found.positions.tolist(), *found.keys.tolist(), *found.similarity.tolist()]
+    return [*rows, len(index), index.dropped()]
 
 
 def flipped(file: Path) -> None:

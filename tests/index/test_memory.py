@@ -110,7 +110,7 @@ def test_the_spill_limit_follows_the_budget() -> None:
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")  # of a file that nobody closes
 @pytest.mark.parametrize("whole", [False, True])
 def test_segments_are_merged_in_bounded_runs(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No run of rows is longer than it may be, and a full disk is told while the index stays as it is."""
+    """No run of rows is longer than it may be, and a full disk is an error that leaves the index unchanged."""
     count = 300
     held_at_most(tmp_path / "i", count, 15_000)
     runs: list[int] = []

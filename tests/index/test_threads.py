@@ -1,4 +1,4 @@
-"""Threads and processes share an index, and nothing that one of them was told is lost.
+"""Threads and processes share an index, and no answer to any of them is lost.
 
 Whatever runs at once leaves what the same calls leave in some order, one after another, and each was answered so.
 """
@@ -102,7 +102,7 @@ def explained(naive: NaiveIndex, calls: list[Any], answers: list[Any], after: Ca
     for order in permutations(range(len(calls))):
         found = naive.copy()
         wanted = [(foreseen(found, *calls[place]), answers[place]) for place in order]
-        same = (told == want or (isinstance(want, type) and isinstance(told, want)) for want, told in wanted)
+        same = (answer == want or (isinstance(want, type) and isinstance(answer, want)) for want, answer in wanted)
         if all(same) and after(found):
             return found
     return None
@@ -256,9 +256,9 @@ def test_a_context_saves_unless_it_raises(tmp_path: Path, recwarn: pytest.Warnin
 
 def test_a_context_in_memory_warns_of_unsaved_documents(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     warned = pytest.warns(UserWarning, match=r"in memory only, documents unsaved: 2; call save\(path\)")
-    with warned as told, new_index() as index:
+    with warned as warnings, new_index() as index:
         index.add(["a", "b"], [PAGES[0]] * 2)
-    assert told[0].filename == __file__
+    assert warnings[0].filename == __file__
     assert len(index) == 2
     with new_index() as index:
         index.insert([], [])

@@ -42,7 +42,7 @@ def kept_numbers(out: Path, kind: str) -> list[int]:
 
 
 Damage = Callable[[list[bytes]], bytes]
-# name: (the codec, the file of three packed members, members that are left, what is told, the member it is told of)
+# name: (the codec, the file of three packed members, members that are left, the message, the member that it names)
 DAMAGE: dict[str, tuple[str, Damage, list[int], str, int]] = {
     "a bit of the first": ("gz", lambda m: flipped(m[0], len(m[0]) // 2) + m[1] + m[2], [1, 2], "broken", 0),
     "a bit of the second": ("zst", lambda m: m[0] + flipped(m[1], len(m[1]) // 2) + m[2], [0, 2], "broken", 1),
@@ -59,11 +59,11 @@ DAMAGE: dict[str, tuple[str, Damage, list[int], str, int]] = {
 @pytest.mark.parametrize("name", DAMAGE)
 @pytest.mark.parametrize("held", ["all", "nothing"])
 def test_rows_of_intact_members_are_read(name: str, held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind, make, left, told, damaged = DAMAGE[name]
+    kind, make, left, message, damaged = DAMAGE[name]
     packed = [PACK[kind](content) for content in MEMBERS]
     (tmp_path / f"a.jsonl.{kind}").write_bytes(make(packed))
     begin = len(b"".join(packed[:damaged]))
-    with pytest.raises(DamagedInputError, match=rf"a\.jsonl\.{kind}: cannot be read: byte {begin}: .*{told}"):
+    with pytest.raises(DamagedInputError, match=rf"a\.jsonl\.{kind}: cannot be read: byte {begin}: .*{message}"):
         run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     if held == "nothing":
@@ -74,7 +74,7 @@ def test_rows_of_intact_members_are_read(name: str, held: str, tmp_path: Path, m
     (stretch,) = rejected(tmp_path / "out")
     before = sum(20 for member in left if member < damaged)
     assert (stretch["row"], stretch["rows"], stretch["unit"]) == (before, 0, "row")
-    assert stretch["reason"].startswith(f"byte {begin}: its compressed data ") and told in stretch["reason"]
+    assert stretch["reason"].startswith(f"byte {begin}: its compressed data ") and message in stretch["reason"]
     dropped = {row for row, of in ((45, 0), (50, 2)) if {of, 2} <= {*left}}
     assert kept_numbers(tmp_path / "out", kind) == [row for row in rows if row not in dropped]
     assert (result.funnel["documents"], result.funnel["rejected"]) == (len(rows), 1)

@@ -194,8 +194,8 @@ def test_a_type_holds_all_values_of_a_field(values: list[Any], kind: pa.DataType
         shape.see({"field": value})
     found = record_batch(shape.schema(), [{"field": value} for value in values]).column(0)
     assert found.type == kind
-    told = [None if isinstance(value, float) and value != value else value for value in found.to_pylist()]
-    assert told == (expected or [json.dumps(values[0]), None])
+    read = [None if isinstance(value, float) and value != value else value for value in found.to_pylist()]
+    assert read == (expected or [json.dumps(values[0]), None])
     assert not shape.has(NumberKind.GREAT)
 
 

@@ -64,7 +64,7 @@ CACHE = Path(os.environ.get("GPULSH_KERNEL_CACHE", Path(__file__).parents[2] / "
 
 
 def built(given: Sequence[str], suffix: str, make: Callable[[Path], None]) -> Path:
-    """The file that `make` writes to the path it is told, unless it was made before of the same."""
+    """The file that `make` writes to its path, unless the cache has it for the same `given`."""
     name = hashlib.sha256("\0".join(given).encode()).hexdigest()[:32]
     found = CACHE / f"{name}{suffix}"
     if not found.exists():

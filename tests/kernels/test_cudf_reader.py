@@ -1,4 +1,4 @@
-"""`reader="cudf"`: Parquet decoded on the device gives what Arrow's reader gives; what it cannot read is said."""
+"""`reader="cudf"`: Parquet decoded on the device gives what Arrow's reader gives; errors name the file."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_reader_cudf_gives_the_results_of_arrow(
     assert [group for groups in first for group in groups] == list(range(7)) and 1 < len(first) < 7
 
 
-def refused(files: Path, tmp_path: Path, error: type[GpulshError], told: str) -> None:
-    with pytest.raises(error, match=told):
+def refused(files: Path, tmp_path: Path, error: type[GpulshError], message: str) -> None:
+    with pytest.raises(error, match=message):
         gpulsh.deduplicate_files(files, tmp_path / "out", reader="cudf")
     assert not (tmp_path / "out").exists()
 
@@ -103,12 +103,12 @@ def test_unreadable_files_are_named_by_reader_cudf(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pylibcudf", None)
     refused(files, tmp_path, BackendError, r"reader is 'cudf', and cuDF cannot be imported .*gpulsh\[cudf\]")
-    for fails, error, told in [
+    for fails, error, message in [
         (RuntimeError("CUDF failure at: x.cu\nmore"), InputError, r"a\[1\].parquet: cannot be read by cuDF: CUDF fail"),
         (MemoryError("std::bad_alloc"), BackendError, r"a\[1\].parquet: a row group exceeds the device"),
     ]:
         monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf(selected, [], fails=fails))
-        refused(files, tmp_path, error, told)
+        refused(files, tmp_path, error, message)
 
     def short(*given: Any) -> Any:
         return readers_read(*given[:2], given[2][:1], *given[3:])

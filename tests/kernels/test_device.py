@@ -106,11 +106,11 @@ with devices_unknown():
 
 
 def test_a_forked_child_works_on_the_cpu_and_says_why() -> None:
-    *said, parent = python(FORKED).splitlines()
+    *printed, parent = python(FORKED).splitlines()
     reason = f"this process was forked from process {parent}, which uses CUDA, and CUDA does not outlive a fork;"
-    assert len(said) == 6 and said[:3] == said[3:]
-    assert said[0].startswith(reason) and said[1] == "cpu"
-    assert said[2].startswith(f"CUDA does not work here: {reason}")
+    assert len(printed) == 6 and printed[:3] == printed[3:]
+    assert printed[0].startswith(reason) and printed[1] == "cpu"
+    assert printed[2].startswith(f"CUDA does not work here: {reason}")
 
 
 def test_the_device_launcher_compiles_a_kernel_once() -> None:

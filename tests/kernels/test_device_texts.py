@@ -279,13 +279,13 @@ def test_columns_wait_for_the_stream_of_cudf(
 def test_columns_that_are_no_text_are_refused(cuda: CudaBackend) -> None:
     odd = Series(cuda, pa.array(["a"]))
     odd.to_pylibcudf = lambda: (Column(TypeId.INT32), {})  # type: ignore[method-assign]
-    for odd_one, told in [
+    for odd_one, message in [
         (DeviceBytes(cuda, pa.array([1])), "a DeviceBytes, is of Arrow format 'l'; give strings"),
         (DeviceBytes(cuda, pa.array(["a"]).dictionary_encode()), "is a dictionary; give strings"),
         (Series(cuda, pa.array(["a"]), "int64"), "cuDF Series of int64"),
         (odd, "cuDF column of INT32"),
     ]:
-        with pytest.raises(InputTypeError, match=told):
+        with pytest.raises(InputTypeError, match=message):
             open_texts(odd_one, cuda)
 
 

@@ -315,22 +315,22 @@ def test_a_stream_of_a_thread_is_used_in_that_thread(
 
 
 def test_a_slot_is_read_before_it_is_filled_again(monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Any]) -> None:
-    arrays, told, fill = DeviceModule(), list[str](), staging._fill
+    arrays, steps, fill = DeviceModule(), list[str](), staging._fill
 
-    class Told(_Event):
+    class Noted(_Event):
         def record(self, stream: Any = None) -> None:
-            told.append("copied")
+            steps.append("copied")
 
         def synchronize(self) -> None:
-            told.append("read")
+            steps.append("read")
 
-    monkeypatch.setattr(arrays.cuda, "Event", Told)
-    monkeypatch.setattr(staging, "_fill", lambda *given: told.append("filled") or fill(*given))
+    monkeypatch.setattr(arrays.cuda, "Event", Noted)
+    monkeypatch.setattr(staging, "_fill", lambda *given: steps.append("filled") or fill(*given))
     way = staged(arrays, most=64)
     check(way, 64)
     check(way, 3)
     way.release()
-    assert told == ["filled", "copied", "read", "filled", "copied", "read"]
+    assert steps == ["filled", "copied", "read", "filled", "copied", "read"]
 
 
 @pytest.mark.usefixtures("late_fillers")
@@ -353,7 +353,7 @@ def test_a_failing_copy_of_a_text_raises(
     fails: str, monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]
 ) -> None:
     """It would be waited for without end if the slot were lost."""
-    arrays, told = DeviceModule(), list[BaseException]()
+    arrays, errors = DeviceModule(), list[BaseException]()
 
     def failing(event: _Event, *given: Any) -> None:
         getattr(_Event, fails)(event, *given)
@@ -367,12 +367,12 @@ def test_a_failing_copy_of_a_text_raises(
             try:
                 step()
             except CUDARuntimeError as error:
-                told.append(error)
+                errors.append(error)
 
     thread = threading.Thread(target=use, daemon=True)
     thread.start()
     thread.join(60)
-    assert not thread.is_alive() and told and way._slots == 0
+    assert not thread.is_alive() and errors and way._slots == 0
 
 
 @pytest.mark.usefixtures("late_fillers")

@@ -186,18 +186,18 @@ def test_every_failed_allocation_is_a_device_memory_error() -> None:
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher(), replace(Geometry(), row_limit=32)))
     values = np.random.default_rng(1).integers(0, 2**64, 500, np.uint64)
     fingerprints = Fingerprints(ops.asarray(values), ops.asarray(np.array([0, 250, 500])))
-    told = ""
+    messages = ""
     for room in range(0, 100_000, 500):
         gc.collect(1)  # what the last error held
         try:
             with scarce_memory(room):
                 found = ops.unique(fingerprints)
         except DeviceMemoryError as error:
-            told += str(error)
+            messages += str(error)
         else:
             break
     assert found.values.get().tolist() == sorted(values[:250].tolist()) + sorted(values[250:].tolist())
-    assert "std::bad_alloc" in told and "bytes of" in told
+    assert "std::bad_alloc" in messages and "bytes of" in messages
     with scarce_memory(100), pytest.raises(DeviceMemoryError, match="CUDA device 0 does not suffice"):
         decision(ops, ["some text that is long enough to need more than a hundred bytes"] * 4)
 

@@ -46,14 +46,14 @@ def test_bands_are_bucketed_in_order_by_any_number_of_threads(few: int, monkeypa
     wanted, crowd = bucketed(columns(table), OPS, lambda done: None)
     assert {int(band) for band in crowd.band} == set(range(21))
     monkeypatch.setattr(collisions, "FEW_DOCUMENTS", few)
-    told: list[int] = []
+    steps: list[int] = []
     ops = select_backend("cpu", threads=3)
-    small, again = bucketed(columns(table), ops, told.append)
+    small, again = bucketed(columns(table), ops, steps.append)
     np.testing.assert_array_equal(small.ids, wanted.ids)
     np.testing.assert_array_equal(small.offset, wanted.offset)
     for column, same in zip(again, crowd, strict=True):
         np.testing.assert_array_equal(column, same)
-    assert told == [1] * 21
+    assert steps == [1] * 21
 
 
 @pytest.mark.parametrize("memory", [4500, 900])
@@ -80,13 +80,13 @@ def test_a_device_buckets_all_bands_in_one_pass(memory: int) -> None:
                 raise DeviceMemoryError("too many at once")
             return OPS.collisions(digests, ids)
 
-    told: list[int] = []
-    small, large = bucketed(columns(table), Device(), told.append)
+    steps: list[int] = []
+    small, large = bucketed(columns(table), Device(), steps.append)
     found = [small.ids[start:stop].tolist() for start, stop in pairwise(small.offset.tolist())]
     for band, first in dict.fromkeys(zip(large.band.tolist(), large.bucket.tolist(), strict=True)):
         found.append(large.document[(large.band == band) & (large.bucket == first)].tolist())
     assert sorted(found) == sorted(wanted)
-    assert set(large.band.tolist()) == {2} and sum(told) == 5
+    assert set(large.band.tolist()) == {2} and sum(steps) == 5
     assert calls == ([4500] if memory == 4500 else [4500, *[900] * 5])
 
 

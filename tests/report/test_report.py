@@ -121,8 +121,8 @@ def test_copies_by_a_key_are_not_compared(only: bool) -> None:
     write_rows("a.parquet", pa.table({"text": [page(1), page(2), page(2)], "key": [1, 1, 2]}))
     report = run("a.parquet", key="key", key_only=only).report
     assert report["evidence"]["similarity"]["unmeasured"] == report["funnel"]["key_copies"] == 1
-    told = "each for a document with the same key." if only else "1 of them for a document with the same key"
-    assert told in Html(html()).text and ("No texts were compared" in html()) == only
+    message = "each for a document with the same key." if only else "1 of them for a document with the same key"
+    assert message in Html(html()).text and ("No texts were compared" in html()) == only
 
 
 @pytest.mark.parametrize("options", [{"resolve": "components"}, {"verify": "none"}, {"verify": "signature"}])

@@ -108,8 +108,8 @@ def test_clusters_and_marks_equal_a_run_in_memory(
     result = run(paths, tmp_path / "out", write="marked", **{**HOW, **seen, **options})
     weights, by = options.pop("weights", None), options.pop("weight_by", "verified")
     decision, wanted = in_memory(every, "file" if "source_column" in options else "where", **options)
-    told = ("kept", "dropped", "few_sources", "copies_left", "copies_of_kept")
-    assert [result.funnel[name] for name in told] == [decision.funnel[name] for name in told]
+    names = ("kept", "dropped", "few_sources", "copies_left", "copies_of_kept")
+    assert [result.funnel[name] for name in names] == [decision.funnel[name] for name in names]
     assert result.funnel["dropped"] > 10
     weight = np.zeros(len(every))
     if weights is not None:
@@ -337,8 +337,8 @@ def test_the_report_has_verified_counts_and_component_sizes(tmp_path: Path) -> N
         bounds = [entry["least"] for entry in counts[name]["sizes"]] + [1 << 60]
         for entry, end in zip(counts[name]["sizes"], bounds[1:], strict=True):
             assert entry["count"] == sum(entry["least"] <= size < end for size in sizes)
-    told = f"at most {max(verified)} documents, itself included; the largest component has {max(components)}."
-    assert told in funnel_table(report) and told in (tmp_path / "out/report.html").read_text()
+    message = f"at most {max(verified)} documents, itself included; the largest component has {max(components)}."
+    assert message in funnel_table(report) and message in (tmp_path / "out/report.html").read_text()
     assert "--max-copies 2" in str(reproducing(report))
     assert "Of a document and its duplicates, up to 2 stay." in list(in_words(report["parameters"]))
 
@@ -386,7 +386,7 @@ def test_the_command_weighs_a_finished_run(folder: Path, command: Command) -> No
     run("a.jsonl", "none", write="duplicates")
     run("new/a.jsonl", "again")
     run("a.jsonl", "weighed", weights="log")
-    for line, told in {
+    for line, message in {
         "out -o new --weights log": "new: is not empty",
         "nowhere -o new2 --weights log": "nowhere: no such folder",
         "none -o new2 --weights log": "none: holds no rows with counts; give OUT of a run that wrote rows",
@@ -398,7 +398,7 @@ def test_the_command_weighs_a_finished_run(folder: Path, command: Command) -> No
         "out -o out/data --weights log": "out/data: is the input itself; give another path",
         "out -o new2 --weights cap:0": "weights is 'cap:0'; give cap:N",
     }.items():
-        assert told in command(f"weights {line}").error
+        assert message in command(f"weights {line}").error
     assert not Path("new2").exists() and not Path("out/data/new2").exists()
 
 

@@ -144,8 +144,8 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     Path("test.txt").write_text(f"{question}\n")
     line = "dedup train.txt -o out --lines --backend reference --protect test.txt"
     shown = command(f"{line} --passages 13")
-    told = "Kept 1 of 3 documents and dropped 0; 1 document protected; 2 documents dropped that quote protected"
-    assert shown.status == 0 and told in shown.out
+    message = "Kept 1 of 3 documents and dropped 0; 1 document protected; 2 documents dropped that quote protected"
+    assert shown.status == 0 and message in shown.out
     assert "gpulsh: protect: " in shown.err and "gpulsh: screen: " in shown.err
     assert Path("out/data/train.txt").read_text() == "another page\n"
     place = {"file": "train.txt", "row": 0, "start": 25, "stop": 25 + len(question)}

@@ -133,16 +133,16 @@ def test_counts_of_a_run_equal_a_naive_count(options: dict[str, Any], seed: int,
     for document in ordered:
         if document.words:
             alike.setdefault(document.words, []).append(document)
-    told = {(row["file"], row["row"]): (row["duplicate_of_file"], row["duplicate_of_row"]) for row in evidence}
+    witness = {(row["file"], row["row"]): (row["duplicate_of_file"], row["duplicate_of_row"]) for row in evidence}
     words = {(document.file, document.row): document.words for document in every}
     kinds, copies = Counter[str](), set[tuple[str, int]]()
     for first, *rest in alike.values():
         for place in [(document.file, document.row) for document in rest if document in own]:
             copies.add(place)
-            if place not in told:
+            if place not in witness:
                 kinds["copies_left"] += 1
-            elif told[place] in words:
-                kinds["copies_of_kept" if words[told[place]] == words[place] else "copies_of_dropped"] += 1
+            elif witness[place] in words:
+                kinds["copies_of_kept" if words[witness[place]] == words[place] else "copies_of_dropped"] += 1
             else:  # it is known of earlier runs alone
                 kinds["copies_of_dropped" if (first.file, first.row) in gone | gone_before else "copies_of_kept"] += 1
     assert funnel["exact_copies"] == len(copies)
@@ -235,7 +235,7 @@ def test_candidates_below_the_threshold_equal_brute_force(
     assert similarity.min() < 0.5 and (similarity >= 0.8).any()
 
 
-# --- what is told of the stages while they run ---
+# --- progress ---
 
 
 TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
@@ -249,12 +249,12 @@ def corpus(folder: Path) -> str:
 def test_json_progress_reports_every_stage(corpus: str, command: Command) -> None:
     printed = command(f"dedup {corpus} -o out --backend reference --json")
     report = json.loads(printed.out)
-    told = [entry for entry in map(json.loads, printed.err.splitlines()) if "event" in entry]
-    assert [(entry["event"], entry["stage"]) for entry in told] == [
+    events = [entry for entry in map(json.loads, printed.err.splitlines()) if "event" in entry]
+    assert [(entry["event"], entry["stage"]) for entry in events] == [
         (event, stage) for stage in report["funnel"]["seconds"] for event in ("begin", "end")
     ]
-    assert [entry["time"] for entry in told] == sorted(entry["time"] for entry in told)
-    end = {entry["stage"]: entry for entry in told if entry["event"] == "end"}
+    assert [entry["time"] for entry in events] == sorted(entry["time"] for entry in events)
+    end = {entry["stage"]: entry for entry in events if entry["event"] == "end"}
     funnel = report["funnel"]
     assert (end["sign"]["documents"], end["sign"]["bytes"]) == (funnel["documents"], funnel["bytes"])
     assert end["write"]["documents"] == funnel["documents"] and end["write"]["bytes"] == funnel["bytes"]

@@ -194,8 +194,8 @@ def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:
     path, other = Path(write_rows(tmp_path / "a.jsonl", TEXTS)), write_rows(tmp_path / "b.jsonl", TEXTS)
     passages = marked(path, tmp_path / "marks")
 
-    def refused(error: type[Exception], told: str, inputs: Any = path, passages: Path = passages) -> None:
-        with pytest.raises(error, match=told):
+    def refused(error: type[Exception], message: str, inputs: Any = path, passages: Path = passages) -> None:
+        with pytest.raises(error, match=message):
             gpulsh.cut_files(inputs, tmp_path / "x", passages=passages, **OPTIONS)
         assert not (tmp_path / "x").exists()
 
@@ -230,12 +230,12 @@ def test_texts_of_several_columns_are_refused(name: str, tmp_path: Path) -> None
     rows = [{"title": "one two", "body": "three four five"}, {"title": "new", "body": "one two three four five"}]
     path = write_rows(tmp_path / name, rows)
     given: dict[str, Any] = {"tokens": 3, "text_column": ["title", "body"], **OPTIONS}
-    told = "text_column names 2 columns, and a cut changes only one; name one"
-    with pytest.raises(ParameterError, match=told):
+    message = "text_column names 2 columns, and a cut changes only one; name one"
+    with pytest.raises(ParameterError, match=message):
         gpulsh.passages_files(path, tmp_path / "both", cut=True, **given)
     marks = gpulsh.passages_files(path, tmp_path / "marks", **given)
     assert len(pq.read_table(marks.passages)) == 1
-    with pytest.raises(ParameterError, match=told):
+    with pytest.raises(ParameterError, match=message):
         gpulsh.cut_files(path, tmp_path / "cut", passages=marks.passages, **OPTIONS)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == [name, "marks"]
 

@@ -330,7 +330,7 @@ def test_an_interrupt_before_the_first_step_leaves_nothing(folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"inputs": []}, "inputs is empty"),
         ({"inputs": [3]}, "inputs[0] is of type int"),
@@ -364,9 +364,9 @@ def test_an_interrupt_before_the_first_step_leaves_nothing(folder: Path) -> None
     ],
     ids=str,
 )
-def test_wrong_options_are_refused_before_the_work(options: dict[str, Any], told: str, folder: Path) -> None:
+def test_wrong_options_are_refused_before_the_work(options: dict[str, Any], message: str, folder: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         write_rows(name, [{"text": "one", "url": "a"}])
     with pytest.raises((ParameterError, InputError)) as raised:
         deduplicate_files(**{"inputs": "a.jsonl", "output": "out", "backend": "reference", **options})
-    assert told in f"{raised.value}\n{raised.value.message}" and below(folder) == {"a.jsonl", "b.jsonl"}
+    assert message in f"{raised.value}\n{raised.value.message}" and below(folder) == {"a.jsonl", "b.jsonl"}

@@ -75,11 +75,11 @@ def test_runs_through_an_index_keep_what_one_run_keeps(parts: list[list[str | No
             assert Path(f"{number}/data/{name}").read_bytes() == Path(f"one/data/{name}").read_bytes()
             schema = pq.read_schema(f"{number}/duplicates.parquet")
             assert binary is False or schema == pq.read_schema("one/duplicates.parquet")
-            told = evidence(str(number))
-            earlier = [row for row in told if row["duplicate_of_file"] != file]
-            assert result.funnel["earlier"] == len(earlier) and result.funnel["dropped"] == len(told)
+            rows = evidence(str(number))
+            earlier = [row for row in rows if row["duplicate_of_file"] != file]
+            assert result.funnel["earlier"] == len(earlier) and result.funnel["dropped"] == len(rows)
             firsts: dict[Any, int] = {}
-            for row in told:
+            for row in rows:
                 witness = (row["duplicate_of_file"], row["duplicate_of_row"], row["duplicate_of_id"])
                 own = row["duplicate_of_row"] if row["duplicate_of_file"] == file else row["row"]
                 assert row["cluster"] == firsts.setdefault(witness, own)
@@ -89,7 +89,7 @@ def test_runs_through_an_index_keep_what_one_run_keeps(parts: list[list[str | No
                     place_of = next(n for n in range(4) if at < sum(map(len, parts[: n + 1])))
                     row["duplicate_of_file"] = files[place_of]
                     row["duplicate_of_row"] = at - sum(map(len, parts[:place_of]))
-            found += told
+            found += rows
         for row in (*wanted, *found):
             del row["cluster"]
         assert found == wanted
@@ -157,8 +157,8 @@ def test_a_run_continues_an_index_of_the_command(folder: Path, command: Command)
     shown = command(f"dedup feb.jsonl -o out --verbose {KNOWN}").out
     assert re.search("^dropped +[0-9]+ .*\n +3  for earlier runs$", shown, re.MULTILINE)
     names = ("row", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id", "cluster")
-    told = [tuple(row[name] for name in names) for row in evidence("out")]
-    assert told == [(0, "jan.jsonl", 0, None, 0), (1, "jan.jsonl", 0, None, 0), (2, "jan.jsonl", 1, None, 2)]
+    found = [tuple(row[name] for name in names) for row in evidence("out")]
+    assert found == [(0, "jan.jsonl", 0, None, 0), (1, "jan.jsonl", 0, None, 0), (2, "jan.jsonl", 1, None, 2)]
     report = json.loads(Path("out/report.json").read_text())
     assert report["funnel"]["earlier"] == 3 and report["parameters"]["index"] == str(folder.resolve() / "known")
     largest = report["evidence"]["clusters"]["sample"][0]["pairs"][0]
@@ -176,8 +176,8 @@ def test_keys_of_any_form_are_named_in_the_evidence(folder: Path) -> None:
         index.insert(["http://x:80", "a:b\nc:7", "plain", "x:y"], texts)
         index.save("known")
     run_files(write("new.jsonl", texts[::-1]), index="known")
-    told = [(row["duplicate_of_file"], row["duplicate_of_row"]) for row in evidence("out")]
-    assert told == [("x:y", None), ("plain", None), ("a:b\nc", 7), ("http://x", 80)]
+    found = [(row["duplicate_of_file"], row["duplicate_of_row"]) for row in evidence("out")]
+    assert found == [("x:y", None), ("plain", None), ("a:b\nc", 7), ("http://x", 80)]
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int16(), pa.uint64()])
@@ -201,7 +201,7 @@ def test_refused_runs_leave_the_index_unchanged(folder: Path, command: Command) 
         return printed.error
 
     write_rows("null.jsonl", [{"text": "one", "id": "x"}, {"text": "two", "id": None}])
-    told = "{} and {} cannot be combined; leave one of the two out"
+    message = "{} and {} cannot be combined; leave one of the two out"
     for status, line, reason in (
         (2, "feb.jsonl jan.jsonl -o out", "it contains jan.jsonl already"),
         (2, "feb.jsonl -o out --threshold 0.8", "threshold 0.7 and 0.8 was given"),
@@ -210,14 +210,14 @@ def test_refused_runs_leave_the_index_unchanged(folder: Path, command: Command) 
         (2, "feb.jsonl -o out --protect jan.jsonl", "--protect and --index cannot be combined"),
         (2, "feb.jsonl -o out --within", "--within and --index cannot be combined"),
         (2, "feb.jsonl -o out --across", "--across and --index cannot be combined"),
-        (2, "feb.jsonl -o out --and simhash:3", told.format("--and", "--index")),
+        (2, "feb.jsonl -o out --and simhash:3", message.format("--and", "--index")),
         (2, "feb.jsonl -o out --on-error skip --id-column id", "leave --id-column out"),
         (1, "null.jsonl -o out --id-column id", "null.jsonl: line 2: column 'id' is null"),
         (1, "feb.jsonl -o known", "known: is the index itself; give another path"),
         (1, "feb.jsonl -o known/out", "known/out: is inside the index known"),
     ):
         assert reason in refused(status, line)
-    with pytest.raises(ParameterError, match=f"^{told.format('also', 'index')}$"):
+    with pytest.raises(ParameterError, match=f"^{message.format('also', 'index')}$"):
         run_files("feb.jsonl", index="known", also=gpulsh.SimHash(), distance=3)
     with pytest.raises(OutputError, match="out/new: is inside the output out; give a path outside of it"):
         run_files("feb.jsonl", index="out/new")

@@ -297,10 +297,10 @@ def test_columns_of_all_libraries_are_keys() -> None:
 
 def test_normalize_url_names_its_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "w3lib.url", None)
-    told = r'normalize_url needs w3lib .*pip install "gpulsh\[url\]"'
-    with pytest.raises(BackendError, match=told):
+    message = r'normalize_url needs w3lib .*pip install "gpulsh\[url\]"'
+    with pytest.raises(BackendError, match=message):
         run_plain(write("jsonl", tmp_path, ["a"]), tmp_path / "out", key="url", normalize_url=True)
-    with pytest.raises(BackendError, match=told):
+    with pytest.raises(BackendError, match=message):
         gpulsh.deduplicate(["a"], key=["a"], normalize_url=True)
 
 
@@ -310,8 +310,8 @@ def test_the_newest_page_of_each_url_is_kept(folder: Path, capsys: pytest.Captur
     write_rows("a.jsonl", [{"text": f"page {url} {date}", "url": url, "date": date} for url, date in rows])
     line = "dedup a.jsonl -o out --key url --normalize-url --key-only --keep date --backend reference"
     assert main(line.split()) == 0
-    told = capsys.readouterr().out
-    assert "dropped 1 (33.3 %): 1 copy by key." in told and "Keys in 'url' were compared, and no texts." in told
+    shown = capsys.readouterr().out
+    assert "dropped 1 (33.3 %): 1 copy by key." in shown and "Keys in 'url' were compared, and no texts." in shown
     assert [row["date"] for row in read_rows("out/data/a.jsonl")] == ["2024-01-01", None]
     assert dropped(Path("out")) == [(0, 1)]
     report = json.loads(Path("out/report.json").read_text())

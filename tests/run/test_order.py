@@ -271,8 +271,8 @@ def test_across_with_a_single_input_gives_a_warning(tmp_path: Path, caplog: pyte
     """Nothing can be dropped: a run of hours that finds no duplicate would not say why."""
     for name in ("in/a.jsonl", "in/b.jsonl", "c.jsonl"):
         write_rows(tmp_path / name, [page(1)])
-    both, told = [str(tmp_path / "in"), str(tmp_path / "c.jsonl")], "all documents are of one INPUT"
-    assert all(kept(both[:1], tmp_path / "one", across=True).values()) and told in caplog.text
+    both, message = [str(tmp_path / "in"), str(tmp_path / "c.jsonl")], "all documents are of one INPUT"
+    assert all(kept(both[:1], tmp_path / "one", across=True).values()) and message in caplog.text
     caplog.clear()
     guarded = kept(both[:1], tmp_path / "guarded", protect=both[1:], across=True)
-    assert not any(guarded.values()) and told not in caplog.text
+    assert not any(guarded.values()) and message not in caplog.text

@@ -230,9 +230,9 @@ def test_repeated_lines_are_reported_and_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
 def test_messages_name_the_option_within(tmp_path: Path, ending: str) -> None:
     path = write_rows(tmp_path / f"a.{ending}", [{"text": "a page", "n": 1.5}])
-    told = {"host": "has no column 'host', which within names"}
-    told |= {} if ending == "csv" else {"n": "within takes"}
-    for within, message in told.items():
+    messages = {"host": "has no column 'host', which within names"}
+    messages |= {} if ending == "csv" else {"n": "within takes"}
+    for within, message in messages.items():
         with pytest.raises(InputError, match=message):
             gpulsh.passages_files(path, tmp_path / "out", within=within, **OF_PARTS, unit="line")
 

@@ -181,19 +181,19 @@ def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
 def test_two_runs_may_not_use_an_index_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = two_days(tmp_path)
     write_rows(tmp_path / "c.jsonl", ["one two three four five six"])
-    told = []
+    messages = []
 
     def beside(*_: Any) -> None:
         with pytest.raises(OutputError) as error:
             found(tmp_path / "c.jsonl", tmp_path / "third", index=tmp_path / "index")
-        told.append(str(error.value))
+        messages.append(str(error.value))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr("gpulsh.run.file_run.write_report", beside)
         with pytest.raises(KeyboardInterrupt):
             found(**given)
-    assert told == [f"{tmp_path / 'index'}: another run uses this index; wait until it has ended"]
+    assert messages == [f"{tmp_path / 'index'}: another run uses this index; wait until it has ended"]
     found(tmp_path / "c.jsonl", tmp_path / "third", index=tmp_path / "index")
     with pytest.raises(OutputError, match="is not as it was when this run began; start again with"):
         found(**given, resume=True)

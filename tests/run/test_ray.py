@@ -106,8 +106,8 @@ def test_wrong_options_are_refused_before_the_work(joined: str, inputs: Path, tm
         ({"engine": "ray", "threads": 500}, r"room for a worker, which takes 500 processors and 536\.9 MB"),
         ({"engine": "ray", "backend": "cuda"}, "takes a GPU, 1 processor and"),
     ]
-    for how, told in wrong:
-        with pytest.raises((ParameterError, BackendError), match=told):
+    for how, message in wrong:
+        with pytest.raises((ParameterError, BackendError), match=message):
             gpulsh.deduplicate_files(inputs, tmp_path / "out", **{**OPTIONS, **how})
     assert not (tmp_path / "out").exists()
 
@@ -158,8 +158,8 @@ def test_an_unreachable_address_is_named() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         host, port = free.getsockname()
-        said = f"the Ray cluster at '{host}:{port}' could not be joined: .*Connection refused"
-        with pytest.raises(BackendError, match=said):
+        message = f"the Ray cluster at '{host}:{port}' could not be joined: .*Connection refused"
+        with pytest.raises(BackendError, match=message):
             check_reachable(f"{host}:{port}")
     with pytest.raises(ParameterError, match=r"'ray://here:1'; give HOST:PORT, or 'auto' on a machine of the cluster"):
         check_reachable("ray://here:1")
@@ -189,8 +189,8 @@ def test_other_versions_are_refused(joined: str, inputs: Path, tmp_path: Path, m
     other = {**worker.versions(), "gpulsh": "0.0.1", "Python": "3.9"}
     monkeypatch.setattr(engine, "versions", lambda: other)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    said = rf"node [\d.]+ of the Ray cluster has Python {here} and not 3.9, gpulsh {gpulsh.__version__} and not 0.0.1,"
-    with pytest.raises(BackendError, match=said):
+    found = rf"node [\d.]+ of the Ray cluster has Python {here} and not 3.9, gpulsh {gpulsh.__version__} and not 0.0.1,"
+    with pytest.raises(BackendError, match=found):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray")
     assert not (tmp_path / "out").exists()
 
@@ -203,23 +203,23 @@ def test_a_node_without_the_files_is_named(tmp_path: Path, monkeypatch: pytest.M
     out.mkdir(parents=True)
     seen.touch()
 
-    def told(folder: Path, *paths: Path) -> str:
+    def reply(folder: Path, *paths: Path) -> str:
         files = tuple(File(path.name, path.name, str(path), source=path.name) for path in paths)
         job: Any = SimpleNamespace(files=files, cut=SimpleNamespace(memory=1 << 30))
         answer = worker.Worker().begin(worker.WorkerSetup(job, folder, "mine", "reference", 1), "192.0.2.7")
         return str(answer)
 
     not_shared = "node 192.0.2.7 does not see it; give an output folder on storage that all nodes share"
-    assert not_shared in told(tmp_path / "nowhere")
-    assert not_shared in told(out)
+    assert not_shared in reply(tmp_path / "nowhere")
+    assert not_shared in reply(out)
     (out / worker.TOKEN).write_text("another's")
-    assert f"{tmp_path / 'out'}: {not_shared}" in told(out)
+    assert f"{tmp_path / 'out'}: {not_shared}" in reply(out)
     (out / worker.TOKEN).write_text("mine")
-    assert f"{out}: node 192.0.2.7 sees no manifest" in told(out, seen)
+    assert f"{out}: node 192.0.2.7 sees no manifest" in reply(out, seen)
     Manifest.begin(out, {}, bytes(32))
-    assert told(out, seen) == "None"
+    assert reply(out, seen) == "None"
     assert limited == [1 << 30]
-    assert f"unseen.jsonl: node 192.0.2.7 does not see it as {unseen}; put the inputs where" in told(out, seen, unseen)
+    assert f"unseen.jsonl: node 192.0.2.7 does not see it as {unseen}; put the inputs where" in reply(out, seen, unseen)
 
 
 def test_errors_that_cannot_be_pickled_are_sent_as_text() -> None:

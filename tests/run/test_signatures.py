@@ -126,33 +126,33 @@ def test_simhash_writes_words_and_table_digests(texts: list[str | None], command
 
 def test_wrong_options_and_writes_are_named(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.txt").write_text("some text")
-    for line, said in (
+    for line, message in (
         ("a.txt -o out.csv", "give a file that ends with .parquet"),
         ("none.txt -o o.parquet", "none.txt"),
         ("a.txt -o o.parquet --sketch minhush", "sketch is 'minhush'"),
     ):
-        assert said in command(f"sign {line}").error
+        assert message in command(f"sign {line}").error
     with pytest.raises(ParameterError, match="measure is 'containment', which has no signatures"):
         sign_files(["a.txt"], "o.parquet", measure="containment")
-    for error, said in (
+    for error, message in (
         (OSError(errno.ENOSPC, "full"), "o.parquet: cannot be written: No space left on device"),
         (OutputError("elsewhere: cannot be written"), "^elsewhere: cannot be written$"),
     ):
         monkeypatch.setattr("gpulsh.run.signatures._table", Mock(side_effect=error))
-        with pytest.raises(OutputError, match=said):
+        with pytest.raises(OutputError, match=message):
             sign_files(["a.txt"], "o.parquet", backend="cpu")
     assert not Path("o.parquet").exists()
 
 
 def test_no_input_is_replaced(texts: list[str | None], folder: Path) -> None:
     before = Path("a.parquet").read_bytes()
-    for given, told in (
+    for given, message in (
         ("a.parquet", "a.parquet: is the input itself; give another path"),
         ("*.parquet", "a.parquet: is the input a.parquet; give another path"),
         (f"file://{folder}/a.parquet", "a.parquet: is the input itself; give another path"),
         (".", "a.parquet: is inside the input .; give a path outside of it"),
     ):
-        with pytest.raises(OutputError, match=f"^{re.escape(told)}$"):
+        with pytest.raises(OutputError, match=f"^{re.escape(message)}$"):
             sign_files([given], "a.parquet", backend="reference")
     assert Path("a.parquet").read_bytes() == before
 

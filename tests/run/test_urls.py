@@ -75,9 +75,9 @@ def test_results_behind_a_url_equal_a_local_run(lake: Any, inputs: Path, tmp_pat
 def test_show_and_report_read_results_behind_a_url(lake: Any, inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(inputs)
     assert main(["show", f"{URL}/"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("Showing 1 of 2 dropped documents.")
-    assert f"kept     {inputs}/a/x.jsonl, row 0\n  the same" in told
+    shown = capsys.readouterr().out
+    assert shown.startswith("Showing 1 of 2 dropped documents.")
+    assert f"kept     {inputs}/a/x.jsonl, row 0\n  the same" in shown
     page = lake.cat_file("/lake/out/report.html")
     lake.rm_file("/lake/out/report.html")
     assert main(["report", URL]) == 0 and lake.cat_file("/lake/out/report.html") == page
@@ -188,14 +188,14 @@ def test_a_url_may_copy_files_to_this_machine(
 
 def test_wrong_outputs_are_refused_before_the_work(lake: Any, inputs: Path, tmp_path: Path) -> None:
     lake.pipe_file("/lake/in/x.jsonl", b'{"text": "a"}\n')
-    for given, told in {
+    for given, message in {
         "memory://lake/in": "is the input itself",
         "memory://lake/in/out": "is inside the input memory://lake/in;",
         "memory://lake": "holds the input memory://lake/in/x",
         f"file://{tmp_path}/out": "is a folder of this machine; give its path",
         "nosuch://lake": "cannot be reached or written: Protocol not known: nosuch",
     }.items():
-        with pytest.raises(OutputError, match=told):
+        with pytest.raises(OutputError, match=message):
             deduplicate_files("memory://lake/in", given, backend="reference")
     (tmp_path / "full").mkdir()
     (tmp_path / "full/file").touch()

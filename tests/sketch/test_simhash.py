@@ -94,7 +94,7 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("cosine", "size"), [(0.0, 401), (0.9, 401), (0.75, 4001)])
 def test_the_angle_is_unbiased_and_deviates_as_in_theory(cosine: float, size: int) -> None:
-    """Without bias in the angle; of its cosine the mean, below the cosine, and the deviation are as told."""
+    """Without bias in the angle; of its cosine the mean is below the cosine, as in theory; so is the deviation."""
     pairs = 1_000_000 // size
     sketches = [SimHash(bits=64, seed=seed) for seed in range(-(-8000 // pairs))]
     common, asked = round(cosine * size), np.arange(2 * pairs).reshape(-1, 2)

@@ -81,14 +81,14 @@ def test_outcomes_of_tests_are_judged(
 def test_every_benchmark_writes_a_record(cupy: HostCupy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pyarrow")
     status = main([f"--scale={TINY}", "--rounds=3", "--seconds=3600", f"--output={tmp_path}"])
-    said = capsys.readouterr()
-    assert status == 0, said.out + said.err
+    printed = capsys.readouterr()
+    assert status == 0, printed.out + printed.err
     records = page.read(tmp_path)
     assert list(records) == list(CASES)
     for record in records.values():
         assert record["device"] == "Host fibres" and record["command"].startswith("ci/bench-gpu --cases")
         assert record["rows"], record
-    # A roofline row for each limit, and what is not installed is told.
+    # A roofline row for each limit, and a line for each missing package.
     figures = records["roofline"]["figures"]
     limits = ("multiply_add", "multiply_add_minimum", "copy", "host to device", "device to host", "pyarrow")
     assert set(figures) == set(limits)
@@ -100,7 +100,7 @@ def test_every_benchmark_writes_a_record(cupy: HostCupy, tmp_path: Path, capsys:
         *(f"{kind}, {source}" for kind in ("pages", "tweets") for source in IN_MEMORY),
         "pages, Parquet files",
     }
-    assert any("cudf" in told and "not available" in told for told in records["endtoend"]["not_measured"])
+    assert any("cudf" in row and "not available" in row for row in records["endtoend"]["not_measured"])
     assert any(row["kernels"] for row in records["kernels"]["rows"])
     assert any("equal to backend='cpu'" in check for check in records["endtoend"]["checks"])
     assert {"cost of a giant, sign", "cost of a giant, shingle_sets"} == set(records["shapes"]["figures"])
@@ -114,8 +114,8 @@ def test_the_exercise_runs_every_operation_outside_the_pool(
 ) -> None:
     monkeypatch.setattr(exercise, "LENGTHS", (0, 1, 5, 5, 60, 0))  # the reference takes its time
     assert exercise.main() == 0 and cupy.unpooled
-    said = capsys.readouterr().out
-    assert said.count("equal the reference") == 3 and "not exercised" not in said
+    printed = capsys.readouterr().out
+    assert printed.count("equal the reference") == 3 and "not exercised" not in printed
 
 
 CLEAN = "========= ERROR SUMMARY: 0 errors"
@@ -268,7 +268,7 @@ def test_the_device_marker_needs_few_packages() -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     device_cuts = re.compile(r"[\[-]device-(small|ones|default)\b")
     found = [line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("True ", "False "))]
-    marked = {name for told, name in found if told == "True"}
+    marked = {name for is_marked, name in found if is_marked == "True"}
     assert len(marked) > 100 and len(found) - len(marked) > 100
     assert marked == {name for _, name in found if device_cuts.search(name)}
 

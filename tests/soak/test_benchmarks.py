@@ -31,7 +31,7 @@ child = "import time; a = time.process_time()\\nwhile time.process_time() < a + 
 subprocess.Popen([sys.executable, "-S", "-c", child])
 time.sleep(0.1)
 """
-# A library that keeps every third row, or fails when it is told to.
+# A library that keeps every third row, or fails on request.
 LIBRARY = """
 import sys
 import numpy as np

@@ -75,10 +75,10 @@ def signed(cache: Path, features: list[str]) -> tuple[int, int, str]:
     """Whether the kernel was loaded, a hash of what it gave, and its instructions where it was compiled."""
     environment = {"NUMBA_CPU_NAME": "znver3", "NUMBA_CPU_FEATURES": ",".join(features), "PYTHONHASHSEED": "1"}
     environment |= {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(Path(__file__).parents[2])}
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", SIGNED], check=True, capture_output=True, text=True, env={**os.environ, **environment}
     ).stdout
-    facts, _, code = told.partition("\n")
+    facts, _, code = printed.partition("\n")
     loaded, found = map(int, facts.split())
     return loaded, found, code
 
@@ -151,9 +151,9 @@ def test_a_user_without_a_home_caches_kernels_in_tmp(container: Container) -> No
     assert kernels["cache"].startswith(str(base / "tmp/gpulsh-12345/gpulsh-"))
     assert len(kernels["refused"]) == 2
     for attempt in range(2):
-        told = container.gpulsh("dedup", str(base / "work/a.jsonl"), "-o", str(base / f"work/out{attempt}"))
-        assert told.returncode == 0, told.stderr
-        assert ("compiling kernels" in told.stderr) == (attempt == 0)
+        ran = container.gpulsh("dedup", str(base / "work/a.jsonl"), "-o", str(base / f"work/out{attempt}"))
+        assert ran.returncode == 0, ran.stderr
+        assert ("compiling kernels" in ran.stderr) == (attempt == 0)
 
 
 def test_a_full_temporary_folder_is_reported(container: Container) -> None:
@@ -164,17 +164,17 @@ def test_a_full_temporary_folder_is_reported(container: Container) -> None:
     if subprocess.run([*inside, "true"], check=False, capture_output=True).returncode:
         pytest.skip("file systems cannot be mounted here")
     boxed = Container(base, (*inside, *container.command), small)
-    told = boxed.gpulsh("dedup", str(base / "work/a.jsonl"), "-o", str(base / "work/out"))
-    assert told.returncode == 0, told.stderr
+    ran = boxed.gpulsh("dedup", str(base / "work/a.jsonl"), "-o", str(base / "work/out"))
+    assert ran.returncode == 0, ran.stderr
     cache = f"gpulsh: {small}/gpulsh-12345/gpulsh-"
-    (refused,) = [line for line in told.stderr.splitlines() if line.startswith(cache)]
+    (refused,) = [line for line in ran.stderr.splitlines() if line.startswith(cache)]
     assert refused.endswith(": cannot keep compiled kernels: No space left on device")
-    assert "later runs" not in told.stdout
+    assert "later runs" not in ran.stdout
     (base / "work/long.jsonl").write_bytes((base / "work/a.jsonl").read_bytes() * 10)
     with open(base / "work/long.jsonl", "rb") as stream:
-        told = boxed.gpulsh("dedup", "-", "-o", str(base / "work/streamed"), stdin=stream)
-    assert told.returncode == 1
-    (line,) = told.stderr.splitlines()
+        ran = boxed.gpulsh("dedup", "-", "-o", str(base / "work/streamed"), stdin=stream)
+    assert ran.returncode == 1
+    (line,) = ran.stderr.splitlines()
     assert line.startswith(f"gpulsh: error: {small}/gpulsh-")
     assert line.endswith("set TMPDIR to a folder with room for it")
     assert not (base / "work/streamed").exists()

@@ -43,7 +43,7 @@ def test_commands_killed_at_random_leave_before_or_after(
         path = changes[name].begun(tmp_path / str(number))
         with index_crash.Reader(path / "known", before, wanted[0]) as reader:
             death = changes[name].run(mortals, path, after=chance.uniform(0, whole.seconds))
-        assert death.killed or death.status == 0, death.told
+        assert death.killed or death.status == 0, death.stderr
         index_crash.finish(changes[name], mortals, path, before, wanted)
         killed, rounds = killed + death.killed, rounds + reader.rounds
     assert killed > KILLS // 2 and rounds >= KILLS

@@ -217,8 +217,8 @@ def test_dying_workers_end_the_run(joined: str, inputs: Path, tmp_path: Path, mo
         began(self, member, answer)
 
     monkeypatch.setattr(engine.RayRunner, "_began", killed)
-    said = r"4 workers ended before they could begin, the last on node [\d.]+ \(process \d+\): its worker process"
-    with pytest.raises(BackendError, match=said):
+    message = r"4 workers ended before they could begin, the last on node [\d.]+ \(process \d+\): its worker process"
+    with pytest.raises(BackendError, match=message):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray")
     assert not (tmp_path / "out").exists()
 
@@ -283,10 +283,10 @@ def test_an_interrupted_run_with_its_own_cluster_resumes(inputs: Path, tmp_path:
     with started(inputs, out, "--address", "local") as process:
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        said = process.stderr.read().decode()
-    assert process.returncode == 130, said
-    assert said.splitlines()[-1] == "gpulsh: interrupted" and "; --resume continues it" in said
-    assert "Traceback" not in said
+        error = process.stderr.read().decode()
+    assert process.returncode == 130, error
+    assert error.splitlines()[-1] == "gpulsh: interrupted" and "; --resume continues it" in error
+    assert "Traceback" not in error
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
     cuts(1)
     gpulsh.deduplicate_files(inputs, out, **OPTIONS, resume=True)
@@ -296,9 +296,9 @@ def test_an_interrupted_run_with_its_own_cluster_resumes(inputs: Path, tmp_path:
 def test_a_cluster_without_room_to_write_is_an_error(inputs: Path, tmp_path: Path) -> None:
     above = tmp_path / "file"
     above.touch()
-    told = alone(inputs, tmp_path / "out", RAY_TMPDIR=str(above))
-    assert told.returncode == 1 and not (tmp_path / "out").exists()
-    (line,) = told.stderr.splitlines()
+    ran = alone(inputs, tmp_path / "out", RAY_TMPDIR=str(above))
+    assert ran.returncode == 1 and not (tmp_path / "out").exists()
+    (line,) = ran.stderr.splitlines()
     assert line.startswith("gpulsh: error: a Ray cluster could not be started on this machine: ")
     assert line.endswith(
         f"its files go to {above}/ray, where 0 B can be written: set RAY_TMPDIR to a folder with more room"
@@ -306,12 +306,12 @@ def test_a_cluster_without_room_to_write_is_an_error(inputs: Path, tmp_path: Pat
 
 
 def test_a_first_run_on_its_own_cluster_needs_no_home(inputs: Path, tmp_path: Path) -> None:
-    """The cluster is still not open to others; kernels are told of once, and are no stage's time."""
+    """The cluster is still not open to others; kernels are ran of once, and are no stage's time."""
     nowhere, kernels, out = tmp_path / "gone", tmp_path / "kernels", tmp_path / "out"
-    told = alone(inputs, out, HOME=str(nowhere), NUMBA_CACHE_DIR=str(kernels))
-    assert told.returncode == 0, told.stderr
+    ran = alone(inputs, out, HOME=str(nowhere), NUMBA_CACHE_DIR=str(kernels))
+    assert ran.returncode == 0, ran.stderr
     assert not nowhere.exists() and any(kernels.rglob("*.nbc"))
-    assert told.stderr.count("gpulsh: compiling kernels ") == 1
+    assert ran.stderr.count("gpulsh: compiling kernels ") == 1
     report = json.loads((out / "report.json").read_text())
     assert report["compiling"] > 1
     assert report["compiling"] + sum(report["funnel"]["seconds"].values()) < report["seconds"]
@@ -329,7 +329,7 @@ def alone(inputs: Path, out: Path, **environment: str) -> subprocess.CompletedPr
 
 @contextmanager
 def listening(answer: bytes | None) -> Iterator[tuple[str, list[socket.socket]]]:
-    """The address of a service that answers whatever it is told, or says nothing, and those who came."""
+    """The address of a service that answers anything with these bytes, or with none; and its connections."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()

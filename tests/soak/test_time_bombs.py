@@ -86,12 +86,12 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], bool, int, int, float]] = {
 def test_hostile_archives_take_linear_time(name: str, checked: bool) -> None:
     make, compressed, records, broken, seconds = ARCHIVES[name]
     content = make()
-    told: list[int] = []
+    damaged: list[int] = []
     with within(seconds):
-        records_of = warc_records(io.BytesIO(content), compressed, lambda at, _: told.append(at), checked=checked)
+        records_of = warc_records(io.BytesIO(content), compressed, lambda at, _: damaged.append(at), checked=checked)
         found = sum(1 for _ in records_of)
-    assert (found, len(told)) == (records, broken)
-    assert told == sorted(told)
+    assert (found, len(damaged)) == (records, broken)
+    assert damaged == sorted(damaged)
 
 
 ONE = b'{"text": "a"}'

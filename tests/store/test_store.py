@@ -73,7 +73,7 @@ def test_only_regular_files_have_a_fact(make: Callable[[Path], None], tmp_path: 
 def test_os_errors_name_the_file(tmp_path: Path) -> None:
     full = r"there: cannot be written: No space left on device; two are left"
     with pytest.raises(OutputError, match=full), durable.writing("there", "; two are left"):
-        raise OSError(errno.ENOSPC, "told by nobody")
+        raise OSError(errno.ENOSPC, "of the system")
     with pytest.raises(OutputError, match="there: cannot be written: in words of its own"), durable.writing("there"):
         raise OSError("in words of its own")
     with pytest.raises(OSError, match="quota") as failed, durable.naming(tmp_path / "file"):

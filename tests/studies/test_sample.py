@@ -123,8 +123,8 @@ def test_a_threshold_with_few_near_documents_is_recommended() -> None:
     assert high.why == "0 documents have their nearest match within 0.05 of it"
     assert low.why == "0 documents have their nearest match within 0.05 of it, and 40 within 0.05 of 0.8"
     some = [replace(row, near=1.2) for row in low.thresholds]
-    told = "1 document has its nearest match within 0.05 of it; no other threshold has less than half as many"
-    assert replace(low, thresholds=tuple(some), best=3).why == told
+    reason = "1 document has its nearest match within 0.05 of it; no other threshold has less than half as many"
+    assert replace(low, thresholds=tuple(some), best=3).why == reason
 
 
 def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, command: Command) -> None:

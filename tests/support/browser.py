@@ -1,4 +1,4 @@
-"""Headless Chromium, told over a pipe by its own protocol: nothing but the browser is needed."""
+"""Headless Chromium, driven over a pipe by its own protocol: nothing but the browser is needed."""
 
 import base64
 import json
@@ -43,8 +43,8 @@ class Tab:
     def send(self, method: str, **params: Any) -> Any:
         self._number += 1
         session = {"sessionId": self._session} if self._session else {}
-        told = json.dumps({"id": self._number, "method": method, "params": params, **session})
-        os.write(self._write, told.encode() + b"\0")
+        request = json.dumps({"id": self._number, "method": method, "params": params, **session})
+        os.write(self._write, request.encode() + b"\0")
         while (answer := self._next()).get("id") != self._number:
             self._note(answer)
         assert "error" not in answer, answer
@@ -89,15 +89,15 @@ class Tab:
         return found
 
     def _note(self, event: dict[str, Any]) -> None:
-        kind, told = event.get("method"), event.get("params", {})
+        kind, details = event.get("method"), event.get("params", {})
         if kind == "Runtime.exceptionThrown" or kind == "Page.javascriptDialogOpening":
-            self.errors.append(json.dumps(told))
-        elif kind == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-            self.errors.append(told["entry"]["text"])
-        elif kind == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
-            self.errors.append(json.dumps(told["args"]))
+            self.errors.append(json.dumps(details))
+        elif kind == "Log.entryAdded" and details["entry"]["level"] in ("error", "warning"):
+            self.errors.append(details["entry"]["text"])
+        elif kind == "Runtime.consoleAPICalled" and details["type"] in ("error", "warning", "assert"):
+            self.errors.append(json.dumps(details["args"]))
         elif kind == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(details["request"]["url"])
 
 
 @contextmanager

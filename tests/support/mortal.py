@@ -150,7 +150,7 @@ class Death:
     status: int
     calls: list[str]
     seconds: float
-    told: str
+    stderr: str
 
     @property
     def killed(self) -> bool:
@@ -202,10 +202,10 @@ def _serve() -> None:
         if asked["after"] is not None:
             time.sleep(asked["after"])
             os.kill(child, signal.SIGKILL)  # a child that has ended is there until it is waited for
-        calls, told = (os.fdopen(pipe[0]).read() for pipe in (out, err))
+        calls, stderr = (os.fdopen(pipe[0]).read() for pipe in (out, err))
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         seconds = time.monotonic() - start
-        death = {"status": status, "calls": json.loads(calls or "[]"), "seconds": seconds, "told": told}
+        death = {"status": status, "calls": json.loads(calls or "[]"), "seconds": seconds, "stderr": stderr}
         print(json.dumps(death), flush=True)
 
 

@@ -35,12 +35,12 @@ def run_python(text: str, names: dict[str, Any]) -> int:
             exec(source, names)
             continue
         value = eval(source, names)
-        told = re.search(r"# (.*?)(?:: .*)?$", lines[statement.end_lineno - 1][statement.end_col_offset :])
+        note = re.search(r"# (.*?)(?:: .*)?$", lines[statement.end_lineno - 1][statement.end_col_offset :])
         try:
-            literal = ast.literal_eval(told[1]) if told else None
+            literal = ast.literal_eval(note[1]) if note else None
         except (ValueError, SyntaxError):
             continue
-        if told:
+        if note:
             assert (value.tolist() if hasattr(value, "tolist") else value) == literal, source
             compared += 1
     return compared

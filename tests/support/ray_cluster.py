@@ -96,11 +96,11 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     finish = Manifest.add
 
-    def told(self: Manifest, step: str, *made: Any, **how: Any) -> None:
+    def noted(self: Manifest, step: str, *made: Any, **how: Any) -> None:
         finish(self, step, *made, **how)
         names.append(step)
 
-    monkeypatch.setattr(Manifest, "add", told)
+    monkeypatch.setattr(Manifest, "add", noted)
     return names
 
 

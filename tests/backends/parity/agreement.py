@@ -21,23 +21,23 @@ from tests.support.rows import same
 
 REFERENCE = ReferenceBackend()
 Operation = str | Callable[..., Any]  # the name of a backend's, or a function of a backend and the rest
-_said: dict[bytes, Any] = {}
+_expected: dict[bytes, Any] = {}
 
 
 def agree(ops: Backend, operation: Operation, *given: Any) -> Any:
     """The reference's result of an operation; fails if the result of `ops` differs."""
-    wanted = said(operation, *given)
+    wanted = expected(operation, *given)
     same(_result(ops, operation, *(moved(ops, one) for one in given)), wanted, ops.asnumpy)
     return wanted
 
 
-def said(operation: Operation, *given: Any) -> Any:
+def expected(operation: Operation, *given: Any) -> Any:
     """The reference's result, computed once for all backends, because plain Python is slow."""
     asked = hashlib.sha256(pickle.dumps((operation, given))).digest()
-    if asked not in _said:  # copies, since counts may be used again
+    if asked not in _expected:  # copies, since counts may be used again
         copies = [one.copy() if isinstance(one, np.ndarray) else one for one in given]
-        _said[asked] = _result(REFERENCE, operation, *copies)
-    return _said[asked]
+        _expected[asked] = _result(REFERENCE, operation, *copies)
+    return _expected[asked]
 
 
 def _result(ops: Backend, operation: Operation, *given: Any) -> Any:
@@ -45,7 +45,7 @@ def _result(ops: Backend, operation: Operation, *given: Any) -> Any:
 
 
 def forget() -> None:
-    _said.clear()
+    _expected.clear()
 
 
 def moved(ops: Backend, value: Any) -> Any:
@@ -121,10 +121,10 @@ def backend(cut: str) -> Iterator[Backend]:
         yield CpuBackend(threads)
 
 
-def marked(cut: str) -> object:
+def param(cut: str) -> object:
     """The cut as a parameter of a test, with the marks of what it needs."""
     marks = [pytest.mark.device] if on_device(cut) else []
     return pytest.param(cut, marks=[] if cut in CPU else [pytest.mark.kernels, *marks])
 
 
-EXAMPLES = list(map(marked, EVERY if os.environ.get("GPULSH_EVERY_CUT") else SOME))
+EXAMPLES = list(map(param, EVERY if os.environ.get("GPULSH_EVERY_CUT") else SOME))

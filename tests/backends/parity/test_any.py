@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch, Tokens, Values
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, prefix_lengths, sketched
 from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
-from tests.backends.parity.agreement import CPU, DEVICE, HOST, PIECES, REFERENCE, agree, backend, marked, moved, said
+from tests.backends.parity.agreement import CPU, DEVICE, HOST, PIECES, REFERENCE, agree, backend, expected, moved, param
 from tests.support.rows import EDGES, hashes, numbers, same, table, tables, weighted_of, weighted_tables
 from tests.support.texts import KEYS, all_shinglings, any_shingling, any_text, batch_of, documents_of, shinglings
 
@@ -68,7 +68,7 @@ def texts(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
 def passes_over_text(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
     for distinct in (False, True):
         agree(ops, "text_simhash", text, shingling, SIMHASH_KEYS, distinct)
-    sets = said("shingle_sets", text, shingling, KEYS)
+    sets = expected("shingle_sets", text, shingling, KEYS)
     counts = agree(ops, "frequencies", sets, np.full(64, 250, np.uint8))
     for counted, rare in itertools.product((counts, np.arange(16, dtype=np.uint8)), (0, 7, 252)):
         agree(ops, "prefixes", sets, counted, prefix_lengths(sets.lengths, 0.7), rare)
@@ -77,7 +77,7 @@ def passes_over_text(ops: Backend, text: TextBatch, shingling: Shingling) -> Non
 @case(any_text, all_shinglings, st.integers(1, 5))
 def bounds_of_tokens(ops: Backend, text: TextBatch, shingling: Shingling, step: int = 1) -> Any:
     """Of each `step`-th token."""
-    counts = said("tokens", text, shingling).lengths
+    counts = expected("tokens", text, shingling).lengths
     row = np.repeat(np.arange(len(text)), counts)
     token = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     return agree(ops, "token_bounds", text, shingling, row[step // 2 :: step], token[step // 2 :: step])
@@ -105,9 +105,9 @@ def signing(
     shape = shape or BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
     signed = agree(ops, "sign", text, shingling, family, shape, KEYS)
     signatures = agree(ops, "text_signatures", text, shingling, family)
-    same(signatures, said(sketched, said("shingle", text, shingling), family))
-    same(signed.digests, said("band_digests", signatures, shape))
-    same(signed.exact, said("exact_hashes", text, shingling, KEYS)[0])
+    same(signatures, expected(sketched, expected("shingle", text, shingling), family))
+    same(signed.digests, expected("band_digests", signatures, shape))
+    same(signed.exact, expected("exact_hashes", text, shingling, KEYS)[0])
 
 
 @case(st.binary(max_size=700), st.lists(st.tuples(st.integers(0, 700), st.integers(0, 300)), max_size=40))
@@ -156,7 +156,7 @@ def rows(ops: Backend, given: Fingerprints, counts: Values) -> None:
     unique = agree(ops, "unique", given)
     sizes = unique.lengths
     several = [sizes, sizes + 1, sizes - sizes // 2, sizes // 3, np.minimum(sizes, 33), np.minimum(sizes, 1), sizes * 0]
-    for counted, lengths in itertools.product((counts, said("frequencies", unique, counts)), several):
+    for counted, lengths in itertools.product((counts, expected("frequencies", unique, counts)), several):
         agree(ops, "prefixes", unique, counted, lengths)
 
 
@@ -211,7 +211,7 @@ def sketches(ops: Backend, rows: Fingerprints, family: Family) -> Array:
     st.lists(st.lists(st.lists(hashes, max_size=9), min_size=2, max_size=2), min_size=1, max_size=5),
 )
 def sketches_of_parts(ops: Backend, family: Family, parts: list[list[list[int]]]) -> None:
-    whole = said(sketched, table([list(itertools.chain(*rows)) for rows in zip(*parts, strict=True)]), family)
+    whole = expected(sketched, table([list(itertools.chain(*rows)) for rows in zip(*parts, strict=True)]), family)
     for order in (parts, parts[::-1], [*parts, parts[0]], [*parts, parts[-1]]):
         same(agree(ops, joined, family, *(table(part, 1) for part in order)), whole)
 
@@ -328,7 +328,7 @@ IN_PIECES = {
         pytest.param(list(CPU), CASES, 250 * MORE, id="cpu"),
         pytest.param(HOST, CASES, 80 * MORE, id="host", marks=pytest.mark.kernels),
         pytest.param(PIECES, IN_PIECES, 50 * MORE, id="pieces", marks=pytest.mark.kernels),
-        *(pytest.param([cut], CASES, 250, id=cut, marks=marked(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
+        *(pytest.param([cut], CASES, 250, id=cut, marks=param(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
     ],
 )
 def test_every_operation_agrees_with_the_reference(cuts: list[str], cases: dict[str, Any], examples: int) -> None:

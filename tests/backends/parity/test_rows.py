@@ -10,7 +10,7 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.cpu import CpuBackend, intersect
 from gpulsh.backends.protocol import GOLDEN, NO_DIGEST, Backend
 from gpulsh.errors import ParameterError
-from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
+from tests.backends.parity.agreement import REFERENCE, agree, expected, far_array
 from tests.backends.parity.test_any import SIMHASH_KEYS, bytes_of_texts, overlaps, rows, simhash
 from tests.support.rows import LENGTHS, random_table, same, table
 
@@ -43,7 +43,7 @@ def test_frequencies_stop_at_255(ops: Backend) -> None:
 
 @pytest.mark.parametrize("bits", [2, 6, 12])
 def test_prefixes_of_any_frequencies(ops: Backend, bits: int) -> None:
-    unique, generator = said("unique", random_table(LENGTHS, 2**40)), np.random.default_rng(bits)
+    unique, generator = expected("unique", random_table(LENGTHS, 2**40)), np.random.default_rng(bits)
     for frequencies in ([2], [0, 1, 2], [1, 2, 3, 254, 255], range(256)):
         rows(ops, unique, generator.choice(np.array(frequencies, np.uint8), 2**bits))
 
@@ -54,7 +54,7 @@ def all_pairs(count: int) -> Numbers:
 
 @pytest.mark.parametrize("universe", [60, 1024, 6000])
 def test_overlaps_of_rows_of_every_length(ops: Backend, universe: int) -> None:
-    unique = said("unique", random_table([*LENGTHS[:27], *range(1, 30)], universe))
+    unique = expected("unique", random_table([*LENGTHS[:27], *range(1, 30)], universe))
     overlaps(ops, all_pairs(len(unique)), unique, 16, 64)
 
 
@@ -70,16 +70,16 @@ def test_overlaps_in_tiles_and_of_nothing(ops: Backend) -> None:
 @pytest.mark.parametrize("first", [2**31 + 3, 2**32 + 5])
 def test_rows_beyond_32_bits(ops: Backend, first: int) -> None:
     near = table([[5, 3, 3, 2**64 - 1], [], [3, 7], list(range(300, 0, -1))])
-    unique, counts = said("unique", near), np.zeros(16, np.uint8)
+    unique, counts = expected("unique", near), np.zeros(16, np.uint8)
     pairs = np.array([[0, 2], [1, 2], [2, 3], [1, 3]], np.int64)
     far, far_unique = (
         Fingerprints(far_array(ops, first, one.values), ops.asarray(one.offset + first)) for one in (near, unique)
     )
     same(ops.unique(far), unique, ops.asnumpy)
-    same(ops.frequencies(far, ops.asarray(counts.copy())), said("frequencies", near, counts), ops.asnumpy)
-    same(ops.bitmaps(far_unique), said("bitmaps", unique), ops.asnumpy)
-    same(ops.intersect(ops.asarray(pairs), far_unique), said("intersect", pairs, unique), ops.asnumpy)
-    same(ops.simhash(far_unique, SIMHASH_KEYS), said("simhash", unique, SIMHASH_KEYS), ops.asnumpy)
+    same(ops.frequencies(far, ops.asarray(counts.copy())), expected("frequencies", near, counts), ops.asnumpy)
+    same(ops.bitmaps(far_unique), expected("bitmaps", unique), ops.asnumpy)
+    same(ops.intersect(ops.asarray(pairs), far_unique), expected("intersect", pairs, unique), ops.asnumpy)
+    same(ops.simhash(far_unique, SIMHASH_KEYS), expected("simhash", unique, SIMHASH_KEYS), ops.asnumpy)
 
 
 @pytest.mark.parametrize("lengths", [AROUND, [0, 0], [], EMPTY])
@@ -114,7 +114,7 @@ def test_rows_in_many_pairs_are_bounded_by_bitmaps(count: int, monkeypatch: pyte
     pairs = generator.permutation(np.concatenate([all_pairs(count), apart]))
     for threads in (1, 2):
         taken.clear()
-        same(CpuBackend(threads).intersect(pairs, unique), said("intersect", pairs, unique))
+        same(CpuBackend(threads).intersect(pairs, unique), expected("intersect", pairs, unique))
         assert (sum(taken) >= count * (count - 1)) == (count > 2)
 
 

@@ -13,7 +13,7 @@ from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
 from gpulsh.backends.reference.hashing import PRIME
 from gpulsh.params import FOREIGN, SKETCHES, WRAPPED, BandShape, Family, GivenFamily, Shingling, Unit
 from gpulsh.permutations import words
-from tests.backends.parity.agreement import agree, far_array, fewer, said
+from tests.backends.parity.agreement import agree, expected, far_array, fewer
 from tests.backends.parity.test_any import signing, sketches, sketches_of_parts
 from tests.support.rows import LENGTHS, random_table, same, table
 from tests.support.texts import KEYS, UNITS, batch_of
@@ -59,7 +59,7 @@ def test_merged_sketches_of_large_and_empty_parts(ops: Backend, name: Any) -> No
 def test_rows_beyond_32_bits(ops: Backend, name: Any) -> None:
     near, family, first = random_table([5, 0, 300, 40]), Family(name=name, num_perm=9), 2**32 + 2**31 + 5
     far = Fingerprints(far_array(ops, first, near.values), ops.asarray(near.offset + first))
-    same(sketched(ops, far, family), said(sketched, near, family), ops.asnumpy)
+    same(sketched(ops, far, family), expected(sketched, near, family), ops.asnumpy)
 
 
 # --- values that hashing rarely gives
@@ -104,7 +104,7 @@ def test_signing_of_awkward_documents(ops: Backend, name: Any, unit: Unit) -> No
     signing(ops, text, shingling, family, SHAPE)
     # Text that is in the host's memory, whatever the backend.
     found = ops.sign(text, shingling, family, SHAPE, KEYS)
-    same(found, said("sign", text, shingling, family, SHAPE, KEYS), ops.asnumpy)
+    same(found, expected("sign", text, shingling, family, SHAPE, KEYS), ops.asnumpy)
     if type(ops) is CudaBackend:  # who reads a band gathers it from all rows
         assert ops.asnumpy(found.digests).flags.f_contiguous
 

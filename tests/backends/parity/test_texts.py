@@ -9,7 +9,7 @@ import pytest
 from gpulsh.arrays import Fingerprints, TextBatch, Tokens
 from gpulsh.backends.protocol import NO_DIGEST, WINDOW_PART, Backend
 from gpulsh.params import PLAIN, Reading, Shingling, Unit
-from tests.backends.parity.agreement import REFERENCE, agree, far_array, fewer, said
+from tests.backends.parity.agreement import REFERENCE, agree, expected, far_array, fewer
 from tests.backends.parity.test_any import bounds_of_tokens, passes_over_text, texts
 from tests.support import naive
 from tests.support.rows import LENGTHS, random_table, same, table
@@ -135,8 +135,8 @@ def test_offsets_beyond_32_bits(ops: Backend, unit: Unit, first: int) -> None:
     near, shingling = batch_of(rows), Shingling(unit=unit, size=3)
     for judged in (ops, REFERENCE):
         far = TextBatch(far_array(judged, first, near.values), judged.asarray(near.offset + first))
-        same(judged.shingle(far, shingling), said("shingle", near, shingling), judged.asnumpy)
-        same(judged.exact_hashes(far, shingling, KEYS), said("exact_hashes", near, shingling, KEYS), judged.asnumpy)
+        same(judged.shingle(far, shingling), expected("shingle", near, shingling), judged.asnumpy)
+        same(judged.exact_hashes(far, shingling, KEYS), expected("exact_hashes", near, shingling, KEYS), judged.asnumpy)
 
 
 # --- samples and hashes of windows, and the bytes of tokens
@@ -175,7 +175,7 @@ def test_window_hashes_at_the_ends_and_middles_of_rows(ops: Backend, size: int) 
     for keys, hashes in zip((None, KEYS), agree(ops, "window_hashes", tokens, begin, windows, size, KEYS), strict=True):
         assert len(np.unique(hashes)) == len(hashes) == windows.sum()
         if size <= WINDOW_PART:
-            shingles = said("shingles", tokens, size, keys)
+            shingles = expected("shingles", tokens, size, keys)
             assert hashes[:21].tolist() == shingles.values[[0, *range(4, 24)]].tolist()
     assert list(map(len, agree(ops, "window_hashes", tokens, begin[:0], windows[:0], size, KEYS))) == [0, 0]
 

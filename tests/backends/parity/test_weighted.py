@@ -11,7 +11,7 @@ from gpulsh.backends.darts import RANK_BITS, SEGMENT_BITS, Streams, logarithms
 from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, NO_VALUE, Backend
 from gpulsh.backends.reference.weighted import darts_below, surprise
 from gpulsh.errors import ParameterError
-from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
+from tests.backends.parity.agreement import REFERENCE, agree, expected, far_array
 from tests.support.rows import SCALES, random_table, random_weighted, same, weighted_of
 
 
@@ -93,8 +93,8 @@ def test_rows_beyond_32_bits(ops: Backend) -> None:
     for name, array in (("values", rows.values), ("weight", rows.weight)):
         object.__setattr__(there, name, far_array(ops, first, array))
     object.__setattr__(there, "offset", ops.asarray(rows.offset + first))
-    same(ops.weighted_minhash(there, 9, 1), said("weighted_minhash", rows, 9, 1), ops.asnumpy)
-    same(ops.weighted_overlap(ops.asarray(pairs), there), said("weighted_overlap", pairs, rows), ops.asnumpy)
+    same(ops.weighted_minhash(there, 9, 1), expected("weighted_minhash", rows, 9, 1), ops.asnumpy)
+    same(ops.weighted_overlap(ops.asarray(pairs), there), expected("weighted_overlap", pairs, rows), ops.asnumpy)
 
 
 def test_device_rows_are_checked_when_moved(ops: Backend) -> None:

@@ -102,12 +102,12 @@ def _is_written(values: pa.Array) -> bool:
 
 @pytest.mark.parametrize("write", ["data", "marked"])
 def test_run_end_encoded_ids_become_text(write: str, tmp_path: Path) -> None:
-    """Parquet has no such type, so ids are told as text; flattening them ended in an AttributeError."""
+    """Parquet has no such type, so ids are found as text; flattening them ended in an AttributeError."""
     ids = pa.RunEndEncodedArray.from_arrays(pa.array([1, 3], pa.int32()), pa.array(["a", "b"]))
     write_rows(tmp_path / "a.arrow", pa.table({"text": [TEXT, TEXT, "others"], "id": ids}))
     run(tmp_path / "a.arrow", tmp_path / "out", id_column="id", write=write)
-    told = pq.read_table(tmp_path / "out/duplicates.parquet", columns=["id", "duplicate_of_id"])
-    assert told.to_pylist() == [{"id": "b", "duplicate_of_id": "a"}]
+    found = pq.read_table(tmp_path / "out/duplicates.parquet", columns=["id", "duplicate_of_id"])
+    assert found.to_pylist() == [{"id": "b", "duplicate_of_id": "a"}]
 
 
 def test_nulls_are_added_to_types_without_a_cast() -> None:

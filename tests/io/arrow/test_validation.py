@@ -64,13 +64,13 @@ if hasattr(pa, "opaque"):  # of later releases
 
 
 def write(path: Path, column: str, lie: tuple[Any, bytes, bytes]) -> str:
-    array, told, lied = lie
+    array, true, false = lie
     columns = {"text": pa.array([f"{text} alike" for text in LONG[:1] * ROWS]), "id": pa.array(range(ROWS))}
     table = pa.table({**columns, column: array})
     write_rows(path, table)
     data = path.read_bytes()
-    assert data.count(told) == 1
-    path.write_bytes(data.replace(told, lied))
+    assert data.count(true) == 1
+    path.write_bytes(data.replace(true, false))
     return str(path)
 
 
@@ -153,8 +153,8 @@ BLIND: list[Callable[[Any], Any]] = [
 )
 def test_damaged_arrays_in_memory_are_refused(tmp_path: Path, lie: str, door: Callable[[Any], Any]) -> None:
     given = door(pa.ipc.open_file(write(tmp_path / "a.arrow", "text", LIES[lie])).get_batch(0).column("text"))
-    told = r"^texts, an? \w+, is damaged: [^\n]+ passes its validate\(full=True\)$"
-    with pytest.raises(DamagedInputError, match=told):
+    message = r"^texts, an? \w+, is damaged: [^\n]+ passes its validate\(full=True\)$"
+    with pytest.raises(DamagedInputError, match=message):
         gpulsh.deduplicate(given, backend="reference")
     with pytest.raises(DamagedInputError, match="is damaged"):
         gpulsh.shingle(given, backend="cpu")

@@ -117,9 +117,9 @@ def test_changed_input_is_named(kind: str, stage: str, change: Change, options: 
         assert run("before") and len(pq.read_table("before/duplicates.parquet")) == 2
     with changed_before(stage, lambda: change(changed)), pytest.raises(ChangedInputError) as caught:
         run("out")
-    told = str(caught.value)
-    assert told.startswith(f"{changed}: ") and "\n" not in told and len(told) < 400
-    assert "restore it, or start again when nothing writes to it" in told
+    message = str(caught.value)
+    assert message.startswith(f"{changed}: ") and "\n" not in message and len(message) < 400
+    assert "restore it, or start again when nothing writes to it" in message
     assert not Path("out").exists()
 
 

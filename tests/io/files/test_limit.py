@@ -69,10 +69,10 @@ def test_a_larger_document_stops_the_run(
     path, how = tmp_path / f"a.{ending}", {"skip": skip, "lines": ending == "txt"}
     place, more = ("row 3", 0) if ending == "csv" and step > MOST else PLACES[ending]
     texts = ["a", "b" * (MOST - more), "", "c" * (MOST - more + 1), "d"]
-    told = rf"a\.{ending}: {place}: has {MOST + 1} bytes; a memory budget of 40000"
+    message = rf"a\.{ending}: {place}: has {MOST + 1} bytes; a memory budget of 40000"
     for given in (texts[:-1], texts):
         write(path, given)
-        with pytest.raises(InputError, match=told) as caught:
+        with pytest.raises(InputError, match=message) as caught:
             read(path, **how)
         assert not isinstance(caught.value, DamagedInputError)
         assert read(path, None, **how) == given
@@ -84,13 +84,13 @@ def test_a_larger_document_stops_the_run(
 def test_an_unfinished_record_is_damage_whatever_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (delimited, jsonl, streamed):
         monkeypatch.setattr(module, "STEP", 64)
-    for name, content, told in (
+    for name, content, message in (
         ("a.csv", b'text\n"' + b"x" * (MOST + 1), "ends within quotes"),
         ("a.json", b'[{"text": "' + b"x" * (MOST + 1), "does not end"),
         ("b.csv", b"text\n" + b"x" * (MOST + 1), f"the record from line 2 on: has {MOST + 1} bytes"),  # it ends there
     ):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             read(tmp_path / name)
 
 
@@ -109,11 +109,11 @@ def test_a_text_file_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
     [("jsonl", ["small"]), ("jsonl.zst", ["small"]), ("jsonl.gz", []), ("wet.gz", ["small"]), ("txt", [])],
 )
 def test_a_larger_document_is_never_in_memory(ending: str, before: list[str], tmp_path: Path) -> None:
-    """Nor is it where it is the first line, from which columns are told."""
+    """Nor is it as the first line, which gives the columns."""
     path = tmp_path / f"a.{ending}"
     write(path, [*before, "x" * (64 << 20)])
-    told = r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give memory='512MiB'"
-    with at_most(32 << 20), pytest.raises(InputError, match=told):  # blocks of 4 MB, a few at a time
+    message = r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give memory='512MiB'"
+    with at_most(32 << 20), pytest.raises(InputError, match=message):  # blocks of 4 MB, a few at a time
         read(path, Limit(8 << 20), lines=ending == "txt")
 
 
@@ -148,15 +148,15 @@ def test_a_large_record_of_wrong_length_is_damage(how: str, tmp_path: Path) -> N
     # A length beyond the limit that is not true is damage, whatever the budget, and reading goes on behind it.
     one, other, last = records(["one", "x" * (2 << 20), "three"])
     path = tmp_path / ("a.wet" if how == "plain" else "a.wet.gz")
-    for told in (b"Content-Length: 3000000", b"Content-Length: 2000000"):
-        path.write_bytes(JOINED[how]([one, other.replace(b"Content-Length: 2097152", told), last]))
+    for wrong in (b"Content-Length: 3000000", b"Content-Length: 2000000"):
+        path.write_bytes(JOINED[how]([one, other.replace(b"Content-Length: 2097152", wrong), last]))
         with pytest.raises(DamagedInputError, match="the record"):
             read(path)
         assert read(path, skip=True) == ["one", "three"] == read(path, None, skip=True)
 
 
 @pytest.mark.parametrize(
-    ("memory", "size", "told"),
+    ("memory", "size", "words"),
     [
         (512 << 20, (128 << 20) + 1, "of 512MiB allows documents up to 128MiB: give --memory 550MiB or more"),
         (512 << 20, 150 << 20, "give --memory 600MiB or more"),
@@ -165,10 +165,10 @@ def test_a_large_record_of_wrong_length_is_damage(how: str, tmp_path: Path) -> N
         (3_000_000_001, 2 << 30, "of 3000000001 bytes allows documents up to 750000000 bytes: give --memory 8GiB or"),
     ],
 )
-def test_the_suggested_budget_suffices(memory: int, size: int, told: str) -> None:
+def test_the_suggested_budget_suffices(memory: int, size: int, words: str) -> None:
     message = too_large(File("a", "a", "a"), "row 7", size, Limit(memory)).message
     assert message.startswith(f"a: row 7: has {size} bytes; ")
-    assert told in message
+    assert words in message
     given = message.partition("--memory ")[2].split()[0]
     unit = 1 << 30 if given.endswith("GiB") else 1 << 20
     assert Limit(int(float(given[:-3]) * unit)).document >= size

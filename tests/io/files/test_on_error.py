@@ -199,7 +199,7 @@ NO_DEEPER = pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python's par
     ],
 )
 def test_values_nested_too_deeply_are_bad_records(tmp_path: Path, bad: bytes) -> None:
-    # Twice, so that the second is dropped for the first, and its id told, unless it is rejected.
+    # Twice, so that the second is dropped for the first, and its id listed, unless it is rejected.
     given = [json.dumps({"text": text(number), "id": f"i{number}", "n": number}).encode() for number in (1, 2, 1)]
     record = b'{"text": "a page of words", %s}' % bad
     (tmp_path / "a.jsonl").write_bytes(b"\n".join([*given[:2], record, record, given[2]]))

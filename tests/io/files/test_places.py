@@ -175,7 +175,7 @@ def test_a_broken_link_is_named(here: Path, given: str, target: str, message: st
 
 @pytest.mark.parametrize("given", ["in/closed/a.jsonl", "in/closed/*", "in/*/*.jsonl", "in/**/*.jsonl", "in/**"])
 def test_a_folder_without_permission_is_named(here: Path, given: str) -> None:
-    """A glob skipped it and lost its documents; a path in it was told as missing."""
+    """A glob skipped it and lost its documents; a path in it was reported as missing."""
     for folder in ("open", "closed"):
         Path("in", folder).mkdir(parents=True)
         Path("in", folder, "a.jsonl").write_text('{"text": "a b c"}\n')

@@ -1,4 +1,4 @@
-"""Files whose names do not say how they are read: by patterns, delimiters and encodings; what is said of others."""
+"""Files whose names do not say how they are read: by patterns, delimiters and encodings; messages about others."""
 
 import gzip
 import json
@@ -62,7 +62,7 @@ def test_as_text_takes_strings_globs_and_compressed_files(code: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "message"),
     [
         (["a.py", "b.py", "c.md"], "but .py (2), .md (1); give --as-text '*.py' to take each such file as one text"),
         (["Makefile"], "but Makefile (1); give --as-text 'Makefile'"),
@@ -72,15 +72,15 @@ def test_as_text_takes_strings_globs_and_compressed_files(code: Path) -> None:
         ([f"{i}.e{i}" for i in range(9)], ".e0 (1), .e1 (1), .e2 (1), .e3 (1), .e4 (1), ...; give"),
     ],
 )
-def test_a_folder_of_unknown_files_names_their_endings(names: list[str], told: str, tmp_path: Path) -> None:
+def test_a_folder_of_unknown_files_names_their_endings(names: list[str], message: str, tmp_path: Path) -> None:
     remote = len(names) % 2 > 0
     (tmp_path / "in" / ".hidden").mkdir(parents=True)
     for name in (*sorted(names), ".dot.py"):
         (tmp_path / "in" / name).write_text("x")
     with pytest.raises(InputError) as raised:
         run(f"{'file://' if remote else ''}{tmp_path}/in", tmp_path / "out")
-    assert told in raised.value.message and "\n" not in raised.value.message
-    assert "as_text='*.py'" in str(raised.value) or "*.py" not in told
+    assert message in raised.value.message and "\n" not in raised.value.message
+    assert "as_text='*.py'" in str(raised.value) or "*.py" not in message
 
 
 # --- delimiters and encodings
@@ -241,8 +241,8 @@ def test_an_empty_csv_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     (tmp_path / "a.csv").write_bytes(b"\n")
     (tmp_path / "b.csv").write_bytes(b"text\nx\n")
     assert run([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "out").funnel["documents"] == 1
-    told = [message for message in caplog.messages if "is empty" in message]
-    assert told == [f"{tmp_path}/a.csv: is empty: it has no header and no documents"]
+    warnings = [message for message in caplog.messages if "is empty" in message]
+    assert warnings == [f"{tmp_path}/a.csv: is empty: it has no header and no documents"]
 
 
 def test_a_misspelled_read_option_suggests_the_right_one() -> None:

@@ -237,9 +237,9 @@ def test_splits_of_a_data_set_are_read(folder: Path, caches: bool, caplog: pytes
         caplog.clear()
         assert run(given).funnel["documents"] == 2
         assert below("out/data") == names
-        told = [message for message in caplog.messages if "describes" not in message]
-        assert len(told) == caches
-        assert all("test/cache-124d35cc3830a6f6.arrow and 2 more: `datasets` computed" in one for one in told)
+        warnings = [message for message in caplog.messages if "describes" not in message]
+        assert len(warnings) == caches
+        assert all("test/cache-124d35cc3830a6f6.arrow and 2 more: `datasets` computed" in one for one in warnings)
     if caches:
         with pytest.raises(InputError, match=r"next to it; give the folder, or a copy in another folder"):
             run("saved/train/cache-*.arrow")
@@ -275,7 +275,7 @@ def test_readme_commands_of_several_inputs_run(folder: Path, command: Command) -
         shutil.rmtree("clean")
 
 
-# --- the results of an earlier run: what to give in their place is told, by every command ---
+# --- results of an earlier run given as input: every command suggests what to give instead ---
 
 
 PAGE = "several words that are the text of a document"

@@ -64,10 +64,10 @@ def test_missing_text_columns_are_named(kind: str, tmp_path: Path) -> None:
         *((wrong, ParameterError, "and a part of it is empty; give NAME") for wrong in ("title,", ".title", "a..b")),
     ]
     if kind != "jsonl":  # a field of a column without fields
-        told = r"has no column 'title\.body'; its columns are: title, meta, a\.b, c,d; name"
-        cases.append(("title.body", InputError, told))
-    for column, error, told in cases:
-        with pytest.raises(error, match=told):
+        message = r"has no column 'title\.body'; its columns are: title, meta, a\.b, c,d; name"
+        cases.append(("title.body", InputError, message))
+    for column, error, message in cases:
+        with pytest.raises(error, match=message):
             run(path, tmp_path / "out", text_column=column)
     assert not (tmp_path / "out").exists()
 

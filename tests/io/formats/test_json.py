@@ -211,8 +211,8 @@ def test_a_long_text_is_not_copied(tmp_path: Path) -> None:
 def test_too_many_values_are_refused_before_parsing(value: bytes, tmp_path: Path) -> None:
     line = b'{"text": "a", "more": [' + value * ((2 << 20) // len(value)) + b"1]}\n"
     (tmp_path / "a.jsonl").write_bytes(line)
-    told = r"line 1: about \d+ bytes to read; .* give memory="
-    with at_most(24 << 20), pytest.raises(LargeDocumentError, match=told):
+    message = r"line 1: about \d+ bytes to read; .* give memory="
+    with at_most(24 << 20), pytest.raises(LargeDocumentError, match=message):
         documents(tmp_path / "a.jsonl", Limit(40 << 20))
     assert documents(tmp_path / "a.jsonl", Limit(2 << 30)) == [b"a"]
 

@@ -110,8 +110,8 @@ def test_a_text_of_many_lines_gives_one_hint(
     for lines, wanted in ((False, 0 if b"letter" in content else 1), (True, 0)):
         caplog.clear()
         run([name, "b.txt"], overwrite=True, lines=lines)
-        told = [message for message in caplog.messages if message.endswith("with lines=True each line is one")]
-        assert len(told) == wanted and all(message.startswith(f"{name}: is one document") for message in told)
+        hints = [message for message in caplog.messages if message.endswith("with lines=True each line is one")]
+        assert len(hints) == wanted and all(message.startswith(f"{name}: is one document") for message in hints)
 
 
 def test_lines_are_part_of_the_job_and_have_no_columns(folder: Path) -> None:

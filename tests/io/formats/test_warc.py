@@ -1,4 +1,4 @@
-"""WARC and WET: which records are documents, how they are framed, what is copied, and what is said of broken ones."""
+"""WARC and WET: which records are documents, how they are framed, what is copied, and how broken ones are reported."""
 
 import gzip
 import io
@@ -79,13 +79,13 @@ def test_headers_serve_as_columns(tmp_path: Path) -> None:
     assert (tmp_path / "out/data/a.wet").read_bytes() == records[1]
     ids = [(row["id"], row["duplicate_of_id"]) for row in evidence(tmp_path / "out")]
     assert ids == [("http://x/0", "http://x/1"), ("http://x/2", "http://x/1")]
-    for option, told in {
+    for option, message in {
         "id_column": r"a\.wet: has no column 'WARC-Color'.*warc-date",
         "source_column": r"a\.wet: has no column 'WARC-Color', which source_column",  # all documents had one source
         "date_column": r"a\.wet: has no column 'WARC-Color', which source_column",  # and no date
         "keep": "keep takes its header WARC-Date, not 'WARC-Color'",
     }.items():
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             run(tmp_path / "a.wet", tmp_path / "out2", **{option: "WARC-Color"})
 
 
@@ -184,9 +184,9 @@ def test_a_missing_extra_is_named_and_wet_needs_none(tmp_path: Path, monkeypatch
     (tmp_path / "a.wet").write_bytes(b"".join(WET))
     assert run(tmp_path / "a.wet", tmp_path / "out").funnel["documents"] == 6
     (tmp_path / "a.warc").write_bytes(INFO + page("p", html(words(0))))
-    told = r"a\.warc: holds web pages, and .*fastwarc.*; pip install .gpulsh\[warc\]."
+    message = r"a\.warc: holds web pages, and .*fastwarc.*; pip install .gpulsh\[warc\]."
     for on_error in ("fail", "skip"):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             run(tmp_path / "a.warc", tmp_path / "out2", on_error=on_error)
 
 
@@ -194,9 +194,9 @@ def test_a_missing_extra_is_named_and_wet_needs_none(tmp_path: Path, monkeypatch
 
 
 def framed(content: bytes, compressed: bool, broken: list[Any] | None = None) -> list[framing.Record]:
-    told: list[Any] = [] if broken is None else broken
-    found = list(framing.warc_records(io.BytesIO(content), compressed, lambda *what: told.append(what)))
-    assert broken is not None or not told
+    found_broken: list[Any] = [] if broken is None else broken
+    found = list(framing.warc_records(io.BytesIO(content), compressed, lambda *what: found_broken.append(what)))
+    assert broken is not None or not found_broken
     return found
 
 
@@ -256,7 +256,7 @@ def length_of(one: bytes, length: str) -> bytes:
     return re.sub(rb"Content-Length: \d*", b"Content-Length: " + length.encode(), one)
 
 
-# name: (the file, compressed where the name says so; records that are left; where it is broken; what is told)
+# name: (the file, compressed where the name says so; records that are left; where it is broken; the message)
 A, B, C = WET[1], WET[2], WET[5]
 GA, GB, GC = (gzip.compress(one, mtime=0) for one in (A, B, C))
 BROKEN: dict[str, tuple[bytes, list[bytes], int, str]] = {
@@ -289,14 +289,14 @@ BROKEN: dict[str, tuple[bytes, list[bytes], int, str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_record_is_named_and_the_rest_is_read(tmp_path: Path, name: str) -> None:
-    content, left, place, told = BROKEN[name]
+    content, left, place, message = BROKEN[name]
     file = tmp_path / ("a.wet.gz" if name.startswith("gzip") else "a.wet")
     file.write_bytes(content)
-    with pytest.raises(DamagedInputError, match=rf"{file.name}: byte {place}: .*{told}"):
+    with pytest.raises(DamagedInputError, match=rf"{file.name}: byte {place}: .*{message}"):
         run(file, tmp_path / "out")
     result = run(file, tmp_path / "out", on_error="skip")
     (row,) = rejected(result.output)
-    assert (row["rows"], row["unit"], row["offset"]) == (0, "byte", place) and told in row["reason"]
+    assert (row["rows"], row["unit"], row["offset"]) == (0, "byte", place) and message in row["reason"]
     assert result.funnel["documents"] == len(left)
     data = tmp_path / "out/data" / file.name
     assert data.exists() == bool(left)
@@ -367,8 +367,8 @@ def test_a_page_of_broken_content_is_rejected(tmp_path: Path, body: bytes, heade
     first, *others = [page("a", html(words(0))), page("b", html(words(0))), page("c", html(words(1)))]
     request = record("q", b"GET", "request", REQUEST, WARC_Concurrent_To="<urn:bad>")
     (tmp_path / "a.warc").write_bytes(b"".join([first, page("bad", body, headers=(header,)), *others, request]))
-    told = rf"a\.warc: byte {len(first)}: the content of <urn:bad> cannot be read"
-    with pytest.raises(DamagedInputError, match=told):
+    message = rf"a\.warc: byte {len(first)}: the content of <urn:bad> cannot be read"
+    with pytest.raises(DamagedInputError, match=message):
         run(tmp_path / "a.warc", tmp_path / "out")
     result = run(tmp_path / "a.warc", tmp_path / "out", on_error="skip")
     (row,) = rejected(result.output)
@@ -434,8 +434,8 @@ def test_records_beyond_the_budget_are_refused(tmp_path: Path, name: str) -> Non
     if ending == "warc":
         pytest.importorskip("resiliparse", reason="the extra warc is not installed")
     (tmp_path / f"a.{ending}").write_bytes(content)
-    told = r"byte 0: the record: (has 67108864 bytes|about \d+ bytes to read; a memory budget of \d+MiB allows \d+MiB)"
-    with at_most(24 << 20), pytest.raises(LargeDocumentError, match=told):
+    line = r"byte 0: the record: (has 67108864 bytes|about \d+ bytes to read; a memory budget of \d+MiB allows \d+MiB)"
+    with at_most(24 << 20), pytest.raises(LargeDocumentError, match=line):
         documents(tmp_path / f"a.{ending}", Limit(budget))
 
 

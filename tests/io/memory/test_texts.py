@@ -433,8 +433,8 @@ def test_data_sets_and_their_columns_are_read() -> None:
     import datasets
 
     splits, one_of = datasets.DatasetDict(train=texts), "one of its splits"
-    for wrong, column, told in ((texts, None, "text_column='text'"), (splits, None, one_of), (splits, "text", one_of)):
-        with pytest.raises(InputTypeError, match=told):
+    for wrong, column, why in ((texts, None, "text_column='text'"), (splits, None, one_of), (splits, "text", one_of)):
+        with pytest.raises(InputTypeError, match=why):
             gpulsh.deduplicate(wrong, text_column=column, backend="reference")
 
 
