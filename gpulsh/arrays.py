@@ -89,7 +89,7 @@ def dtype_of(array: Array) -> np.dtype[np.generic] | None:
     for name in (given, str(given).rpartition(".")[2]):  # torch.uint8 has NumPy's name
         try:
             return None if given is None else np.dtype(name)
-        except TypeError:
+        except (TypeError, ValueError):
             pass
     return None
 

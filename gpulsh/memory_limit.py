@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import re
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,8 @@ def limit_memory(memory: int, threads: int) -> tuple[int, int]:
     """
     before = resource.getrlimit(resource.RLIMIT_DATA)
     soft, hard = _allocated() + memory + COMPILED + THREAD * threads, before[1]
-    resource.setrlimit(resource.RLIMIT_DATA, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
+    resource.setrlimit(resource.RLIMIT_DATA, (min(soft, most), hard))
     return before
 
 

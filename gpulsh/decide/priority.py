@@ -6,7 +6,7 @@ import numpy as np
 
 from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.errors import ParameterError
-from gpulsh.params import shown_type
+from gpulsh.params import shown, shown_type
 
 
 def decision_order(priority: object, count: int) -> Numbers:
@@ -55,7 +55,7 @@ def _no_numbers(priority: object) -> str:
         return f"priority is {shown_type(priority)}; {rule}"
     for place, value in enumerate(priority):
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-            return f"priority[{place}] is {value!r}; {rule}"
+            return f"priority[{place}] is {shown(value)}; {rule}"
     return f"priority holds numbers of several kinds; {rule}"
 
 

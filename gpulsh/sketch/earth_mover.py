@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Arrays, Numbers, on_host
+from gpulsh.arrays import Array, Arrays, Numbers, given_array, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.cached import cached_value
@@ -17,7 +17,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named, set_integer
 from gpulsh.permutations import mixed, stream
 from gpulsh.sketch.base import checked_estimate, checked_pairs
-from gpulsh.sketch.weighted import dense_rows
+from gpulsh.sketch.weighted import check_real, dense_rows
 from gpulsh.theory import checked_number
 
 UNIT = 1 << 30  # the probability 1, in integers
@@ -146,10 +146,9 @@ class EarthMover(Named, Arrays):
 
 def _checked_metric(given: Array) -> NDArray[np.float64]:
     """Distances as float64 [points, points], or a ParameterError."""
-    try:
-        distances = np.array(on_host(given) if hasattr(given, "dtype") else given, np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ParameterError(f"distances is not an array of numbers: {error}; give numbers [points, points]") from None
+    given = given_array("distances", given, "numbers [points, points]")
+    check_real(given, "distances")
+    distances = np.array(on_host(given), np.float64)
     if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or not len(distances):
         raise ParameterError(f"distances has shape {distances.shape}; give a square [points, points]")
     if not bool(((distances >= 0) & (distances <= LONGEST)).all()):

@@ -103,6 +103,7 @@ WRONG_USAGE: list[tuple[Callable[[], None], str, list[str]]] = [
     (good, "a.jsonl --threshold 0", ["threshold is 0"]),
     (good, "a.jsonl --threshold nan", ["threshold is nan"]),
     (good, "a.jsonl --memory lots", ["memory is 'lots', not an amount of memory"]),
+    (good, "a.jsonl --threads 99999999999999999999", ["threads is 99999999999999999999; give"]),
     (good, "a.jsonl --shingle word", ["'word'", "word:SIZE"]),
     (good, "a.jsonl --write duplicates --format parquet", ["--format is given and --write is 'duplicates'"]),
     (good, "a.jsonl --write duplicates --compression zstd:3", ["--compression is given and --write is 'duplicates'"]),

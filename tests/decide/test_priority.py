@@ -67,6 +67,7 @@ def test_the_highest_priority_is_kept(priority: Any, kept: int) -> None:
         (["a"] * 5, r"priority\[0\] is 'a'; give floats, integers or dates"),
         ([1, None, 1, 1, 1], r"priority\[1\] is None; give"),
         ([True] * 5, "priority"),
+        ([pa.array(["a"])] * 5, r"priority\[0\] is of type StringArray; give"),
         (np.ndarray, "priority is the class ndarray; give floats, integers or dates"),
         (3.0, r"shape \(\)"),
         (["2024-01-01"] * 5, "priority"),

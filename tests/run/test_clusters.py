@@ -396,6 +396,7 @@ def test_the_command_weighs_a_finished_run(folder: Path, command: Command) -> No
         "weighed -o new2 --weights log": "its rows have a column 'weight' already",
         "out -o out/data/new2 --weights log": "out/data/new2: is inside the input out/data; give a path outside of it",
         "out -o out/data --weights log": "out/data: is the input itself; give another path",
+        f"out -o {'x' * 300} --weights log": ": cannot be written: File name too long",
         "out -o new2 --weights cap:0": "weights is 'cap:0'; give cap:N",
     }.items():
         assert message in command(f"weights {line}").error

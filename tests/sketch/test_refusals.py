@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import gpulsh
@@ -77,6 +79,7 @@ SKETCHES: list[tuple[Callable[[], Any], str]] = [
     (called(gpulsh.hamming, BITS, np.ndarray), "pairs is the class ndarray; give integers of shape"),
     (called(gpulsh.hamming, BITS.values, [[0, 1]]), "bit_signatures is of type ndarray"),
     (lambda: BitSignatures(np.zeros((2, 1), np.int64)), "BitSignatures.values is int64"),
+    (lambda: BitSignatures(pl.Series([Decimal("0.5")])), "BitSignatures.values is Decimal"),
     *((partial(parse_sketch, text), "sketch is") for text in ("", "minhush", "minhash:", "minhash:x")),
     *((partial(parse_sketch, text), "sketch is") for text in ("one_permutation:-1", "minhash:1e3")),
 ]
@@ -84,6 +87,7 @@ VECTORS = [[[1.0, np.nan]], [[1.0], [-np.inf]], [[1j]], [["a"]], [[1.0], [1.0, 2
 METRICS = [
     *([[0, 1], [2, 0]], [[1, 1], [1, 0]], [[0, 1, 5], [1, 0, 1], [5, 1, 0]], [[0, -1], [-1, 0]]),
     *([[0, np.nan], [np.nan, 0]], [[0, 1]], [], "metric", [[0, 1.7e308], [1.7e308, 0]]),
+    *([["0", "1"], ["1", "0"]], np.ma.array([[0, 1], [1, 0]], mask=[[0, 1], [1, 0]])),
 ]
 LABELS = np.zeros((1, 32), np.int64)
 EARTH_MOVER: list[tuple[Callable[[], Any], str]] = [

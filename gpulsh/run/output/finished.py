@@ -169,8 +169,8 @@ def weigh_run(
     found = _weights(finished, recipe, weight_by)
     if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
         raise OutputError(f"{target}: is not empty; give another folder")
-    made, rows = not target.exists(), 0
     with writing(target):
+        made, rows = not target.exists(), 0
         target.mkdir(exist_ok=True, parents=True)
         try:
             targets = Targets(target)
