@@ -16,7 +16,7 @@ from gpulsh.decide.decide import is_read
 from gpulsh.decide.edges import NO_SAMPLE, Sample
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.run.engines import Runner
-from gpulsh.run.job import FileJob, Job, Layout, Made, Stage, Task, step_of, tallied
+from gpulsh.run.job import FileJob, Job, Layout, Stage, Task, TaskResult, fact_sum, step_of
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import rejected
@@ -39,7 +39,7 @@ FEWEST_PARTITIONS = 64  # to run in parallel, unless they would be very small: s
 
 
 @dataclass(frozen=True)
-class Decided:
+class RunDecisions:
     """All decisions, in the files of `collect`, and the texts and pairs for the report."""
 
     layout: Layout
@@ -62,7 +62,7 @@ class Stages:
     def run(
         self,
         name: str,
-        work: Callable[..., Made],
+        work: Callable[..., TaskResult],
         arguments: Iterable[tuple[object, ...]],
         total: int | None = None,
         *,
@@ -71,13 +71,15 @@ class Stages:
     ) -> list[Mapping[str, Any]]:
         """The facts of the task of each partition, range, group or share, which is named by `step` or the stage."""
         tasks = [Task(step_of(step or name, number), work, given) for number, given in enumerate(arguments)]
-        return self.tasks(name, tasks, total, parallel=parallel)
+        return self.run_tasks(name, tasks, total, parallel=parallel)
 
-    def ranges(self, name: str, work: Callable[..., Made], count: int, *arguments: object) -> list[Mapping[str, Any]]:
+    def run_ranges(
+        self, name: str, work: Callable[..., TaskResult], count: int, *arguments: object
+    ) -> list[Mapping[str, Any]]:
         """The facts of the task of each of `count` ranges, which gets `arguments`, the range's number and the count."""
         return self.run(name, work, ((*arguments, part, count) for part in range(count)))
 
-    def tasks(
+    def run_tasks(
         self, name: str, tasks: Sequence[Task], total: int | None = None, *, parallel: bool = False
     ) -> list[Mapping[str, Any]]:
         """Run these tasks; the facts of each. The total of a stage that counts tasks need not be given."""
@@ -97,17 +99,19 @@ class Stages:
 
 
 # Decides instead of the stages before `write`, with documents of earlier runs. The decisions are durable then.
-Decider = Callable[[Sequence[Partition], int | None, Stages], Decided]
+Decider = Callable[[Sequence[Partition], int | None, Stages], RunDecisions]
 
 
-def deduplicate_partitions(job: Job, folder: Path, ops: Backend, stages: Stages, decider: Decider | None) -> Decided:
+def deduplicate_partitions(
+    job: Job, folder: Path, ops: Backend, stages: Stages, decider: Decider | None
+) -> RunDecisions:
     """All stages from the files to the results in `folder`; `ops` only decides how the work is divided."""
-    partitions, total = partitioned(job, ops, parallel=decider is None)
+    partitions, total = make_partitions(job, ops, parallel=decider is None)
     decided = decider(partitions, total, stages) if decider else _decide(job, folder, stages, partitions, total)
     return replace(decided, kept=_write(job, folder, stages, decided))
 
 
-def partitioned(job: FileJob, ops: Backend, *, parallel: bool = True) -> tuple[list[Partition], int | None]:
+def make_partitions(job: FileJob, ops: Backend, *, parallel: bool = True) -> tuple[list[Partition], int | None]:
     """The partitions of the job's own files, smaller ones where several may be read in parallel; and the bytes of text
     of all, if they are known.
     """
@@ -119,12 +123,12 @@ def partitioned(job: FileJob, ops: Backend, *, parallel: bool = True) -> tuple[l
     return [replace(each, number=each.number + job.earlier_partitions) for each in found], total
 
 
-def screened(
+def screen_partitions(
     job: FileJob, stages: Stages, partitions: Sequence[Partition], total: int | None
 ) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
     """Find the documents that hold protected items; the facts of the items, and of each partition."""
     pieces = tuple(piece for each in partitions for piece in each.pieces if job.protects(piece.file))
-    (items,) = stages.tasks("protect", [Task(PROTECT, protect, (pieces,))])
+    (items,) = stages.run_tasks("protect", [Task(PROTECT, protect, (pieces,))])
     return items, stages.run("screen", screen, zip(partitions), total, parallel=stages.parallel)
 
 
@@ -132,34 +136,34 @@ def _sign(job: Job, stages: Stages, partitions: Sequence[Partition], total: int 
     """Find the documents that quote protected ones, sign all others, and count them in the funnel."""
     funnel = stages.funnel
     if job.policy.overlap is not None:
-        _, facts = screened(job, stages, partitions, total)
-        funnel.contaminated = tallied(facts, "dropped")
+        _, facts = screen_partitions(job, stages, partitions, total)
+        funnel.contaminated = fact_sum(facts, "dropped")
     signed = stages.run("sign", sign, zip(partitions), total, parallel=stages.parallel)
     if job.policy.order_column is not None:
         check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.order_column)
     for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
-        setattr(funnel, name, tallied(signed, name))
+        setattr(funnel, name, fact_sum(signed, name))
     funnel.wordless = funnel.empty - funnel.nulls
     layout = job.layout(signed)
     funnel.protected = layout.protected
-    if job.counting.read():
+    if job.counting.input_columns():
         stages.run("sight", sight, ((layout, number) for number in range(len(partitions))), parallel=True)
     return layout
 
 
-def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partition], total: int | None) -> Decided:
+def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partition], total: int | None) -> RunDecisions:
     """All stages before `write`."""
     layout = _sign(job, stages, partitions, total)
     funnel, numbers = stages.funnel, range(len(partitions))
     ranges, parts = Ranges(), job.ranges(EXACT_COST * len(layout))
     if job.key is not None:
-        funnel.key_copies = tallied(stages.ranges("keys", keys, parts, layout), "copies")
+        funnel.key_copies = fact_sum(stages.run_ranges("keys", keys, parts, layout), "copies")
         ranges = Ranges(keys=parts)
         if job.key.only:
             funnel.dropped = funnel.key_copies
-            funnel.kept = _undropped(funnel)
-            return Decided(layout, _collect(stages, layout, numbers, parts), ranges=ranges)
-    stages.ranges("copies", copies, parts, layout, ranges)
+            funnel.kept = _kept_documents(funnel)
+            return RunDecisions(layout, _collect(stages, layout, numbers, parts), ranges=ranges)
+    stages.run_ranges("copies", copies, parts, layout, ranges)
     ranges = replace(ranges, copies=parts)
     if job.method.measure == "containment":
         met, in_large = _join(job, stages, layout, ranges), 0  # no large buckets
@@ -167,10 +171,10 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
         bands = job.method.banding.bands
         met = job.ranges(len(layout) * bands)
         given = ((layout, ranges, part, met) for part in range(met))
-        in_large = tallied(stages.run("collide", collide, given, met * bands), "memberships")
+        in_large = fact_sum(stages.run("collide", collide, given, met * bands), "memberships")
     ranges = replace(ranges, met=met)
 
-    (groups,) = stages.tasks("connect", [Task(tables.CONNECT, group, (layout, ranges))])
+    (groups,) = stages.run_tasks("connect", [Task(tables.CONNECT, group, (layout, ranges))])
     _route(job, stages, ranges)
     read = groups["meeting"] > 0 and is_read(job.method, in_large)
     if read:
@@ -178,30 +182,30 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
         stages.run("gather", gather, wanted, groups["meeting"], parallel=True)
     if groups["shares"]:
         shares = ((layout, ranges, share) for share in range(groups["shares"]))
-        funnel.candidates = tallied(stages.run("compare", compare, shares, groups["pairs"]), "candidates")
+        funnel.candidates = fact_sum(stages.run("compare", compare, shares, groups["pairs"]), "candidates")
     gathered = len(partitions) if read else 0
     each = ((layout, ranges, gathered, number) for number in range(groups["groups"]))
     verified = stages.run("verify", verify, each, groups["documents"])
     for name in TALLIED:
-        setattr(funnel, name, getattr(funnel, name) + tallied(verified, name))
+        setattr(funnel, name, getattr(funnel, name) + fact_sum(verified, name))
     funnel.dissimilar = funnel.candidates - funnel.similar
-    funnel.kept = _undropped(funnel)
+    funnel.kept = _kept_documents(funnel)
     if job.policy.retention.min_sources > 1:  # documents in no candidate pair have one source
-        funnel.few_sources, funnel.kept = funnel.kept - tallied(verified, "kept"), tallied(verified, "kept")
+        funnel.few_sources, funnel.kept = funnel.kept - fact_sum(verified, "kept"), fact_sum(verified, "kept")
     sample = NO_SAMPLE
     for step in (*(step_of("compare", share) for share in range(groups["shares"])), *range(groups["groups"])):
         sample = sample.joined(tables.SAMPLE.read(folder, step))
     texts = partial(beginnings, folder, layout) if read else None
-    return Decided(layout, _collect(stages, layout, numbers, groups["groups"]), texts, sample, ranges)
+    return RunDecisions(layout, _collect(stages, layout, numbers, groups["groups"]), texts, sample, ranges)
 
 
 def _join(job: Job, stages: Stages, layout: Layout, ranges: Ranges) -> int:
     """Find documents that may contain others; the number of ranges of fingerprints."""
-    stages.tasks("weigh", [Task(WEIGH, weigh, (layout, ranges, stages.funnel.shingles))])
+    stages.run_tasks("weigh", [Task(WEIGH, weigh, (layout, ranges, stages.funnel.shingles))])
     partitions = range(len(layout.partitions) - 1)
     facts = stages.run("prefix", prefix, ((layout, ranges, number) for number in partitions))
-    parts = job.ranges(POSTING_COST * tallied(facts, "chosen"))
-    stages.ranges("join", join, parts, layout, ranges)
+    parts = job.ranges(POSTING_COST * fact_sum(facts, "chosen"))
+    stages.run_ranges("join", join, parts, layout, ranges)
     return parts
 
 
@@ -216,10 +220,10 @@ def _route(job: Job, stages: Stages, ranges: Ranges) -> None:
     }
     files = ((table, number) for table, count in counts.items() for number in range(count))
     tasks = [Task(table.routed(number), route, (table, number)) for table, number in files]
-    stages.tasks("route", tasks, parallel=True)
+    stages.run_tasks("route", tasks, parallel=True)
 
 
-def _undropped(funnel: Funnel) -> int:
+def _kept_documents(funnel: Funnel) -> int:
     return funnel.documents - funnel.protected - funnel.contaminated - funnel.dropped
 
 
@@ -229,10 +233,10 @@ def _collect(stages: Stages, layout: Layout, partitions: range, groups: int) -> 
     return tuple(int(fact["ids"]) for fact in facts)
 
 
-def _write(job: Job, folder: Path, stages: Stages, decided: Decided) -> Mapping[int, int]:
+def _write(job: Job, folder: Path, stages: Stages, decided: RunDecisions) -> Mapping[int, int]:
     """Write every file's rows, and the evidence; by the number of each written file, how many rows are kept."""
     layout, ids = decided.layout, None
-    if job.added():
+    if job.added_columns():
         known = IdColumn.of(job, folder, layout, decided.id_files, rejected(folder, layout))
         ids = decided.id_files, known.type
     tasks = [Task(step_of_run(run), write, (layout, run, ids)) for run in runs_of(job)]
@@ -242,7 +246,7 @@ def _write(job: Job, folder: Path, stages: Stages, decided: Decided) -> Mapping[
         tasks.append(Task("contamination", contamination, (layout,)))
     tasks.append(Task("evidence", evidence, (layout, decided.id_files, decided.ranges)))
     total = int(np.diff(layout.files)[written(job)].sum())
-    *written_files, facts = stages.tasks("write", tasks, total, parallel=True)
+    *written_files, facts = stages.run_tasks("write", tasks, total, parallel=True)
     if job.on_error == "skip":
         bad_rows = (facts[name] for name in ("records", "rejected_rows", "rejected_protected"))
         stages.funnel.leave_out(*bad_rows, few_sources=job.policy.retention.min_sources > 1)

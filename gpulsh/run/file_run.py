@@ -100,7 +100,7 @@ def run_job(
         engine = stack.enter_context(machine.opened())
         job = with_cut(job, engine)
         folder = stack.enter_context(OutputFolder(output, overwrite=overwrite, resume=resume))
-        manifest = folder.manifest(job.steps(), secret)
+        manifest = folder.manifest(job.step_parameters(), secret)
         if folder.is_committed():
             folder.commit()
             return read_report(output / REPORT)

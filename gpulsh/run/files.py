@@ -45,7 +45,7 @@ from gpulsh.run import file_run
 from gpulsh.run.driver import Stages, deduplicate_partitions
 from gpulsh.run.engines import EngineName, Machine
 from gpulsh.run.file_run import Input, OpenRun, RunClock, run_job, system_errors_as_output_errors, with_cut
-from gpulsh.run.job import Earlier, Job, OnError, Workplace
+from gpulsh.run.job import EarlierIndex, Job, JobContext, OnError
 from gpulsh.run.key_rule import KeyRule, refuse_with_key
 from gpulsh.run.output.finished import Finished, weigh_run
 from gpulsh.run.output.folder import OutputFolder
@@ -369,7 +369,7 @@ def deduplicate_files(
     streams = Streams(read_options)  # to the end of the run
     files = file_run.input_files(given, guarded, streams, read_options, folders, on_error=on_error, engine=engine)
     policy.check_sources(files, source_column)
-    added = counting.added(write)
+    added = counting.added_columns(write)
     if added:
         refuse_without_columns([file for file in files if file.source not in guarded], format)
     files = file_run.named_for_output(files, guarded, format, codec)
@@ -388,13 +388,13 @@ def deduplicate_files(
             order=policy.order_column,
             id=id_column or natural_id(files),
             copy_key=key,
-            more=counting.read(),
+            more=counting.input_columns(),
             added=frozenset(added),
         ),
         on_error=on_error,
         write=write,
         stamps=Stamps.of(files),
-        earlier=Earlier(os.path.realpath(earlier.path), id_column) if earlier else None,
+        earlier=EarlierIndex(os.path.realpath(earlier.path), id_column) if earlier else None,
         key=rule,
         format=format,
         codec=codec,
@@ -407,7 +407,7 @@ def deduplicate_files(
     @contextmanager
     def results(job: Job, run: OpenRun) -> Iterator[Mapping[str, Any]]:
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
-            place = Workplace(job, run.work, run.engine.ops, run.progress, evidence_keys(run.manifest.secret))
+            place = JobContext(job, run.work, run.engine.ops, run.progress, evidence_keys(run.manifest.secret))
             decider = earlier.decider(place, run.manifest, remote=run.engine.remote) if earlier else None
             stages = Stages(runner, run.progress, job.cut.parallel is not None)
             decided = deduplicate_partitions(job, run.work, run.engine.ops, stages, decider)
@@ -419,7 +419,7 @@ def deduplicate_files(
         with system_errors_as_output_errors(out), machine.opened() as opened:
             job = with_cut(job, opened)
             job.texts(opened.ops).check()
-            OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.steps())
+            OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.step_parameters())
             return FilesResult(out, planned_report(job, {**job.parameters(), **others, "memory": opened.memory}))
     renewal: Any = {"overwrite": overwrite, "resume": resume}
     how: Any = {**renewal, "machine": machine, "progress": progress, "secret": run_secret}

@@ -44,7 +44,7 @@ from gpulsh.store.durable import FileFact
 ADMIT = "admit"  # the step that decides by an index, which may have added the documents
 JOIN = "join-index"  # after this step, documents may have joined an index of passages
 
-DIGESTED = 1 << 12  # values that are JSON text at once
+DIGEST_VALUES = 1 << 12  # values that are JSON text at once
 
 NOT_CUT = Cut(memory=0, partition=0, digests=0, group=0)
 
@@ -52,7 +52,7 @@ OnError = Literal["fail", "skip"]
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierIndex:
     """Documents of earlier runs, which come first."""
 
     index: str  # the folder of the index that knows them
@@ -124,15 +124,17 @@ class FileJob(ABC):
         """The number of ranges for so many hashes."""
         return max(1, -(-hashes // self.cut.digests))
 
-    def layout(self, read: Sequence[Mapping[str, Any]]) -> Layout:
+    def layout(self, facts_by_partition: Sequence[Mapping[str, Any]]) -> Layout:
         """The positions of partitions and files, by the facts of each partition that was read."""
         rows = np.zeros(len(self.files), np.int64)
-        for facts in read:
+        for facts in facts_by_partition:
             rows[facts["first_file"] :][: len(facts["rows"])] += np.array(facts["rows"], np.int64)
         files = offsets(rows)
-        bad = [(number, facts["first_file"], facts) for number, facts in enumerate(read) if facts["rejected"]]
+        bad = [
+            (number, facts["first_file"], facts) for number, facts in enumerate(facts_by_partition) if facts["rejected"]
+        ]
         return Layout(
-            offsets([facts["documents"] for facts in read]),
+            offsets([facts["documents"] for facts in facts_by_partition]),
             files,
             np.array(self._source_numbers(), np.int64),
             int(files[self.protected_files]),
@@ -144,7 +146,7 @@ class FileJob(ABC):
         numbers = dict[str, int]()
         return [numbers.setdefault(file.source, len(numbers)) for file in self.files]
 
-    def own(self) -> list[int]:
+    def own_files(self) -> list[int]:
         """The numbers of the files that are neither protected nor of earlier runs."""
         return [number for number in range(self.earlier_files, len(self.files)) if not self.protects(number)]
 
@@ -164,7 +166,7 @@ class FileJob(ABC):
         """The memory of one of `parallel` readers or writers at the same time."""
         return Limit(self.cut.memory, parallel)
 
-    def steps(self) -> Mapping[str, Any]:
+    def step_parameters(self) -> Mapping[str, Any]:
         """The job and how its steps are cut, which decide the meaning of a finished step's files."""
         return {**self.to_json(), "cut": asdict(self.cut)}
 
@@ -176,7 +178,7 @@ class Job(FileJob):
     method: Method
     policy: Policy
     write: Write
-    earlier: Earlier | None = None
+    earlier: EarlierIndex | None = None
     key: KeyRule | None = None
     format: FormatName | None = None  # of the output; None: as the inputs
     codec: OutputCodec | None = None  # likewise
@@ -224,9 +226,9 @@ class Job(FileJob):
         """Each INPUT of its files, by the number that `Layout.sources` has for it."""
         return strings(list(dict.fromkeys(file.source for file in self.files)))
 
-    def added(self) -> tuple[str, ...]:
+    def added_columns(self) -> tuple[str, ...]:
         """The names of the columns that are added to written rows."""
-        return self.counting.added(self.write)
+        return self.counting.added_columns(self.write)
 
 
 def step_of(stage: str, number: int) -> str:
@@ -247,7 +249,7 @@ class Layout:
     files: Numbers  # [files + 1] likewise for files
     sources: Numbers  # [files] the number of the INPUT that each is of
     protected: int  # documents that are never dropped, the first ones
-    rejecting: tuple[tuple[int, int, int], ...]  # partitions with rejected records, the first and last file of each
+    rejections: tuple[tuple[int, int, int], ...]  # partitions with rejected records, the first and last file of each
 
     def __len__(self) -> int:
         return int(self.partitions[-1])
@@ -284,7 +286,7 @@ AnyJob = TypeVar("AnyJob", bound=FileJob, covariant=True)
 
 
 @dataclass(frozen=True)
-class Place(Generic[AnyJob]):
+class TaskContext(Generic[AnyJob]):
     """The work folder and the backend of a task."""
 
     job: AnyJob
@@ -319,11 +321,11 @@ class Place(Generic[AnyJob]):
         return self.unchanged(piece.file for piece in pieces)
 
 
-Workplace: TypeAlias = Place[Job]
+JobContext: TypeAlias = TaskContext[Job]
 
 
 @dataclass(frozen=True)
-class Made:
+class TaskResult:
     """The results of a task: durable files, relative to the work folder, and facts as JSON values. It is `brief` if it
     can be repeated soon after a power cut.
 
@@ -338,10 +340,10 @@ class Made:
 
 @dataclass(frozen=True)
 class Task:
-    """`work(workplace, *arguments)`, a function and arguments that can be pickled; `step` is its name."""
+    """`work(context, *arguments)`, a function and arguments that can be pickled; `step` is its name."""
 
     step: str
-    work: Callable[..., Made]
+    work: Callable[..., TaskResult]
     arguments: tuple[object, ...] = ()
 
 
@@ -365,7 +367,7 @@ def report_done(facts: Mapping[str, Any], unit: str, progress: Progress, *, befo
         progress.done_before(amount, documents=documents, size=size)
 
 
-def tallied(facts: Sequence[Mapping[str, Any]], name: str) -> int:
+def fact_sum(facts: Sequence[Mapping[str, Any]], name: str) -> int:
     """The sum of a fact over tasks."""
     return sum(int(fact.get(name, 0)) for fact in facts)
 
@@ -373,8 +375,8 @@ def tallied(facts: Sequence[Mapping[str, Any]], name: str) -> int:
 def _digest(values: Sequence[str | int]) -> str:
     """The SHA-256 of a value for each file as a JSON list, which a report of a million files needs no room for."""
     found = hashlib.sha256(b"[")
-    for start in range(0, len(values), DIGESTED):
-        some = json.dumps(values[start : start + DIGESTED])[1:-1]
+    for start in range(0, len(values), DIGEST_VALUES):
+        some = json.dumps(values[start : start + DIGEST_VALUES])[1:-1]
         found.update(f", {some}".encode() if start else some.encode())
     found.update(b"]")
     return found.hexdigest()

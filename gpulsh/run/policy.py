@@ -137,11 +137,11 @@ class Counting:
             **({} if self.weights is None else {"weights": self.weights.to_json(), "weight_by": self.weight_by}),
         }
 
-    def read(self) -> tuple[str, ...]:
+    def input_columns(self) -> tuple[str, ...]:
         """The columns that are read."""
         return tuple(name for name in (self.source, self.date) if name is not None)
 
-    def added(self, write: Write) -> tuple[str, ...]:
+    def added_columns(self, write: Write) -> tuple[str, ...]:
         """The names of the columns that are added to written rows, in order."""
         marked = write == "marked"
         counts = [row.name for row in CLUSTERS if row.counted] if marked or self.add_counts else []

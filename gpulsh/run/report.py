@@ -12,7 +12,7 @@ from gpulsh.budget import shares
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT
 from gpulsh.report.evidence import by_similarity, counted, summarise
 from gpulsh.report.page import missing
-from gpulsh.run.driver import Decided, Stages
+from gpulsh.run.driver import RunDecisions, Stages
 from gpulsh.run.file_run import OpenRun
 from gpulsh.run.job import Job
 from gpulsh.run.output.folder import PAGE, results_in
@@ -42,7 +42,7 @@ def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def finished_report(
-    job: Job, parameters: Mapping[str, Any], run: OpenRun, decided: Decided, stages: Stages
+    job: Job, parameters: Mapping[str, Any], run: OpenRun, decided: RunDecisions, stages: Stages
 ) -> Mapping[str, Any]:
     """The part of the report about results that have been made."""
     work, engine, funnel = run.work, run.engine, stages.funnel

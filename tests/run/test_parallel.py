@@ -21,7 +21,7 @@ from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.io.limits import LEAST_MEMORY as LEAST
 from gpulsh.run.engines import local
 from gpulsh.run.engines.local import InProcess
-from gpulsh.run.job import Made, Stage, Task, Workplace
+from gpulsh.run.job import JobContext, Stage, Task, TaskResult
 from gpulsh.stats.stages import StageRow
 from tests.crash.test_resume import results, write_inputs
 from tests.support.runs import interrupting
@@ -60,11 +60,11 @@ class Steps(list[str]):
 
 def runner_of(workers: int, steps: Any = None, listener: Any = None, **more: Any) -> InProcess:
     nothing = cast(Any, None)
-    place = Workplace(nothing, Path(), ReferenceBackend(), listener or Listener(), nothing)
+    place = JobContext(nothing, Path(), ReferenceBackend(), listener or Listener(), nothing)
     return InProcess(replace(place, **more), Steps() if steps is None else steps, workers)
 
 
-def stage_of(work: Callable[..., Made], *arguments: tuple[Any, ...], parallel: bool = True) -> Stage:
+def stage_of(work: Callable[..., TaskResult], *arguments: tuple[Any, ...], parallel: bool = True) -> Stage:
     tasks = [Task(f"step-{number}", work, (number, *given)) for number, given in enumerate(arguments)]
     return Stage(ROW, tasks, parallel)
 
@@ -74,17 +74,17 @@ def test_a_task_with_a_large_document_is_repeated_alone(most: int) -> None:
     running: list[int] = []
     begun: list[tuple[int, int]] = []
 
-    def work(place: Workplace, number: int, size: int) -> Made:
+    def work(context: JobContext, number: int, size: int) -> TaskResult:
         running.append(number)
-        begun.append((number, place.parallel))
+        begun.append((number, context.parallel))
         try:
             for step in range(4):
-                assert place.parallel > 1 or running == [number] or most == 1
-                place.progress.advance(1)
+                assert context.parallel > 1 or running == [number] or most == 1
+                context.progress.advance(1)
                 time.sleep(0.001)
-                if step == 2 and size > 12 // place.parallel:
+                if step == 2 and size > 12 // context.parallel:
                     raise LargeDocumentError("too large")
-            return Made(facts={"number": number, "amount": 4, "documents": 40})
+            return TaskResult(facts={"number": number, "amount": 4, "documents": 40})
         finally:
             running.remove(number)
 
@@ -104,11 +104,11 @@ def test_a_task_with_a_large_document_is_repeated_alone(most: int) -> None:
 def test_a_task_without_memory_is_repeated_alone(error: Exception) -> None:
     begun: list[int] = []
 
-    def work(place: Workplace, number: int, most: int) -> Made:
-        begun.append(place.parallel)
-        if place.parallel > most:
+    def work(context: JobContext, number: int, most: int) -> TaskResult:
+        begun.append(context.parallel)
+        if context.parallel > most:
             raise error
-        return Made()
+        return TaskResult()
 
     runner_of(2).run(stage_of(work, (1,), (1,)))
     assert begun == [2, 2, 1, 1]
@@ -121,15 +121,15 @@ def test_a_large_document_after_a_failure_is_not_repeated() -> None:
     begun: list[tuple[int, int]] = []
     met = threading.Barrier(3, timeout=10)
 
-    def work(place: Workplace, number: int, first_fails: bool) -> Made:
-        begun.append((number, place.parallel))
-        if place.parallel > 1:
+    def work(context: JobContext, number: int, first_fails: bool) -> TaskResult:
+        begun.append((number, context.parallel))
+        if context.parallel > 1:
             met.wait()
         if number == 1:
             raise ValueError("the second")
-        if place.parallel > 1 or (number == 0 and first_fails):
+        if context.parallel > 1 or (number == 0 and first_fails):
             raise LargeDocumentError(f"too large: {number}")
-        return Made()
+        return TaskResult()
 
     for first_fails, message in ((False, "the second"), (True, "too large: 0")):
         begun.clear()
@@ -145,11 +145,11 @@ def test_a_large_document_gets_the_memory_of_held_texts(workers: int) -> None:
     held.complete("piece")
     begun: list[tuple[int, bool]] = []
 
-    def work(place: Workplace, number: int) -> Made:
-        begun.append((place.parallel, place.held is not None))
-        if number == 1 and place.parallel > 1:
+    def work(context: JobContext, number: int) -> TaskResult:
+        begun.append((context.parallel, context.held is not None))
+        if number == 1 and context.parallel > 1:
             raise LargeDocumentError("too large beside others")
-        return Made()
+        return TaskResult()
 
     runner = runner_of(workers, held=held)
     runner.run(stage_of(work, (), (), parallel=False))
@@ -163,13 +163,13 @@ def test_a_large_document_gets_the_memory_of_held_texts(workers: int) -> None:
 def test_a_stopped_task_ends_when_it_reports_progress() -> None:
     begun = threading.Event()
 
-    def work(place: Workplace, number: int) -> Made:
+    def work(context: JobContext, number: int) -> TaskResult:
         if number == 0:
             begun.wait(timeout=10)
-            return Made()
+            return TaskResult()
         begun.set()
         while True:  # it would never end
-            place.progress.advance(1)
+            context.progress.advance(1)
             time.sleep(0.001)
 
     before, steps = threading.active_count(), Steps()
@@ -182,14 +182,14 @@ def test_a_stopped_task_ends_when_it_reports_progress() -> None:
 def test_steps_after_a_slow_one_are_recorded() -> None:
     others = threading.Event()
 
-    def work(place: Workplace, number: int) -> Made:
+    def work(context: JobContext, number: int) -> TaskResult:
         if number == 0:
             others.wait(timeout=10)
         if number in (0, 3):
             raise ValueError(f"of {number}")
         if number == 2:
             others.set()
-        return Made()
+        return TaskResult()
 
     steps = Steps()
     with pytest.raises(ValueError, match="of 0"):
@@ -200,11 +200,11 @@ def test_steps_after_a_slow_one_are_recorded() -> None:
 def test_a_single_worker_runs_in_the_main_thread() -> None:
     threads: list[int] = []
 
-    def work(place: Workplace, number: int) -> Made:
+    def work(context: JobContext, number: int) -> TaskResult:
         threads.append(threading.get_ident())
         if number == 1:
             raise KeyboardInterrupt
-        return Made()
+        return TaskResult()
 
     steps = Steps()
     with pytest.raises(KeyboardInterrupt):

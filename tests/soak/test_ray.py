@@ -30,7 +30,7 @@ from gpulsh.backends.select import select_backend
 from gpulsh.budget import Cut
 from gpulsh.errors import BackendError, InputError
 from gpulsh.run.engines import worker
-from gpulsh.run.job import Made, Workplace
+from gpulsh.run.job import JobContext, TaskResult
 from gpulsh.store.manifest import Manifest
 from tests.run.test_ray import as_of_a_local_run
 from tests.support import ray_cluster
@@ -230,7 +230,6 @@ from gpulsh.cli import main
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
 from gpulsh.store.manifest import Manifest
-from gpulsh.run.job import Made, Workplace
 
 finish, finished = Manifest.add, []
 def finish_and_wait(self, step, *made, **how):

@@ -15,7 +15,7 @@ from gpulsh.budget import TASK_MEMORY, held_bytes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
 from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.memory_limit import lacks_memory, out_of_memory
-from gpulsh.run.job import FileJob, Made, Place, Stage, Task, report_done
+from gpulsh.run.job import FileJob, Stage, Task, TaskContext, TaskResult, report_done
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
 from gpulsh.store.columns import release_memory
@@ -58,13 +58,13 @@ class ThisProcess:
         parallel = most_parallel(self._threads, self.memory)
         size = held_bytes(self.memory, device=self.ops.sizes().device > 0)
         held = HeldTexts(size) if size else None
-        place = Place(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
+        context = TaskContext(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
         with ExitStack() as stack:
             if self.ops.name == "cpu" and size:  # for a first run, where memory can be spared
                 from gpulsh.backends.cpu import second_compiler  # loads Numba
 
                 stack.enter_context(second_compiler())
-            yield InProcess(place, manifest, parallel)
+            yield InProcess(context, manifest, parallel)
 
     def to_json(self) -> Mapping[str, Any]:
         """The engine's entry in the report."""
@@ -77,14 +77,14 @@ class InProcess:
     `resumed` are the stages with tasks that an earlier run finished.
     """
 
-    def __init__(self, place: Place[Any], manifest: Manifest, workers: int) -> None:
-        self._place, self._manifest, self._workers = place, manifest, workers
+    def __init__(self, context: TaskContext[Any], manifest: Manifest, workers: int) -> None:
+        self._context, self._manifest, self._workers = context, manifest, workers
         self.resumed: set[str] = set()
-        self.held = place.held
+        self.held = context.held
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, unfinished ones done now, and reported when they end where they run in parallel."""
-        progress = self._place.progress
+        progress = self._context.progress
         found = finished_before(stage, self._manifest, progress, self.resumed)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
         parallel = stage.parallel and bool(missing)
@@ -101,36 +101,36 @@ class InProcess:
         release_memory()
         return [facts for facts in found if facts is not None]
 
-    def _in_turn(self, tasks: Mapping[int, Task], progress: Progress) -> Iterator[tuple[int, Made]]:
+    def _in_turn(self, tasks: Mapping[int, Task], progress: Progress) -> Iterator[tuple[int, TaskResult]]:
         """One after another, each with all memory. Where a device signs in turn, texts wait in a part of it."""
-        held = self._place.held if self._place.ops.sizes().device else None
-        whole = replace(self._place, held=held, progress=progress)
+        held = self._context.held if self._context.ops.sizes().device else None
+        whole = replace(self._context, held=held, progress=progress)
         for number, task in tasks.items():
             made = task.work(whole, *task.arguments)
             if "amount" not in made.facts:
                 progress.advance(1)
             yield number, made
 
-    def _alone(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
+    def _alone(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, TaskResult]]:
         """Run tasks one by one when the others have ended and their memory is free."""
-        if tasks and self._place.held is not None:
-            self._place.held.close()
+        if tasks and self._context.held is not None:
+            self._context.held.close()
         return self._in_turn(tasks, Progress())
 
-    def _in_parallel(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
+    def _in_parallel(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, TaskResult]]:
         """Yields tasks as they end. If tasks fail, raises the error of the first one in order.
 
         A document may need more than a task's share of memory. A task that meets one, or that gets no more memory,
         starts again at the end, alone. Held texts count as one more task.
         """
         workers, stopped = min(self._workers, len(tasks)), Event()
-        parallel = workers + (self._place.held is not None)
-        ops = self._place.ops.shared_by(workers)
-        place = replace(self._place, ops=ops, parallel=parallel, progress=_UntilStopped(stopped))
+        parallel = workers + (self._context.held is not None)
+        ops = self._context.ops.shared_by(workers)
+        context = replace(self._context, ops=ops, parallel=parallel, progress=_UntilStopped(stopped))
 
-        def attempt(task: Task) -> Made | None:
+        def attempt(task: Task) -> TaskResult | None:
             try:
-                return task.work(place, *task.arguments)
+                return task.work(context, *task.arguments)
             except Exception as error:
                 if parallel == 1 or not (isinstance(error, LargeDocumentError) or lacks_memory(error)):
                     raise

@@ -40,7 +40,7 @@ from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.params import many
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import finished_before, most_parallel
-from gpulsh.run.engines.worker import TOKEN, Done, Worker, WorkerSetup, versions
+from gpulsh.run.engines.worker import TOKEN, Worker, WorkerAnswer, WorkerSetup, versions
 from gpulsh.run.job import FileJob, Layout, Stage, report_done
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
@@ -290,8 +290,8 @@ class RayRunner:
         waiting = deque(request(number, most) for number, facts in enumerate(found) if facts is None)
         while waiting or self._pending():
             for asked, answer in self.answers(waiting):
-                if isinstance(answer, Done):
-                    made, compiled = answer.made, answer.compiled
+                if isinstance(answer, WorkerAnswer):
+                    made, compiled = answer.result, answer.compiled
                     seconds = compiled.seconds / max(len(self._there), 1)  # workers compile side by side
                     COMPILING.elsewhere(replace(compiled, seconds=seconds))
                     self._manifest.add(asked.step, made.files, made.facts, brief=made.brief)
@@ -308,7 +308,7 @@ class RayRunner:
                     raise failed[first]
         return [facts for facts in found if facts is not None]
 
-    def answers(self, waiting: deque[_Request]) -> list[tuple[_Request, Done | Exception]]:
+    def answers(self, waiting: deque[_Request]) -> list[tuple[_Request, WorkerAnswer | Exception]]:
         """Send requests from the front of `waiting`, and wait until at least one is answered, or a worker has started
         or ended. Requests of a lost worker go back to `waiting`.
         """

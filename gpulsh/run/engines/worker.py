@@ -1,6 +1,6 @@
 """A worker of a cluster: a process that does tasks, some in parallel.
 
-It answers each task with Done or the error, and does not know the cluster.
+It answers each task with a WorkerAnswer or the error, and does not know the cluster.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import GpulshError, InputError, MemoryLimitError, OutputError
 from gpulsh.memory_limit import lacks_memory, limit_memory, out_of_memory
 from gpulsh.params import SCHEME
-from gpulsh.run.job import FileJob, Made, Place
+from gpulsh.run.job import FileJob, TaskContext, TaskResult
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
@@ -45,10 +45,10 @@ class WorkerSetup:
 
 
 @dataclass(frozen=True)
-class Done:
+class WorkerAnswer:
     """The results of a task, and the kernels that the worker compiled since its last answer."""
 
-    made: Made
+    result: TaskResult
     compiled: Compiled
 
 
@@ -86,17 +86,17 @@ class Worker:
         if ops.name != "cuda":
             limit_memory(setup.job.cut.memory, setup.threads)
         self._node = node
-        self._place = Place(setup.job, setup.folder, ops, Progress(), keys)
+        self._context = TaskContext(setup.job, setup.folder, ops, Progress(), keys)
         return getattr(ops, "device", None)
 
-    def work(self, parallel: int, task: Callable[..., Made], *arguments: object) -> Done | Exception:
+    def work(self, parallel: int, task: Callable[..., TaskResult], *arguments: object) -> WorkerAnswer | Exception:
         """Do a task; `parallel` tasks share the memory."""
         try:
-            place = replace(self._place, ops=self._place.ops.shared_by(parallel), parallel=parallel)
-            made = task(place, *arguments)
+            context = replace(self._context, ops=self._context.ops.shared_by(parallel), parallel=parallel)
+            made = task(context, *arguments)
             with self._lock:
                 before, self._compiled = self._compiled, COMPILING.so_far()
-                return Done(made, self._compiled.since(before))
+                return WorkerAnswer(made, self._compiled.since(before))
         except Exception as error:
             if lacks_memory(error) and not isinstance(error, MemoryLimitError):
                 error = out_of_memory(f"node {self._node}")

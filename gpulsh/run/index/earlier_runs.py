@@ -36,7 +36,7 @@ from gpulsh.io.rows import cut
 from gpulsh.method import Method
 from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
-from gpulsh.run.driver import Decided, Decider, Stages
+from gpulsh.run.driver import Decider, RunDecisions, Stages
 from gpulsh.run.index.jobs import (
     KEYS_AT_ONCE,
     keys_of_files,
@@ -45,7 +45,7 @@ from gpulsh.run.index.jobs import (
     refuse_other_ids,
     refuse_places,
 )
-from gpulsh.run.job import ADMIT, Layout, Made, Task, Workplace, report_done, step_of, tallied
+from gpulsh.run.job import ADMIT, JobContext, Layout, Task, TaskResult, fact_sum, report_done, step_of
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records.documents import RejectionsFile, rejected, write_facts
 from gpulsh.run.records.tables import DECISIONS, EARLIER, RANKS, Decisions, EarlierDocuments
@@ -91,12 +91,12 @@ class EarlierRuns:
         """The index's parameters."""
         return Method.chosen(**self._parameters) if self._index is None else self._index.parameters
 
-    def decider(self, place: Workplace, manifest: Manifest, *, remote: bool) -> Decider:
+    def decider(self, context: JobContext, manifest: Manifest, *, remote: bool) -> Decider:
         """The decider for a run: this process, even if `remote` ones run the tasks."""
         if remote:
             where = dict(self._where)
-            place = replace(place, ops=select_backend(where.pop("backend"), **where))
-        return partial(self._decide, place, manifest)
+            context = replace(context, ops=select_backend(where.pop("backend"), **where))
+        return partial(self._decide, context, manifest)
 
     def opened(self) -> Index:
         """The index, made if there is none."""
@@ -115,10 +115,15 @@ class EarlierRuns:
         return self._index
 
     def _decide(
-        self, place: Workplace, manifest: Manifest, partitions: Sequence[Partition], total: int | None, stages: Stages
-    ) -> Decided:
+        self,
+        context: JobContext,
+        manifest: Manifest,
+        partitions: Sequence[Partition],
+        total: int | None,
+        stages: Stages,
+    ) -> RunDecisions:
         """Decide and add the documents, or read the decisions of an interrupted run."""
-        named, funnel, job = manifest.finished(RUN), stages.funnel, place.job
+        named, funnel, job = manifest.finished(RUN), stages.funnel, context.job
         if named is None:
             named = {"name": secrets.token_hex(16)}
             manifest.add(RUN, {}, named)
@@ -126,28 +131,28 @@ class EarlierRuns:
         folder = None if self._index is None else self._index.collection.folder
         taken_in = folder.manifest.runs.get(run) if folder else None
         facts = manifest.finished(ADMIT) if taken_in else None
-        source = OrderedInput(place, partitions)
+        source = OrderedInput(context, partitions)
         if facts is None and job.policy.keep != "first":
             source.arrange(manifest, total, stages, texts=taken_in is None)
-        with funnel.stage(place.progress, OF_FILES_WITH_INDEX["admit"], total):
+        with funnel.stage(context.progress, OF_FILES_WITH_INDEX["admit"], total):
             if facts is None:
-                with place.unchanged(range(len(job.files))):
-                    facts = self._admitted(place, manifest, run, range(*taken_in) if taken_in else None, source)
+                with context.unchanged(range(len(job.files))):
+                    facts = self._admitted(context, manifest, run, range(*taken_in) if taken_in else None, source)
             else:
                 done = {"amount": facts["funnel"]["bytes"], "documents": facts["funnel"]["documents"]}
-                report_done(done, "B", place.progress, before=True)
+                report_done(done, "B", context.progress, before=True)
                 funnel.resumed = [ADMIT]
         release_memory()
         for name, count in facts["funnel"].items():
             setattr(funnel, name, count)
-        place.progress.count(dropped=funnel.dropped)
-        return Decided(job.layout(facts["partitions"]), tuple(facts["ids"]))
+        context.progress.count(dropped=funnel.dropped)
+        return RunDecisions(job.layout(facts["partitions"]), tuple(facts["ids"]))
 
     def _admitted(
-        self, place: Workplace, manifest: Manifest, run: str, taken_in: range | None, source: OrderedInput
+        self, context: JobContext, manifest: Manifest, run: str, taken_in: range | None, source: OrderedInput
     ) -> Mapping[str, Any]:
         """Decide and add the documents; the facts of the decisions, once both are durable."""
-        job, tally = place.job, Funnel()
+        job, tally = context.job, Funnel()
         recorded = manifest.find(ADMIT)
         if taken_in is None and any(manifest.find(step) for step in (*map(step_of_run, runs_of(job)), EVIDENCE)):
             raise OutputError(
@@ -165,15 +170,15 @@ class EarlierRuns:
                 before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
             else:
                 if not source.made:  # the facts about documents that the index has added already
-                    for _ in source.batches(place.ops.sizes().batch):
+                    for _ in source.batches(context.ops.sizes().batch):
                         pass
                 numbers, before = taken_in, recorded.facts["funnel"] if recorded else {}
             read = [made.facts for made in source.made]
             layout = job.layout(read)
             release_memory()
             decisions = _Decisions(collection, source.decisions(collection, numbers), numbers, layout)
-            made = [decisions.write(place, number) for number in range(len(source.made))]
-            counts = {name: tallied(read, name) for name in ("bytes", "nulls", "not_utf8", "stray_bytes")}
+            made = [decisions.write(context, number) for number in range(len(source.made))]
+            counts = {name: fact_sum(read, name) for name in ("bytes", "nulls", "not_utf8", "stray_bytes")}
             decided = {"dropped": decisions.dropped, "earlier": decisions.earlier}
             kept, wordless = len(layout) - decisions.dropped, before.get("empty", 0) - counts["nulls"]
             facts = {
@@ -185,7 +190,7 @@ class EarlierRuns:
             job.stamps.check()  # for the index cannot be rolled back
             manifest.add(ADMIT, files, facts)
             if taken_in is None:
-                bad = rejected(place.folder, layout).positions(layout.files)
+                bad = rejected(context.folder, layout).positions(layout.files)
                 collection.forget(numbers.start + source.numbers(bad))
                 collection.commit({run: (numbers.start, numbers.stop)})
         return facts
@@ -220,26 +225,26 @@ def refuse_with_index(
 class OrderedInput:
     """`io.rows.TextSource` of all documents of partitions in decision order: by position, unless arranged."""
 
-    def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
-        self._place, self._partitions = place, partitions
-        self.made: list[Made] = []  # of each partition that was read: the facts of its documents
+    def __init__(self, context: JobContext, partitions: Sequence[Partition]) -> None:
+        self._context, self._partitions = context, partitions
+        self.made: list[TaskResult] = []  # of each partition that was read: the facts of its documents
         self._rank: Numbers | None = None  # of each document, if not by position
-        job = place.job
+        job = context.job
         assert job.earlier is not None
         self.named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), stamps=job.stamps)
 
     def arrange(self, manifest: Manifest, total: int | None, stages: Stages, *, texts: bool) -> None:
         """Read the facts and the values of `--keep`, and order the documents by them; copy `texts` into that order."""
-        place, partitions, job = self._place, self._partitions, self._place.job
+        place, partitions, job = self._context, self._partitions, self._context.job
         surveyed = stages.run("survey", survey, zip(partitions), total, parallel=stages.parallel)
         if job.policy.order_column is not None:
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.order_column)
         for facts in surveyed:
             self.named.add(PartitionFacts(rows=dict(enumerate(facts["rows"], facts["first_file"]))))
         steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
-        self.made = [Made(step.files, step.facts) for step in steps if step]
+        self.made = [TaskResult(step.files, step.facts) for step in steps if step]
         layout = job.layout(surveyed)
-        (facts,) = stages.tasks("rank", [Task(RANK, rank, (layout,))], len(layout))
+        (facts,) = stages.run_tasks("rank", [Task(RANK, rank, (layout,))], len(layout))
         self._groups = int(facts["groups"])
         self._rank = RANKS.read(place.folder, RANK).rank
         self._ordered = np.argsort(self._rank)
@@ -249,13 +254,13 @@ class OrderedInput:
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once; by position, the facts of each partition are written once it was read."""
-        folder, progress = self._place.folder, self._place.progress
+        folder, progress = self._context.folder, self._context.progress
         if self._rank is None:
             for partition in self._partitions:
                 with RejectionsFile(folder, partition.number) as bad:
                     facts = PartitionFacts(rejected=bad)
-                    yield from self._place.read(partition.pieces, facts, most=max_bytes)
-                    self.made.append(write_facts(self._place, partition, facts, bad))
+                    yield from self._context.read(partition.pieces, facts, most=max_bytes)
+                    self.made.append(write_facts(self._context, partition, facts, bad))
                 self.named.add(facts)
             return
         for group in range(self._groups):
@@ -329,7 +334,7 @@ class _Decisions:
         self._witnesses, places = np.unique(np.concatenate(witnesses), return_index=True)
         self._first = np.concatenate(positions)[places]
 
-    def write(self, place: Workplace, partition: int) -> Made:
+    def write(self, context: JobContext, partition: int) -> TaskResult:
         """Write the decisions of a partition, and its earlier witnesses, ascending, with their keys."""
         base = self._numbers.start
         start, stop = (base + bound for bound in self._layout.bounds(partition))
@@ -349,7 +354,7 @@ class _Decisions:
             ~dropped,
             *(np.full(len(dropped), number) for number in (0, 0, 1)),  # an index counts for itself
         )
-        made = write_decisions(place, self._layout, partition, DECISIONS.rows(columns, dropped | is_witness))
+        made = write_decisions(context, self._layout, partition, DECISIONS.rows(columns, dropped | is_witness))
         witnesses = sorted_distinct(documents.witness[old])
         earlier = EarlierDocuments(witnesses, self._collection.contents.keys(witnesses))
-        return replace(made, files={**made.files, **EARLIER.write(place.folder, partition, earlier)})
+        return replace(made, files={**made.files, **EARLIER.write(context.folder, partition, earlier)})

@@ -40,7 +40,7 @@ from gpulsh.params import Folding, Shingling, many
 from gpulsh.ragged import between, chosen_rows, distinct, mask_of
 from gpulsh.repeats.cut import without
 from gpulsh.run.driver import Stages
-from gpulsh.run.job import Made, OnError, Place, Task, step_of
+from gpulsh.run.job import OnError, Task, TaskContext, TaskResult, step_of
 from gpulsh.run.output.folder import SHORT
 from gpulsh.run.output.paths import marked
 from gpulsh.run.passages.evidence import FILE, PARAMETERS
@@ -62,7 +62,7 @@ class ShortRows(NamedTuple):
 
 SHORTS = Table(STAGE, "short", ShortRows)
 
-CutPlace = Place[PassagesJob | CutJob]
+CutContext = TaskContext[PassagesJob | CutJob]
 
 
 def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatName | None) -> None:
@@ -152,36 +152,36 @@ def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting:
     return Cuts(row[often], begin[often], end[often], job.columns)
 
 
-def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces: Sequence[Piece]) -> Made:
+def cut(context: CutContext, path: Path, rows: tuple[int, int], number: int, pieces: Sequence[Piece]) -> TaskResult:
     """Write a file without the passages in `rows` of `passages.parquet`."""
-    job = place.job
+    job = context.job
     cutting, file = job.cutting, job.files[number]
     assert cutting is not None
-    with place.unchanged([number]):
+    with context.unchanged([number]):
         cuts = _cuts(path, rows, job, cutting)
         rejected: list[pa.RecordBatch] = []
         found, facts, count = list[ShortRows](), PartitionFacts(rejected=rejected), 0
-        for batch in place.texts().read(pieces, place.ops.sizes().batch, facts):
+        for batch in context.texts().read(pieces, context.ops.sizes().batch, facts):
             here = between(cuts.row, count, count + len(batch))
             if here.start < here.stop:
-                found.append(_short(place, file, batch, cuts, here, count))
+                found.append(_short(context, file, batch, cuts, here, count))
             count += len(batch)
-            place.progress.advance(len(batch))
+            context.progress.advance(len(batch))
         if len(cuts.row) and cuts.row[-1] >= count:
             raise InputError(f"{file.name}: has {many(count, 'row')}, and {path} lists passages of row {cuts.row[-1]}")
         short, bad = SHORTS.joined(found), Rejected(rejected)
         keep = ~mask_of(short.row, count)
-        with DurableFiles(place.folder) as files:
+        with DurableFiles(context.folder) as files:
             if count or not bad.touches(number):  # of a file so damaged that no row is known is nothing
-                target = Targets(place.folder / DATA).of(file)
-                part = files.part(f"{place.folder}/{step_of(STAGE, number)}", target)
+                target = Targets(context.folder / DATA).of(file)
+                part = files.part(f"{context.folder}/{step_of(STAGE, number)}", target)
                 with naming(target):
-                    how: Any = {"limit": job.limit(place.parallel), "cuts": cuts}
+                    how: Any = {"limit": job.limit(context.parallel), "cuts": cuts}
                     write_kept(cutting.format, job.columns, file, bad.left_out(keep, number), part, **how)
             written = files.complete()
     made = {f"{DATA}/{file.relative}": fact for fact in written.values()}
-    return Made(
-        made | SHORTS.write(place.folder, number, short),
+    return TaskResult(
+        made | SHORTS.write(context.folder, number, short),
         {
             "amount": count,
             "rows": count,
@@ -194,9 +194,9 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
     )
 
 
-def _short(place: CutPlace, file: File, batch: TextBatch, cuts: Cuts, here: slice, first: int) -> ShortRows:
+def _short(context: CutContext, file: File, batch: TextBatch, cuts: Cuts, here: slice, first: int) -> ShortRows:
     """The documents of a batch, from row `first` on, that a cut leaves with too few tokens."""
-    job, ops = place.job, place.ops
+    job, ops = context.job, context.ops
     cutting = job.cutting
     assert cutting is not None
     row = cuts.row[here] - first
@@ -212,28 +212,28 @@ def _short(place: CutPlace, file: File, batch: TextBatch, cuts: Cuts, here: slic
     return ShortRows(changed[few] + first, tokens[few])
 
 
-def list_short(place: CutPlace) -> Made:
+def list_short(context: CutContext) -> TaskResult:
     """List the documents that were dropped."""
     schema = marked(pa.schema([("file", pa.string()), ("row", pa.int64()), ("tokens", pa.int64())]))
 
     def tables() -> Iterator[pa.Table]:
-        for number in place.job.own():
-            rows = SHORTS.read(place.folder, number)
-            file = place.job.file_names.take(to_arrow(np.full(len(rows.row), number)))
+        for number in context.job.own_files():
+            rows = SHORTS.read(context.folder, number)
+            file = context.job.file_names.take(to_arrow(np.full(len(rows.row), number)))
             yield pa.table([file, *map(to_arrow, rows)], schema)
 
-    return Made(write_result(place.folder, SHORT, schema, tables()))
+    return TaskResult(write_result(context.folder, SHORT, schema, tables()))
 
 
 def cut_all(job: PassagesJob | CutJob, ops: Backend, stages: Stages, path: Path) -> Mapping[str, int]:
     """Write all files without the passages that `path` lists; counts."""
     whole = job.texts(ops).partitions(1 << 62, job.earlier_files)
-    pieces: dict[int, list[Piece]] = {number: [] for number in job.own()}
+    pieces: dict[int, list[Piece]] = {number: [] for number in job.own_files()}
     for piece in (piece for partition in whole for piece in partition.pieces if piece.file in pieces):
         pieces[piece.file].append(piece)
     rows = passages_by_file(path, {number: job.files[number] for number in pieces})
     given = ((path.absolute(), rows[number], number, tuple(found)) for number, found in pieces.items())
     facts = stages.run(STAGE, cut, given, parallel=True)
-    stages.tasks("list", [Task(SHORT_LIST, list_short)])
+    stages.run_tasks("list", [Task(SHORT_LIST, list_short)])
     names = ("rows", "cut_passages", "cut_documents", "cut_bytes", "short")
     return {name: sum(int(fact[name]) for fact in facts) for name in names}

@@ -18,7 +18,7 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import Bytes, joined, packed
 from gpulsh.ragged import between, by_range, distinct, offsets, row_of
 from gpulsh.run.job import Layout
-from gpulsh.run.passages.job import PassagesPlace
+from gpulsh.run.passages.job import PassagesContext
 from gpulsh.run.passages.tables import PLACES, TakenPlaces
 from gpulsh.run.records.tables import Row, Table
 from gpulsh.run.records.texts import documents_of
@@ -49,10 +49,10 @@ class TokenPlaces:
     A partition may have tens of millions of documents, so they are looked up DOCUMENTS_AT_ONCE at a time.
     """
 
-    def __init__(self, place: PassagesPlace, places: Layout, partition: int) -> None:
-        held = place.job.held
+    def __init__(self, context: PassagesContext, places: Layout, partition: int) -> None:
+        held = context.job.held
         if held is None or partition >= len(held.partitions):
-            self._file = PLACES.open(place.folder, partition)
+            self._file = PLACES.open(context.folder, partition)
             runs = self._file.runs()
         else:
             run = held.runs[bisect_right(held.runs, partition, key=lambda run: run.first) - 1]
@@ -104,11 +104,11 @@ class TokenPlaces:
         return base
 
 
-def unchanged(place: PassagesPlace, partition: Partition) -> AbstractContextManager[None]:
-    """As `Place.unchanged`, for a partition's files; files of earlier runs are checked when a text is read."""
-    if partition.number < place.job.earlier_partitions:
+def unchanged(context: PassagesContext, partition: Partition) -> AbstractContextManager[None]:
+    """As `TaskContext.unchanged`, for a partition's files; files of earlier runs are checked when a text is read."""
+    if partition.number < context.job.earlier_partitions:
         return nullcontext()
-    return place.unchanged_pieces(partition.pieces)
+    return context.unchanged_pieces(partition.pieces)
 
 
 def place_ranges(start: int, stop: int) -> list[tuple[int, int]]:
@@ -118,7 +118,7 @@ def place_ranges(start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def read_documents(
-    place: PassagesPlace, layout: Layout, partition: Partition, token_places: TokenPlaces, wanted: Between
+    context: PassagesContext, layout: Layout, partition: Partition, token_places: TokenPlaces, wanted: Between
 ) -> Iterator[WantedDocuments]:
     """The documents with wanted places, in batches."""
     chosen = np.zeros(len(token_places), np.bool_)  # for each document a byte, where its number would take eight
@@ -128,7 +128,7 @@ def read_documents(
     starts = range(0, len(chosen), DOCUMENTS_AT_ONCE)
     found = (np.flatnonzero(chosen[start : start + DOCUMENTS_AT_ONCE]) + start for start in starts)
     rows = np.empty(0, np.int64)
-    for text in packed(map(joined, chosen_texts(place, layout, partition, chosen)), place.ops.sizes().batch):
+    for text in packed(map(joined, chosen_texts(context, layout, partition, chosen)), context.ops.sizes().batch):
         while len(rows) < len(text):
             rows = np.concatenate([rows, next(found)])
         here, rows = rows[: len(text)], rows[len(text) :]
@@ -136,12 +136,14 @@ def read_documents(
 
 
 def chosen_texts(
-    place: PassagesPlace, layout: Layout, partition: Partition, chosen: NDArray[np.bool_]
+    context: PassagesContext, layout: Layout, partition: Partition, chosen: NDArray[np.bool_]
 ) -> Iterator[list[Bytes]]:
     """The texts of the documents of a partition that `chosen` [documents] marks, some at a time."""
-    held, is_new = place.job.held, partition.number >= place.job.earlier_partitions
-    job = place.job if is_new else replace(place.job, on_error="skip")  # an earlier run may have skipped bad records
-    texts = place.texts() if is_new else job.texts(place.ops, place.parallel)
+    held, is_new = context.job.held, partition.number >= context.job.earlier_partitions
+    job = (
+        context.job if is_new else replace(context.job, on_error="skip")
+    )  # an earlier run may have skipped bad records
+    texts = context.texts() if is_new else job.texts(context.ops, context.parallel)
     for piece in partition.pieces:
         start, stop = (at - layout.partitions[partition.number] for at in documents_of(layout, piece))
         wanted = chosen[start:stop]

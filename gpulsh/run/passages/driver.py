@@ -11,8 +11,8 @@ import numpy as np
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import offsets
-from gpulsh.run.driver import Stages, partitioned, screened
-from gpulsh.run.job import Layout, Task, tallied
+from gpulsh.run.driver import Stages, make_partitions, screen_partitions
+from gpulsh.run.job import Layout, Task, fact_sum
 from gpulsh.run.passages import parts
 from gpulsh.run.passages.evidence import LIST, LISTED, apart, collect, most_frequent, write_list
 from gpulsh.run.passages.find import meet, repeat, sample, window
@@ -36,18 +36,18 @@ class Marked:
 
 def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """All stages from the files to `passages.parquet`; `ops` only decides how the work is divided."""
-    partitions, total = partitioned(job, ops)
+    partitions, total = make_partitions(job, ops)
     sampled = stages.run("sample", sample, zip(partitions), total, parallel=stages.parallel)
     facts = [*(() if job.held is None else job.held.facts), *sampled]
     layout = job.layout(facts)
     places = replace(layout, partitions=offsets([found["places"] for found in facts]))
-    ranges = job.ranges(tallied(facts, "samples") * (SAMPLE_COST if job.held is None else HELD_COST))
-    met = stages.ranges("meet", meet, ranges, places)
+    ranges = job.ranges(fact_sum(facts, "samples") * (SAMPLE_COST if job.held is None else HELD_COST))
+    met = stages.run_ranges("meet", meet, ranges, places)
     read = _with_earlier(job, met, partitions)
     hashing = ((layout, places, each, ranges) for each in read)
     windows = stages.run("window", window, hashing, parallel=stages.parallel)
-    number, hashed = job.ranges(WINDOW_COST * tallied(windows, "windows")), tuple(each.number for each in read)
-    stages.ranges("repeat", repeat, number, places, hashed)
+    number, hashed = job.ranges(WINDOW_COST * fact_sum(windows, "windows")), tuple(each.number for each in read)
+    stages.run_ranges("repeat", repeat, number, places, hashed)
     marked = stages.run("mark", mark, ((places, each.number, number) for each in partitions), parallel=True)
     read = _with_earlier(job, marked, partitions)
     located = stages.run("locate", locate, ((layout, places, each) for each in read), parallel=stages.parallel)
@@ -61,12 +61,12 @@ def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 
 def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """All stages for lines or paragraphs, as `mark_partitions` has them for windows."""
-    partitions, total = partitioned(job, ops)
+    partitions, total = make_partitions(job, ops)
     hashed = stages.run("part", parts.part, zip(partitions), total, parallel=stages.parallel)
     layout = job.layout(hashed)
     places = replace(layout, partitions=offsets([facts["parts"] for facts in hashed]))
-    number = job.ranges(PART_COST * tallied(hashed, "parts"))
-    stages.ranges("count", parts.count, number, places)
+    number = job.ranges(PART_COST * fact_sum(hashed, "parts"))
+    stages.run_ranges("count", parts.count, number, places)
     picked = stages.run("pick", parts.pick, ((layout, places, each, number) for each in partitions), parallel=True)
     bad = _list(job, stages, layout, places)
     return Marked(layout, _counts(bad, hashed, picked), _classes(picked), _frequent(picked)[:LISTED])
@@ -74,13 +74,13 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 
 def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """Mark text that items of the protected files cover; also write `contamination.parquet`."""
-    partitions, total = partitioned(job, ops)
-    indexed, facts = screened(job, stages, partitions, total)
+    partitions, total = make_partitions(job, ops)
+    indexed, facts = screen_partitions(job, stages, partitions, total)
     layout = job.layout(facts)
     held = stages.run("hold", hold, ((layout, each) for each in partitions), parallel=stages.parallel)
     ids = tuple(int(facts["ids"]) for facts in held)
     lists = Task(LIST, write_list, (layout, ids)), Task("contamination", contamination, (layout,))
-    bad, _ = stages.tasks("list", lists)
+    bad, _ = stages.run_tasks("list", lists)
     counts, items = _counts(bad, facts, held), int(indexed["documents"])
     others = {"documents": counts["documents"] - items, "bytes": counts["bytes"] - int(indexed["amount"])}
     return Marked(layout, {**counts, **others, "items": items}, [], _frequent(held)[:LISTED])
@@ -101,13 +101,13 @@ def _list(job: PassagesJob, stages: Stages, layout: Layout, places: Layout) -> M
     numbers = range(job.earlier_partitions, len(layout.partitions) - 1)
     collected = stages.run("collect", collect, ((layout, places, part) for part in numbers), parallel=True)
     ids = (*[0] * numbers.start, *(int(facts["ids"]) for facts in collected))
-    (facts,) = stages.tasks("list", [Task(LIST, write_list, (layout, ids))])
-    return {**facts, "first_earlier": tallied(collected, "first_earlier")}
+    (facts,) = stages.run_tasks("list", [Task(LIST, write_list, (layout, ids))])
+    return {**facts, "first_earlier": fact_sum(collected, "first_earlier")}
 
 
 def _counts(bad: Mapping[str, Any], *stages: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
     names = ("documents", "nulls", "bytes", "windows", "passages", "tokens", "bytes_marked", "documents_marked")
-    found = {name: sum(tallied(facts, name) for facts in stages) for name in names}
+    found = {name: sum(fact_sum(facts, name) for facts in stages) for name in names}
     return {**found, "documents": found["documents"] - bad["rejected_rows"], "rejected": bad["rejected"]}
 
 

@@ -21,10 +21,10 @@ import pyarrow as pa
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import distinct, found_in, mask_of, sorted_distinct
-from gpulsh.run.job import Layout, Made
+from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.output.paths import marked
 from gpulsh.run.passages.documents import PlacedRows, chosen_texts
-from gpulsh.run.passages.job import PassagesPlace
+from gpulsh.run.passages.job import PassagesContext
 from gpulsh.run.passages.tables import BYTES, FIRST_PLACES, PASSAGES, ByteStretches, Passages
 from gpulsh.run.records.documents import rejected, write_rejected
 from gpulsh.run.records.results import IdColumn, write_result
@@ -40,12 +40,12 @@ FREQUENT, LISTED, SHOWN = 60, 20, 400  # candidates for the report, passages in 
 Entry = list[Any]
 
 
-def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int) -> Made:
+def collect(context: PassagesContext, layout: Layout, places: Layout, partition: int) -> TaskResult:
     """Bring first occurrences to the passages of a partition."""
     named, first_earlier = [np.empty(0, np.int64)], 0
-    has_ids = place.job.columns.id is not None
-    with PASSAGES.create(place.folder, partition) as out:
-        file = BYTES.open(place.folder, partition)
+    has_ids = context.job.columns.id is not None
+    with PASSAGES.create(context.folder, partition) as out:
+        file = BYTES.open(context.folder, partition)
         for run in file.runs():
             document, start = np.full_like(run.first, -1), np.full_like(run.first, -1)
             repeats = np.flatnonzero(run.first >= 0)
@@ -53,7 +53,7 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
             first = run.first[repeats]
             for number, part in places.by_partition(first):
                 low, high = int(first[part][0]), int(first[part][-1]) + 1
-                for known in PlacedRows(FIRST_PLACES, place.folder, [number], low, high).runs(low, high):
+                for known in PlacedRows(FIRST_PLACES, context.folder, [number], low, high).runs(low, high):
                     there, at = found_in(known.place, first[part])
                     rows = repeats[part][there]
                     document[rows], start[rows] = known.document[at], known.start[at]
@@ -62,23 +62,25 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
             if has_ids:
                 named.append(sorted_distinct(run.document))
             file.release()
-            first_earlier += int(((document >= 0) & (document < layout.partitions[place.job.earlier_partitions])).sum())
+            first_earlier += int(
+                ((document >= 0) & (document < layout.partitions[context.job.earlier_partitions])).sum()
+            )
         made = out.finish_by_name()
-    ids = write_ids(place, layout, partition, distinct(np.concatenate(named)))
-    return Made(made | ids, {"ids": len(ids), "first_earlier": first_earlier})
+    ids = write_ids(context, layout, partition, distinct(np.concatenate(named)))
+    return TaskResult(made | ids, {"ids": len(ids), "first_earlier": first_earlier})
 
 
-def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) -> Made:
+def write_list(context: PassagesContext, layout: Layout, id_files: Sequence[int]) -> TaskResult:
     """Write all passages; `id_files` is the number of files of ids of each partition."""
-    job, bad = place.job, rejected(place.folder, layout)
-    ids = IdColumn.of(job, place.folder, layout, id_files, bad)
+    job, bad = context.job, rejected(context.folder, layout)
+    ids = IdColumn.of(job, context.folder, layout, id_files, bad)
     kinds = {"file": pa.string(), "first_file": pa.string(), "id": ids.type}
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in COLUMNS])
     parameters = replace(job, index=None).parameters()  # the bytes do not depend on the place of the index
     schema = marked(schema.with_metadata({PARAMETERS: json.dumps(parameters)}))
 
     def tables() -> Iterator[pa.Table]:
-        for run in _runs(place, range(job.earlier_partitions, len(layout.partitions) - 1)):
+        for run in _runs(context, range(job.earlier_partitions, len(layout.partitions) - 1)):
             none = run.first_document < 0
             columns = [
                 *(*job.file_and_row(layout, run.document), ids.at(run.document)),
@@ -88,14 +90,14 @@ def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) ->
             ]
             yield pa.table(columns, schema)
 
-    made = write_result(place.folder, FILE, schema, tables(), ("id",))
-    made |= write_rejected(place.folder, bad, job)
-    return Made(made, {"rejected": bad.records, "rejected_rows": bad.rows})
+    made = write_result(context.folder, FILE, schema, tables(), ("id",))
+    made |= write_rejected(context.folder, bad, job)
+    return TaskResult(made, {"rejected": bad.records, "rejected_rows": bad.rows})
 
 
-def _runs(place: PassagesPlace, partitions: Sequence[int]) -> Iterator[Passages]:
+def _runs(context: PassagesContext, partitions: Sequence[int]) -> Iterator[Passages]:
     for partition in partitions:
-        file = PASSAGES.open(place.folder, partition)
+        file = PASSAGES.open(context.folder, partition)
         for run in file.runs():
             for start in range(0, len(run.document), ROWS_AT_ONCE):
                 yield PASSAGES.rows(run, slice(start, start + ROWS_AT_ONCE))
@@ -127,14 +129,14 @@ def with_texts(entries: Sequence[Entry], text_of: Callable[[int], Any]) -> list[
 
 
 def with_texts_again(
-    entries: Sequence[Entry], place: PassagesPlace, layout: Layout, partition: Partition
+    entries: Sequence[Entry], context: PassagesContext, layout: Layout, partition: Partition
 ) -> list[Entry]:
     """The entries by document, with their texts; the documents of the partition are read again."""
     start, stop = layout.bounds(partition.number)
     wanted = mask_of([one[3] - start for one in entries], stop - start)
     found: list[Entry] = []
-    with place.unchanged_pieces(partition.pieces):
-        texts = chain.from_iterable(chosen_texts(place, layout, partition, wanted))
+    with context.unchanged_pieces(partition.pieces):
+        texts = chain.from_iterable(chosen_texts(context, layout, partition, wanted))
         for document, text in zip((np.flatnonzero(wanted) + start).tolist(), texts, strict=True):  # they may be long
             found += with_texts([one for one in entries if one[3] == document], {document: text}.__getitem__)
     return found

@@ -270,7 +270,7 @@ def _found(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mappin
         for occurrences, tokens, _, document, start, stop, text in marked.frequent
     ]
     return {
-        "files": [{"file": names[number], "rows": rows[number]} for number in job.own()],
+        "files": [{"file": names[number], "rows": rows[number]} for number in job.own_files()],
         "passages": {**marked.counts, **(cut_all(job, ops, stages, work / FILE) if job.cutting else {})},
         "windows": list(marked.classes),
         "frequent": frequent,

@@ -43,10 +43,10 @@ from gpulsh.repeats.windows import (
     token_pieces,
     windows_near,
 )
-from gpulsh.run.job import Layout, Made
+from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows, TokenPlaces, WantedDocuments, read_documents, unchanged
-from gpulsh.run.passages.job import Held, PassagesPlace
+from gpulsh.run.passages.job import Held, PassagesContext
 from gpulsh.run.records.documents import RejectionsFile, read_facts
 from gpulsh.run.records.ranges import bundles, rows_of_file, whole_range
 from gpulsh.run.records.tables import Table
@@ -65,9 +65,9 @@ class Windows(NamedTuple):
     place: Numbers  # ascending
 
 
-def sample(place: PassagesPlace, partition: Partition) -> Made:
+def sample(context: PassagesContext, partition: Partition) -> TaskResult:
     """Sample the windows of a partition."""
-    job, ops, folder, number = place.job, place.ops, place.folder, partition.number
+    job, ops, folder, number = context.job, context.ops, context.folder, partition.number
     rejected = RejectionsFile(folder, number)
     facts = PartitionFacts(rejected=rejected)
     spell = spelled if job.of_bytes else None
@@ -76,7 +76,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
 
     def sampled(ops: Backend, text: TextBatch) -> Iterable[Samples]:
         if len(text) == 1 and total_size(text) > GIANT_BYTES:
-            return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, place.keys, spell))
+            return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, context.keys, spell))
         read = text if spell is None else spell(text)
         return list(_on_host(ops, [sample_windows(ops, read, job.windows, job.tokens)]))
 
@@ -84,7 +84,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
         nonlocal start
         most = ops.sizes().batch // (WIDTH if job.of_bytes else 1)
         how = None if job.of_bytes else partial(normalized, form=job.folding.form)
-        batches = place.read(partition.pieces, facts, how, most)
+        batches = context.read(partition.pieces, facts, how, most)
         for found in chain.from_iterable(map_batches(ops, batches, sampled)):
             yield found._replace(place=found.place + start)
             if len(found.lengths):  # a part of a long document has none
@@ -93,7 +93,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
 
     with rejected, tables.PLACES.create(folder, number) as places_out, ExitStack() as files:
         outs = [files.enter_context(table.create(folder, number)) for table in written]
-        with place.unchanged_pieces(partition.pieces), ops.here():
+        with context.unchanged_pieces(partition.pieces), ops.here():
             for run in bundles(all_samples(), RUN_SAMPLES, lambda found: len(found.place)):
                 samples += _write_samples(ops, run, *outs)
         bad = rejected.finish()
@@ -101,7 +101,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
         for out in outs:
             made |= out.finish_by_name()
     pieces = {} if job.index is None else {"pieces": [list(piece) for piece in partition.pieces]}
-    return Made(made, {**read_facts(facts, bad), "places": start, "samples": samples, **pieces})
+    return TaskResult(made, {**read_facts(facts, bad), "places": start, "samples": samples, **pieces})
 
 
 def _on_host(ops: Backend, found: Iterable[Samples]) -> Iterator[Samples]:
@@ -124,15 +124,15 @@ def _write_samples(
     return int(left.sum())
 
 
-def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
+def meet(context: PassagesContext, places: Layout, part: int, parts: int) -> TaskResult:
     """Find the samples that occur in several runs, in one of `parts` equal ranges, and earlier ones equal to them."""
-    new = range(place.job.earlier_partitions, len(places.partitions) - 1)
-    samples, ops = whole_range(tables.SAMPLES, place.folder, places, part, parts, new), place.ops
+    new = range(context.job.earlier_partitions, len(places.partitions) - 1)
+    samples, ops = whole_range(tables.SAMPLES, context.folder, places, part, parts, new), context.ops
     with ops.here():
         met = ops.asnumpy(met_again(ops, *map(ops.asarray, samples)))
     there = np.zeros(len(places.partitions), np.bool_)
-    with tables.MET.create(place.folder, part) as out:
-        if (held := place.job.held) is not None:
+    with tables.MET.create(context.folder, part) as out:
+        if (held := context.job.held) is not None:
             known = sorted_distinct(samples.value)
             again = np.zeros(len(known), np.bool_)
             for found in _met_earlier(held, places, part, parts, known, again):
@@ -141,7 +141,7 @@ def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
             _, at = found_in(known, samples.value)
             met = sorted_distinct(np.concatenate([met, samples.place[again[at]]]))
         out.append(tables.PlaceRows(met))
-        return Made(out.finish_by_name(), {"earlier": np.flatnonzero(there).tolist()})
+        return TaskResult(out.finish_by_name(), {"earlier": np.flatnonzero(there).tolist()})
 
 
 def _met_earlier(
@@ -161,11 +161,11 @@ def _met_earlier(
         yield np.sort(np.concatenate(met))
 
 
-def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
+def window(context: PassagesContext, layout: Layout, places: Layout, partition: Partition, parts: int) -> TaskResult:
     """Hash the windows of a partition near repeated samples."""
-    job, ops, folder, number = place.job, place.ops, place.folder, partition.number
+    job, ops, folder, number = context.job, context.ops, context.folder, partition.number
     spell = spelled if job.of_bytes else None
-    token_places = TokenPlaces(place, places, number)
+    token_places = TokenPlaces(context, places, number)
     origin, end, is_new = token_places.start, token_places.stop, number >= job.earlier_partitions
     here = PlacedRows(tables.MET_HERE, folder, [number] if is_new else [], 0, end - origin)
     elsewhere = PlacedRows(tables.MET, folder, range(parts), origin, end)
@@ -179,9 +179,9 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         count = stop - begin - 1
         if len(some.text) > 1 or not is_long(count, job.tokens):
             text = read_text(some.text, job.folding, job.of_bytes)
-            return [near(ops, some, ops.tokens(text, job.windows, place.keys), some.start, stop)]
+            return [near(ops, some, ops.tokens(text, job.windows, context.keys), some.start, stop)]
         text = normalized(some.text, job.folding.form)  # bytes have no form
-        parts = token_pieces(ops, text, job.windows, place.keys, count, job.tokens, spell)
+        parts = token_pieces(ops, text, job.windows, context.keys, count, job.tokens, spell)
 
         def part(at: int, found: Tokens) -> Windows:
             return near(ops, some, found, np.array([begin + at]), begin + at + len(found.values) - job.tokens + 1)
@@ -193,17 +193,17 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         start = int(rows[0])
         places = met(start, min(stop + job.tokens, int(some.stop[-1])))
         runs = windows_near(places, some.start, some.stop, job.tokens).between(start, stop)
-        proposed, proven = map(ops.asnumpy, hash_runs(ops, tokens, rows, runs, job.tokens, place.keys))
+        proposed, proven = map(ops.asnumpy, hash_runs(ops, tokens, rows, runs, job.tokens, context.keys))
         return Windows(proposed, proven, runs.places())
 
     windows = 0
     with tables.WINDOWS.create(folder, number) as windows_out, tables.FOLLOWERS.create(folder, number) as followers_out:
-        with unchanged(place, partition), ops.here():
-            texts = read_documents(place, layout, partition, token_places, met)
+        with unchanged(context, partition), ops.here():
+            texts = read_documents(context, layout, partition, token_places, met)
             found = chain.from_iterable(ops.pipelined_map(texts, hashed))
             for run in bundles(found, RUN_WINDOWS, lambda some: len(some.place)):
                 windows += _write_windows(run, origin, windows_out, followers_out)
-        return Made(windows_out.finish_by_name() | followers_out.finish_by_name(), {"windows": windows})
+        return TaskResult(windows_out.finish_by_name() | followers_out.finish_by_name(), {"windows": windows})
 
 
 def _write_windows(held: list[Windows], origin: int, windows_out: ColumnsFile, followers_out: ColumnsFile) -> int:
@@ -221,7 +221,7 @@ def _write_windows(held: list[Windows], origin: int, windows_out: ColumnsFile, f
     return count
 
 
-def repeat(place: PassagesPlace, places: Layout, partitions: Sequence[int], part: int, parts: int) -> Made:
+def repeat(context: PassagesContext, places: Layout, partitions: Sequence[int], part: int, parts: int) -> TaskResult:
     """Find the windows of `partitions` that occur more than once, in one of `parts` equal ranges."""
-    proposed, proven, equal, where = whole_range(tables.WINDOWS, place.folder, places, part, parts, partitions)
-    return Made(tables.FOUND.write(place.folder, part, find_repeats(proposed, proven, where, equal)))
+    proposed, proven, equal, where = whole_range(tables.WINDOWS, context.folder, places, part, parts, partitions)
+    return TaskResult(tables.FOUND.write(context.folder, part, find_repeats(proposed, proven, where, equal)))

@@ -21,7 +21,7 @@ from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.places import BYTES_FOLDING, BYTES_READING
 from gpulsh.repeats.windows import Keep
-from gpulsh.run.job import FileJob, Place
+from gpulsh.run.job import FileJob, TaskContext
 from gpulsh.run.policy import Screening
 
 
@@ -173,4 +173,4 @@ class CutJob(TokenJob):
         }
 
 
-PassagesPlace: TypeAlias = Place[PassagesJob]
+PassagesContext: TypeAlias = TaskContext[PassagesJob]

@@ -25,7 +25,7 @@ from gpulsh.ragged import found_in, row_of, sorted_distinct, stable_order
 from gpulsh.repeats.lines import WholeLines, ascending, lines_of_batch, lines_of_parts, widened
 from gpulsh.repeats.places import NormalPieces, bounds_as_read, byte_bounds_of
 from gpulsh.repeats.windows import Marker, Repeats, TokenSpans, is_long, text_parts
-from gpulsh.run.job import Layout, Made
+from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import (
     PlacedRows,
@@ -36,7 +36,7 @@ from gpulsh.run.passages.documents import (
     unchanged,
 )
 from gpulsh.run.passages.evidence import Entry, candidates, most_frequent, with_texts, with_texts_again
-from gpulsh.run.passages.job import PassagesJob, PassagesPlace
+from gpulsh.run.passages.job import PassagesContext, PassagesJob
 from gpulsh.run.records.ranges import bundles
 from gpulsh.run.records.tables import HELD, HELD_SPANS
 from gpulsh.run.stages.write import write_ids
@@ -49,10 +49,10 @@ CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the
 CLASSIFIED = ("distinct", "before", "after")  # the counts of each class
 
 
-def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Made:
+def mark(context: PassagesContext, places: Layout, partition: int, parts: int) -> TaskResult:
     """Mark the tokens of a partition."""
-    job, folder = place.job, place.folder
-    token_places = TokenPlaces(place, places, partition)
+    job, folder = context.job, context.folder
+    token_places = TokenPlaces(context, places, partition)
     here = token_places.start, token_places.stop
     found = PlacedRows(tables.FOUND, folder, range(parts), *here)
     followers = PlacedRows(tables.FOLLOWERS, folder, [partition], *here)
@@ -87,7 +87,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
             firsts.append(tables.PlaceRows(sorted_distinct(np.concatenate(some))))
         made = out.finish_by_name() | firsts.finish_by_name() | kept.finish_by_name()
     classes = dict(zip(CLASSIFIED, often.tolist(), strict=True))
-    return Made(made, {**counts, **classes, "earlier": np.flatnonzero(there).tolist()})
+    return TaskResult(made, {**counts, **classes, "earlier": np.flatnonzero(there).tolist()})
 
 
 def by_class(occurrences: Numbers, is_first: NDArray[np.bool_], stays: NDArray[np.bool_]) -> Numbers:
@@ -110,15 +110,15 @@ def _windows(found: PlacedRows[Repeats], followers: PlacedRows[tables.Followers]
     return tables.FOUND.rows(both, stable_order(both.place))
 
 
-def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
+def locate(context: PassagesContext, layout: Layout, places: Layout, partition: Partition) -> TaskResult:
     """Find the bytes of a partition's stretches, and of first occurrences in it."""
-    job, folder, number = place.job, place.folder, partition.number
-    token_places, new = TokenPlaces(place, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
+    job, folder, number = context.job, context.folder, partition.number
+    token_places, new = TokenPlaces(context, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
     marked = [number] if number in new else []
     here = token_places.start, token_places.stop
     own, kept = PlacedRows(tables.STRETCHES, folder, marked, *here), PlacedRows(tables.KEPT, folder, marked, *here)
     firsts = PlacedRows(tables.FIRSTS, folder, new, *here)
-    reading = TextReading(ops=place.ops, shingling=job.windows, folding=job.folding, of_bytes=job.of_bytes)
+    reading = TextReading(ops=context.ops, shingling=job.windows, folding=job.folding, of_bytes=job.of_bytes)
 
     def wanted(start: int, stop: int) -> Numbers:
         spans, first = own.between(start, stop), firsts.between(start, stop).place
@@ -133,7 +133,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     def located() -> Iterator[tuple[tables.ByteStretches, tables.FirstPlaces]]:
         nonlocal frequent
         position = layout.partitions[number]
-        for some in read_documents(place, layout, partition, token_places, wanted):
+        for some in read_documents(context, layout, partition, token_places, wanted):
             document = -1
             is_one_long = len(some.text) == 1 and is_long(int(some.stop[0] - some.start[0]) - 1, job.tokens)
             given = job, reading, some, own, windows
@@ -150,11 +150,11 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
                 yield passages, starts._replace(document=starts.document + position)
 
     with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
-        with unchanged(place, partition), place.ops.here():
+        with unchanged(context, partition), context.ops.here():
             for run in bundles(located(), RUN_LOCATED, lambda both: sum(len(rows[0]) for rows in both)):
                 out.append(tables.BYTES.joined(passages for passages, _ in run))
                 firsts_out.append(tables.FIRST_PLACES.joined(starts for _, starts in run))
-        return Made(out.finish_by_name() | firsts_out.finish_by_name(), {**counts, "frequent": frequent})
+        return TaskResult(out.finish_by_name() | firsts_out.finish_by_name(), {**counts, "frequent": frequent})
 
 
 class _Part(NamedTuple):
@@ -276,26 +276,26 @@ def _text(some: WantedDocuments, position: int, document: int) -> NDArray[np.uin
     return text[start:stop]
 
 
-def hold(place: PassagesPlace, layout: Layout, partition: Partition) -> Made:
+def hold(context: PassagesContext, layout: Layout, partition: Partition) -> TaskResult:
     """Mark the stretches of a partition's documents that items cover."""
     number = partition.number
-    spans = HELD_SPANS.read(place.folder, number)
+    spans = HELD_SPANS.read(context.folder, number)
     document = spans.row + layout.partitions[number]
-    occurrences = 1 + _holding(place, len(layout.partitions) - 1, spans.item)
+    occurrences = 1 + _holding(context, len(layout.partitions) - 1, spans.item)
     columns = document, spans.start, spans.stop, spans.item, np.zeros_like(spans.item), spans.tokens, occurrences
-    made = tables.PASSAGES.write(place.folder, number, tables.Passages(*columns))
+    made = tables.PASSAGES.write(context.folder, number, tables.Passages(*columns))
     documents = sorted_distinct(document)
-    ids = write_ids(place, layout, number, documents)
+    ids = write_ids(context, layout, number, documents)
     passages = tables.ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences)
-    frequent = with_texts_again(candidates(passages), place, layout, partition)
-    return Made(made | ids, {"ids": len(ids), **counts_of(passages), "frequent": frequent})
+    frequent = with_texts_again(candidates(passages), context, layout, partition)
+    return TaskResult(made | ids, {"ids": len(ids), **counts_of(passages), "frequent": frequent})
 
 
-def _holding(place: PassagesPlace, partitions: int, items: Numbers) -> Numbers:
+def _holding(context: PassagesContext, partitions: int, items: Numbers) -> Numbers:
     """How many documents of all partitions hold each of `items`."""
     wanted = sorted_distinct(items)
     counts = np.zeros(len(wanted), np.int64)
     for partition in range(partitions) if len(wanted) else ():
-        _, at = found_in(wanted, HELD.read(place.folder, partition).item)
+        _, at = found_in(wanted, HELD.read(context.folder, partition).item)
         counts += np.bincount(at, minlength=len(counts))
     return counts[np.searchsorted(wanted, items)]

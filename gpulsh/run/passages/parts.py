@@ -24,12 +24,12 @@ from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.ragged import first_of_runs, offsets, stable_order, within_runs
 from gpulsh.repeats.copies import Copies, Parts, parts_of_batch, pieces_of
-from gpulsh.run.job import Layout, Made
+from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.evidence import candidates, most_frequent, with_texts_again
-from gpulsh.run.passages.job import PassagesPlace
+from gpulsh.run.passages.job import PassagesContext
 from gpulsh.run.passages.mark import CLASSES, CLASSIFIED, by_class, counts_of
 from gpulsh.run.records.documents import RejectionsFile, read_facts
 from gpulsh.run.records.ranges import bundles, whole_range
@@ -38,10 +38,10 @@ from gpulsh.store.columns import range_order
 RUN_PARTS = 1 << 18  # held before equal ones are joined
 
 
-def part(place: PassagesPlace, partition: Partition) -> Made:
+def part(context: PassagesContext, partition: Partition) -> TaskResult:
     """Hash the lines or paragraphs of a partition."""
-    job, folder, number = place.job, place.folder, partition.number
-    within = None if job.columns.copy_key is None else KeyHashes(place.keys)
+    job, folder, number = context.job, context.folder, partition.number
+    within = None if job.columns.copy_key is None else KeyHashes(context.keys)
     rejected = RejectionsFile(folder, number)
     facts = PartitionFacts(rejected=rejected, copy_keys=[] if within is None else within)
     parts, unit = 0, job.part
@@ -49,7 +49,7 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
     begins = deque[int]()  # of the pieces in work: bytes of a long document
 
     def pieces() -> Iterator[TextBatch]:
-        for batch in place.read(partition.pieces, facts):
+        for batch in context.read(partition.pieces, facts):
             for begin, piece in pieces_of(batch, unit):
                 begins.append(begin)
                 yield piece
@@ -57,11 +57,11 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
             del batch  # before the next one is read
 
     def hashed(ops: Backend, text: TextBatch) -> tuple[int, Parts]:
-        return len(text), parts_of_batch(ops, job.shingling, job.folding.form, text, unit, place.keys)
+        return len(text), parts_of_batch(ops, job.shingling, job.folding.form, text, unit, context.keys)
 
     def all_parts() -> Iterator[tuple[Values, tables.Spots]]:
         documents, count, groups = 0, 0, np.empty((0, 2), np.uint64)
-        for read, found in map_batches(place.ops, pieces(), hashed):
+        for read, found in map_batches(context.ops, pieces(), hashed):
             begin = begins.popleft()
             if begin == 0:  # otherwise the document of the piece before goes on
                 documents, count = documents + count, read
@@ -75,7 +75,7 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
         tables.COPIES_HERE.create(folder, number) as copies_out,
         tables.SPOTS.create(folder, number) as spots_out,
     ):
-        with place.unchanged_pieces(partition.pieces), place.ops.here():
+        with context.unchanged_pieces(partition.pieces), context.ops.here():
             for run in bundles(all_parts(), RUN_PARTS, lambda one: len(one[0])):
                 hashes = np.concatenate([one for one, _ in run])
                 rows, copies = _equal(hashes, parts)
@@ -85,7 +85,7 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
                 parts += len(hashes)
         bad = rejected.finish()
         made = out.finish_by_name() | copies_out.finish_by_name() | spots_out.finish_by_name()
-    return Made(made | bad, {**read_facts(facts, bad), "parts": parts})
+    return TaskResult(made | bad, {**read_facts(facts, bad), "parts": parts})
 
 
 def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows, tables.CopiesHere]:
@@ -99,9 +99,9 @@ def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows, tab
     return tables.PartRows(hashes[first, 0], hashes[first, 1], -equal[first], first + start), copies
 
 
-def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
+def count(context: PassagesContext, places: Layout, part: int, parts: int) -> TaskResult:
     """Count the lines or paragraphs in one of `parts` equal ranges of hashes."""
-    upper, lower, copies, number = whole_range(tables.PARTS, place.folder, places, part, parts)
+    upper, lower, copies, number = whole_range(tables.PARTS, context.folder, places, part, parts)
     equal = groups(upper, lower, copies)
     first = np.where(equal < 0, np.arange(len(equal)), equal)
     order = stable_order(first)
@@ -109,12 +109,12 @@ def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     earlier = np.empty_like(number)
     earlier[order] = before - np.maximum.accumulate(np.where(first_of_runs(first[order]), before, 0))
     rows = Copies(number, number[first], earlier, -equal[first])
-    return Made(tables.COUNTED.write(place.folder, part, tables.COUNTED.rows(rows, rows.occurrences > 1)))
+    return TaskResult(tables.COUNTED.write(context.folder, part, tables.COUNTED.rows(rows, rows.occurrences > 1)))
 
 
-def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
+def pick(context: PassagesContext, layout: Layout, places: Layout, partition: Partition, parts: int) -> TaskResult:
     """List the copies beyond `max_copies` in a partition, and the places of first copies."""
-    job, folder, number = place.job, place.folder, partition.number
+    job, folder, number = context.job, context.folder, partition.number
     position = int(layout.partitions[number])
     origin, end = places.bounds(number)
     counted, start = PlacedRows(tables.COUNTED, folder, range(parts), origin, end), origin
@@ -140,7 +140,7 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
             copies_of.release()
         made = out.finish_by_name() | firsts_out.finish_by_name()
     facts = {**counts, **dict(zip(CLASSIFIED, often.tolist(), strict=True))}
-    return Made(made, {**facts, "frequent": with_texts_again(frequent, place, layout, partition)})
+    return TaskResult(made, {**facts, "frequent": with_texts_again(frequent, context, layout, partition)})
 
 
 def _with_copies(counted: Copies, copies: tables.CopiesHere, origin: int) -> Copies:

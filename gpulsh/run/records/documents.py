@@ -20,7 +20,7 @@ from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import REJECTED, Rejected
 from gpulsh.ragged import sorted_distinct
-from gpulsh.run.job import FileJob, Layout, Made, Workplace, step_file, step_of
+from gpulsh.run.job import FileJob, JobContext, Layout, TaskResult, step_file, step_of
 from gpulsh.run.policy import Policy, kind_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.tables import Row, Table
@@ -28,21 +28,23 @@ from gpulsh.store.columns import ColumnsFile, MappedBatches, columns_file
 from gpulsh.store.durable import FileFact, durable_file
 
 
-def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: RejectionsFile) -> Made:
+def write_facts(
+    context: JobContext, partition: Partition, facts: PartitionFacts, rejected: RejectionsFile
+) -> TaskResult:
     """SIZES, ORDER and rejected rows of a partition that was read."""
 
     def where(row: int) -> str:
         file, number = facts.place(partition, row)
-        return f"{place.job.files[file].name}: row {number}"
+        return f"{context.job.files[file].name}: row {number}"
 
     sizes, number = np.concatenate([np.empty(0, np.int64), *facts.sizes]), partition.number
-    if (order := place.job.policy.order(facts, place.job.files, where)) is None:
-        made = tables.SIZES.write(place.folder, number, tables.Sizes(sizes))
+    if (order := context.job.policy.order(facts, context.job.files, where)) is None:
+        made = tables.SIZES.write(context.folder, number, tables.Sizes(sizes))
     else:
-        made = tables.SIZES_AND_ORDER.write(place.folder, number, tables.OrderedSizes(sizes, *order))
+        made = tables.SIZES_AND_ORDER.write(context.folder, number, tables.OrderedSizes(sizes, *order))
     bad, kinds = rejected.finish(), sorted(set(map(kind_of, facts.order)))
     stray = {"not_utf8": facts.stray.rows, "stray_bytes": facts.stray.bytes}
-    return Made({**made, **bad}, {**read_facts(facts, bad), **stray, "kinds": kinds})
+    return TaskResult({**made, **bad}, {**read_facts(facts, bad), **stray, "kinds": kinds})
 
 
 def read_facts(facts: PartitionFacts, bad: Mapping[str, FileFact]) -> dict[str, Any]:
@@ -58,11 +60,11 @@ def sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:
     return looked_up(tables.SIZES, positions, folder, layout).size
 
 
-def ranks_of(positions: Numbers, place: Workplace, layout: Layout) -> Numbers:
+def ranks_of(positions: Numbers, context: JobContext, layout: Layout) -> Numbers:
     """int64 [m]: the place of each of ascending `positions` in the decision order of them all."""
-    if place.job.policy.keep == "first":  # protected documents come first by that, too
+    if context.job.policy.keep == "first":  # protected documents come first by that, too
         return np.arange(len(positions))
-    return looked_up(tables.ORDER, positions, place.folder, layout).rank(positions < layout.protected)
+    return looked_up(tables.ORDER, positions, context.folder, layout).rank(positions < layout.protected)
 
 
 def rules_of(positions: Numbers, policy: Policy, layout: Layout) -> DropRules:
@@ -81,11 +83,11 @@ def looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layou
     return found
 
 
-def contaminated_in(place: Workplace, partition: int) -> Numbers:
+def contaminated_in(context: JobContext, partition: int) -> Numbers:
     """int64 [m]: the rows of a partition, ascending, that hold items of a benchmark."""
-    if place.job.policy.overlap is None:
+    if context.job.policy.overlap is None:
         return np.empty(0, np.int64)
-    return sorted_distinct(tables.HELD.read(place.folder, partition).row)
+    return sorted_distinct(tables.HELD.read(context.folder, partition).row)
 
 
 HELD_ROWS = 1 << 16
@@ -129,7 +131,7 @@ def _rejections(folder: Path, partition: int) -> Path:
 def rejected(folder: Path, layout: Layout, files: range | None = None) -> Rejected:
     """All rejected rows, or at least the rejected rows of these files, given by number."""
     found: list[pa.RecordBatch] = []
-    for partition, first, last in layout.rejecting:
+    for partition, first, last in layout.rejections:
         if files is None or (first < files.stop and files.start <= last):
             found += MappedBatches(_rejections(folder, partition)).batches
     return Rejected(found)

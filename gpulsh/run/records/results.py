@@ -136,9 +136,9 @@ class MarkedRows:
         file, row = self._job.file_and_row(self._layout, positions)
         return {"file": file, "row": row, "id": self.ids.at(positions)}
 
-    def added(self, positions: Numbers) -> AddedColumns:
+    def added_columns(self, positions: Numbers) -> AddedColumns:
         """The added columns of the written documents, at ascending `positions`."""
-        names = self._job.added()
+        names = self._job.added_columns()
         known = {row.name: row for row in (*MARKS, *CLUSTERS, WEIGHT)}
         schema = types_of([known[name] for name in names], self.ids.type)
 

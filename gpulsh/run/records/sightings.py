@@ -117,7 +117,7 @@ def source_and_date(
     counting = job.counting
     date = np.full(len(positions), NO_DATE)
     found = [pa.nulls(0, pa.string())]
-    if counting.read():
+    if counting.input_columns():
         for number, part in layout.by_partition(positions):
             known = read(number)
             rows = positions[part] - layout.partitions[number]

@@ -45,7 +45,7 @@ class Table(Generic[Row]):
         return step_file(folder, step if isinstance(step, str) else step_of(self.stage, step), self.what)
 
     def write(self, folder: Path, step: int | str, columns: Row) -> dict[str, FileFact]:
-        """Write the file of a step at once; its name and fact, as `Made` has them."""
+        """Write the file of a step at once; its name and fact, as `TaskResult` has them."""
         path = self.path(folder, step)
         return {path.name: write_columns(path, dict(zip(kinds_of(self.row), columns, strict=True)))}
 

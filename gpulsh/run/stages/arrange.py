@@ -20,7 +20,7 @@ from gpulsh.io.file import wrong_length
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import between, offsets, row_of
-from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, write_facts
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
 from gpulsh.run.records.texts import chosen_pieces, runs_of, texts_file, texts_of_piece
@@ -30,11 +30,11 @@ from gpulsh.store.durable import completed, unfinished
 ROWS_AT_ONCE = 1 << 20
 
 
-def route(place: Workplace, table: Table[Row], number: int) -> Made:
+def route(context: JobContext, table: Table[Row], number: int) -> TaskResult:
     """Route a file of a table whose first column holds documents."""
-    documents, groups, _ = MEMBERS.read(place.folder, CONNECT)
-    source = table.open(place.folder, number)
-    target = GROUPS.path(place.folder, table.routed(number))
+    documents, groups, _ = MEMBERS.read(context.folder, CONNECT)
+    source = table.open(context.folder, number)
+    target = GROUPS.path(context.folder, table.routed(number))
     with columns_file(target, pa.schema([*GROUPS.schema(), *table.schema()])) as out:
         for columns in source.runs():
             for start in range(0, len(columns[0]), ROWS_AT_ONCE):
@@ -43,36 +43,42 @@ def route(place: Workplace, table: Table[Row], number: int) -> Made:
                 order = np.argsort(group, kind="stable")
                 out.append([group[order], *(column[order] for column in part)])
             source.release()
-        return Made(out.finish_by_name())
+        return TaskResult(out.finish_by_name())
 
 
-def gather(place: Workplace, layout: Layout, partition: Partition, step: str) -> Made:
+def gather(context: JobContext, layout: Layout, partition: Partition, step: str) -> TaskResult:
     """Copy the texts of the partition's documents that meet others; `step` has put them into groups."""
     start, stop = layout.bounds(partition.number)
-    known = MEMBERS.read(place.folder, step)
+    known = MEMBERS.read(context.folder, step)
     rows = between(known.document, start, stop)
     meets = known.meets[rows]
     document, group = known.document[rows][meets], known.group[rows][meets]
-    size = sizes_of(document, place.folder, layout)
+    size = sizes_of(document, context.folder, layout)
     order = np.argsort(group, kind="stable")
     offset = np.empty(len(order), np.int64)
     offset[order] = np.cumsum(size[order]) - size[order]
     places = TextPlaces(group[order], document[order], size[order], offset[order])
-    made = PLACES.write(place.folder, partition.number, places)
-    target, filled = texts_file(place.folder, partition.number), size > 0  # a bad record has no text
-    place.progress.advance(int(np.count_nonzero(~filled)))
+    made = PLACES.write(context.folder, partition.number, places)
+    target, filled = texts_file(context.folder, partition.number), size > 0  # a bad record has no text
+    context.progress.advance(int(np.count_nonzero(~filled)))
     with unfinished(target) as part:
-        with open(part, "wb") as out, place.unchanged_pieces(partition.pieces):
-            _copy(place, layout, partition, document[filled], size[filled], offset[filled], out.fileno())
+        with open(part, "wb") as out, context.unchanged_pieces(partition.pieces):
+            _copy(context, layout, partition, document[filled], size[filled], offset[filled], out.fileno())
         made[target.name] = completed(part, target)
-    return Made(made, {"amount": len(document), "bytes": int(size.sum())})
+    return TaskResult(made, {"amount": len(document), "bytes": int(size.sum())})
 
 
 def _copy(
-    place: Workplace, layout: Layout, partition: Partition, document: Numbers, size: Numbers, offset: Numbers, out: int
+    context: JobContext,
+    layout: Layout,
+    partition: Partition,
+    document: Numbers,
+    size: Numbers,
+    offset: Numbers,
+    out: int,
 ) -> None:
     """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
-    texts = place.texts()
+    texts = context.texts()
 
     def copy(wanted: tuple[Piece, slice]) -> slice:
         piece, chosen = wanted
@@ -81,19 +87,19 @@ def _copy(
             here = slice(done, done + len(pieces))
             # Sizes are of the first reading: a file that changed since would put one text over another.
             if [len(text) for text in pieces] != size[here].tolist():
-                raise wrong_length(place.job.files[piece.file])
+                raise wrong_length(context.job.files[piece.file])
             for first, after in runs_of(size[here], offset[here]):
                 _write(out, pieces[first:after], int(offset[done + first]))
             done = here.stop
         return chosen
 
     # One partition feeds a device: few are gathered in parallel, so each takes threads of its own.
-    tasks = place.parallel - (place.held is not None)
-    threads = place.ops.sizes().readers // max(tasks, 1)
+    tasks = context.parallel - (context.held is not None)
+    threads = context.ops.sizes().readers // max(tasks, 1)
     with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
         for chosen in (pool.map if pool else map)(copy, chosen_pieces(layout, partition, document)):
-            place.progress.advance(chosen.stop - chosen.start)
-            place.progress.count(size=int(size[chosen].sum()))
+            context.progress.advance(chosen.stop - chosen.start)
+            context.progress.count(size=int(size[chosen].sum()))
 
 
 def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
@@ -106,25 +112,25 @@ def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
 RANK = "rank"  # the step
 
 
-def survey(place: Workplace, partition: Partition) -> Made:
+def survey(context: JobContext, partition: Partition) -> TaskResult:
     """Read the values that order the documents of a partition."""
-    with RejectionsFile(place.folder, partition.number) as rejected:
+    with RejectionsFile(context.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
-        with place.unchanged_pieces(partition.pieces):
-            for _ in place.read(partition.pieces, facts):
+        with context.unchanged_pieces(partition.pieces):
+            for _ in context.read(partition.pieces, facts):
                 pass
-        return write_facts(place, partition, facts, rejected)
+        return write_facts(context, partition, facts, rejected)
 
 
-def rank(place: Workplace, layout: Layout) -> Made:
+def rank(context: JobContext, layout: Layout) -> TaskResult:
     """Put all documents in decision order, and cut that into groups of a batch each."""
     documents = np.arange(len(layout))
-    ranks = ranks_of(documents, place, layout)
+    ranks = ranks_of(documents, context, layout)
     ordered = np.argsort(ranks)
-    sizes = offsets(sizes_of(documents, place.folder, layout)[ordered])
-    cuts = [start for start, _ in batch_cuts(sizes, place.ops.sizes().batch)]
+    sizes = offsets(sizes_of(documents, context.folder, layout)[ordered])
+    cuts = [start for start, _ in batch_cuts(sizes, context.ops.sizes().batch)]
     group = row_of(np.array(cuts, np.int64), ranks)
-    made = MEMBERS.write(place.folder, RANK, Members(documents, group, np.ones(len(documents), np.bool_)))
-    made |= RANKS.write(place.folder, RANK, Ranks(ranks))
-    place.progress.advance(len(layout))
-    return Made(made, {"groups": len(cuts), "amount": len(layout)})
+    made = MEMBERS.write(context.folder, RANK, Members(documents, group, np.ones(len(documents), np.bool_)))
+    made |= RANKS.write(context.folder, RANK, Ranks(ranks))
+    context.progress.advance(len(layout))
+    return TaskResult(made, {"groups": len(cuts), "amount": len(layout)})

@@ -34,7 +34,7 @@ from gpulsh.decide.prefixes import Owners
 from gpulsh.lsh.collisions import Memberships, bucketed
 from gpulsh.lsh.pairs import packed, renumbered, unpacked
 from gpulsh.ragged import first_of_runs, sorted_distinct
-from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.key_rule import decide_by_key
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import looked_up, ranks_of
@@ -44,9 +44,9 @@ from gpulsh.run.records.tables import Ranges, Table
 from gpulsh.store.durable import FileFact
 
 
-def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
+def keys(context: JobContext, layout: Layout, part: int, parts: int) -> TaskResult:
     """Find the documents that have the key of an earlier one, for the hashes in one of `parts` equal ranges."""
-    copies_of, within = _hashed(place, layout, tables.KEYS, part, parts), place.job.policy.within
+    copies_of, within = _hashed(context, layout, tables.KEYS, part, parts), context.job.policy.within
     found = copies_of(within)
     if within and layout.protected:  # copies of protected documents are copies within any INPUT
         of_all = copies_of(False)
@@ -55,36 +55,36 @@ def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
         found = tables.KEY_COPIES.joined([of_protected, others])
         found = tables.KEY_COPIES.rows(found, np.argsort(found.document))
     found = tables.KEY_COPIES.rows(found, found.document >= layout.protected)  # protected ones are always compared
-    facts, made = {"copies": len(found.document)}, tables.KEY_COPIES.write(place.folder, part, found)
-    if place.job.key is not None and place.job.key.only:
+    facts, made = {"copies": len(found.document)}, tables.KEY_COPIES.write(context.folder, part, found)
+    if context.job.key is not None and context.job.key.only:
         members = sorted_distinct(np.concatenate(found))
-        later, first = (place.ops.asarray(np.searchsorted(members, column)) for column in found)
-        with place.ops.here():
-            decision = decide_by_key(len(members), later, first, place.ops).to_numpy()
-        seen = seen_in_group(place.job, place.folder, layout, members, decision.duplicate_of)
-        made |= tables.DECIDED.write(place.folder, part, tables.Decisions.of(members, decision))
-        made |= tables.SEEN_IN_GROUP.write(place.folder, part, seen)
+        later, first = (context.ops.asarray(np.searchsorted(members, column)) for column in found)
+        with context.ops.here():
+            decision = decide_by_key(len(members), later, first, context.ops).to_numpy()
+        seen = seen_in_group(context.job, context.folder, layout, members, decision.duplicate_of)
+        made |= tables.DECIDED.write(context.folder, part, tables.Decisions.of(members, decision))
+        made |= tables.SEEN_IN_GROUP.write(context.folder, part, seen)
         facts["dropped"] = len(found.document)
-        place.progress.count(dropped=len(found.document))
-    return Made(made, facts)
+        context.progress.count(dropped=len(found.document))
+    return TaskResult(made, facts)
 
 
-def copies(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
+def copies(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
     """Find the copies whose hashes are in one of `parts` equal ranges; copies by keys are left out."""
-    participants = Participants(place.folder, layout, ranges) if ranges.keys else None
-    copies_of = _hashed(place, layout, tables.EXACT, part, parts, participants)
-    by_source = place.job.policy.by_source()
+    participants = Participants(context.folder, layout, ranges) if ranges.keys else None
+    copies_of = _hashed(context, layout, tables.EXACT, part, parts, participants)
+    by_source = context.job.policy.by_source()
     found = copies_of(by_source)
-    made = tables.COPIES.write(place.folder, part, found)
+    made = tables.COPIES.write(context.folder, part, found)
     if by_source:
         all_found = copies_of(False)
         others = tables.TWINS.rows(all_found, ~np.isin(all_found.document, found.document))
-        made |= tables.TWINS.write(place.folder, part, others)
-    return Made(made)
+        made |= tables.TWINS.write(context.folder, part, others)
+    return TaskResult(made)
 
 
 def _hashed(
-    place: Workplace,
+    context: JobContext,
     layout: Layout,
     table: Table[tables.ExactRows],
     part: int,
@@ -95,8 +95,8 @@ def _hashed(
 
     The hashes are of one range. With True, both are of one INPUT.
     """
-    hashes, positions, ops = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)], place.ops
-    for _, halves, documents in rows_in_range(table, place.folder, layout, part, parts, participants):
+    hashes, positions, ops = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)], context.ops
+    for _, halves, documents in rows_in_range(table, context.folder, layout, part, parts, participants):
         hashes.append(np.stack(halves, axis=1))
         positions.append(documents)
     whole, position = np.concatenate(hashes), np.concatenate(positions)
@@ -109,7 +109,7 @@ def _hashed(
         some = position[ops.asnumpy(rows)]
         ascending = np.argsort(some)
         ranks = np.empty(len(rows), np.int64)
-        ranks[ascending] = ranks_of(some[ascending], place, layout)
+        ranks[ascending] = ranks_of(some[ascending], context, layout)
         return ops.asarray(ranks)
 
     def copies_of(within: bool) -> tables.Copies:
@@ -125,16 +125,16 @@ def _hashed(
 PAIRS_AT_ONCE = 1 << 20  # made and written together
 
 
-def collide(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
+def collide(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
     """Find documents that share a bucket in one of `parts` equal ranges of digests; later copies are left out."""
-    bands = place.job.method.banding.bands
-    with place.ops.here():
-        digests = _Digests(place, layout, ranges, part, parts)
-        small, memberships = bucketed(digests, place.ops, lambda done: None)
+    bands = context.job.method.banding.bands
+    with context.ops.here():
+        digests = _Digests(context, layout, ranges, part, parts)
+        small, memberships = bucketed(digests, context.ops, lambda done: None)
         del digests
-        made = _write_met(place, layout, part, small.pieces(PAIRS_AT_ONCE), memberships)
-    place.progress.advance(bands)
-    return Made(made, {"amount": bands, "memberships": len(memberships.document)})
+        made = _write_met(context, layout, part, small.pieces(PAIRS_AT_ONCE), memberships)
+    context.progress.advance(bands)
+    return TaskResult(made, {"amount": bands, "memberships": len(memberships.document)})
 
 
 class _Digests:
@@ -142,12 +142,12 @@ class _Digests:
 
     ascending = False  # they come partition by partition, in order of their upper bits
 
-    def __init__(self, place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> None:
-        self._part, self._parts, there = part, parts, place.ops.asarray
-        self.documents, self.bands = len(layout), place.job.method.banding.bands
+    def __init__(self, context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> None:
+        self._part, self._parts, there = part, parts, context.ops.asarray
+        self.documents, self.bands = len(layout), context.job.method.banding.bands
         none = there(np.empty(0, np.uint64)), there(np.empty(0, np.int64))
         self._found: list[list[tuple[Array, Array]]] = [[none] for _ in range(self.bands)]
-        given = place.folder, layout, part, parts, Participants(place.folder, layout, ranges)
+        given = context.folder, layout, part, parts, Participants(context.folder, layout, ranges)
         for at, (digests,), documents in rows_in_range(tables.DIGESTS, *given, there=there):
             self._found[at % self.bands].append((digests, documents))
 
@@ -161,13 +161,13 @@ class _Digests:
 
 
 def _write_met(
-    place: Workplace, layout: Layout, part: int, runs: Iterable[Numbers], memberships: Memberships
+    context: JobContext, layout: Layout, part: int, runs: Iterable[Numbers], memberships: Memberships
 ) -> dict[str, FileFact]:
     """PAIRS of a range from ascending runs [m, 2], MEMBERSHIPS, and the FOREST of the documents that both connect.
 
     It takes memory for the connected documents, and for one run of pairs.
     """
-    none, ops = np.empty(0, np.int64), place.ops
+    none, ops = np.empty(0, np.int64), context.ops
     forest = tables.ForestRows(none, none, none.astype(np.int32))
 
     def connect(edges: Numbers, is_pair: bool) -> tables.ForestRows:
@@ -180,47 +180,47 @@ def _write_met(
             pairs += np.bincount(places[: len(edges), 0], minlength=len(document)).astype(np.int32)
         return tables.ForestRows(document, document[root], pairs)
 
-    with tables.PAIRS.create(place.folder, part) as out:
+    with tables.PAIRS.create(context.folder, part) as out:
         for pairs in runs:
             forest = connect(pairs, True)
             out.append(tables.Pairs(*np.ascontiguousarray(pairs.T)))
         made = out.finish_by_name()
     forest = connect(np.stack([memberships.bucket, memberships.document], axis=1), False)
-    made |= tables.MEMBERSHIPS.write(place.folder, part, memberships)
-    return made | tables.FOREST.write(place.folder, part, forest)
+    made |= tables.MEMBERSHIPS.write(context.folder, part, memberships)
+    return made | tables.FOREST.write(context.folder, part, forest)
 
 
 FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
 WEIGH = "weigh"  # the step
 
 
-def weigh(place: Workplace, layout: Layout, ranges: Ranges, shingles: int) -> Made:
+def weigh(context: JobContext, layout: Layout, ranges: Ranges, shingles: int) -> TaskResult:
     """Count the documents of each slot, for so many shingles; copies do not count."""
-    bits, ops = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS)), place.ops
+    bits, ops = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS)), context.ops
     with ops.here():
         counts = ops.asarray(np.zeros(1 << bits, np.uint8))
-        given = place.folder, layout, 0, 1, Participants(place.folder, layout, ranges)
+        given = context.folder, layout, 0, 1, Participants(context.folder, layout, ranges)
         for _, (fingerprints,), _ in rows_in_range(tables.POSTINGS, *given):
             offset = np.array([0, len(fingerprints)])
             counts = ops.frequencies(Fingerprints(fingerprints, offset).moved(ops.asarray), counts)
-        return Made(tables.WEIGHTS.write(place.folder, WEIGH, tables.Weights(ops.asnumpy(counts))))
+        return TaskResult(tables.WEIGHTS.write(context.folder, WEIGH, tables.Weights(ops.asnumpy(counts))))
 
 
-def prefix(place: Workplace, layout: Layout, ranges: Ranges, partition: int) -> Made:
+def prefix(context: JobContext, layout: Layout, ranges: Ranges, partition: int) -> TaskResult:
     """Choose the prefixes of a partition by the weights."""
     start, stop = layout.bounds(partition)
-    takes_part = Participants(place.folder, layout, ranges).of(partition)
-    postings = tables.POSTINGS.open(place.folder, partition)
+    takes_part = Participants(context.folder, layout, ranges).of(partition)
+    postings = tables.POSTINGS.open(context.folder, partition)
     sizes = np.zeros(stop - start, np.int64)
     for run in postings.runs():
         rows = run.row[:]
         sizes += np.bincount(rows[takes_part[rows]], minlength=len(sizes))
         postings.release()
-    lengths = prefix_lengths(sizes, least_share(place.job.method.threshold))
-    owns = takes_part & (np.arange(start, stop) >= (layout.protected if place.job.method.drop_contained_only else 0))
-    counts = tables.WEIGHTS.read(place.folder, WEIGH).documents
-    ops, chosen = place.ops, 0
-    with ops.here(), PostingsFile(tables.PREFIXES, place.folder, partition) as out:
+    lengths = prefix_lengths(sizes, least_share(context.job.method.threshold))
+    owns = takes_part & (np.arange(start, stop) >= (layout.protected if context.job.method.drop_contained_only else 0))
+    counts = tables.WEIGHTS.read(context.folder, WEIGH).documents
+    ops, chosen = context.ops, 0
+    with ops.here(), PostingsFile(tables.PREFIXES, context.folder, partition) as out:
         here = ops.asarray(counts)
         for run in postings.runs():
             documents, sets = _sets(run, owns)
@@ -232,8 +232,8 @@ def prefix(place: Workplace, layout: Layout, ranges: Ranges, partition: int) -> 
             out.add(values, np.repeat(documents, of))
             chosen += len(values)
         made = out.finish()
-    made |= tables.SET_SIZES.write(place.folder, partition, tables.Sizes(sizes))
-    return Made(made, {"chosen": chosen})
+    made |= tables.SET_SIZES.write(context.folder, partition, tables.Sizes(sizes))
+    return TaskResult(made, {"chosen": chosen})
 
 
 def _sets(run: tables.PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fingerprints]:
@@ -251,9 +251,9 @@ def _sets(run: tables.PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fi
 POSTING_COST = 2  # the cost of a posting of a prefix, in digests
 
 
-def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
+def join(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
     """Find documents that may contain others, by the fingerprints in one of `parts` equal ranges."""
-    given = place.folder, layout, part, parts, Participants(place.folder, layout, ranges)
+    given = context.folder, layout, part, parts, Participants(context.folder, layout, ranges)
     prefixes = [(fingerprints, owners) for _, (fingerprints,), owners in rows_in_range(tables.PREFIXES, *given)]
     none = np.empty(0, np.uint64), np.empty(0, np.int64)
     owners = Owners(*map(np.concatenate, zip(none, *prefixes, strict=True)))
@@ -263,14 +263,14 @@ def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int
         """Packed pairs i < j, ascending, each once: those in which the holder has enough fingerprints to contain the
         owner and, if only contained documents are dropped, comes first in decision order.
         """
-        job, least = place.job, least_share(place.job.method.threshold)
+        job, least = context.job, least_share(context.job.method.threshold)
         for _, (fingerprints,), found in rows_in_range(tables.POSTINGS, *given):
             for holders, of in owners.met_by(fingerprints, found):
                 others = holders != of
                 met = unpacked(sorted_distinct(packed(holders[others], of[others])))
                 documents, pairs = renumbered(met, len(layout))
-                rank = ranks_of(documents, place, layout)
-                size = looked_up(tables.SET_SIZES, documents, place.folder, layout).size
+                rank = ranks_of(documents, context, layout)
+                size = looked_up(tables.SET_SIZES, documents, context.folder, layout).size
                 holder, owner = pairs.T
                 may = size[holder] >= least * size[owner]
                 if job.method.drop_contained_only:
@@ -278,5 +278,5 @@ def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int
                 yield sorted_distinct(packed(*np.sort(met[may], axis=1).T))
 
     runs = (unpacked(sorted_distinct(np.concatenate(found))) for found in bundles(possible(), PAIRS_AT_ONCE, len))
-    with place.ops.here():
-        return Made(_write_met(place, layout, part, runs, tables.MEMBERSHIPS.empty()))
+    with context.ops.here():
+        return TaskResult(_write_met(context, layout, part, runs, tables.MEMBERSHIPS.empty()))

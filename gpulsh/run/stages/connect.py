@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.ragged import cuts, first_of_runs, sorted_distinct
-from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.tables import CONNECT, FOREST, MEMBERS, SHARES, Members, Places, Ranges, Shares
 from gpulsh.store.columns import Column, MappedColumns
@@ -34,9 +34,9 @@ DOCUMENT_COST = 256  # bytes that a document in memory costs besides its text
 PAIR_COST = 96
 
 
-def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
+def group(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResult:
     """Merge all forests, and put whole components into groups."""
-    folder, most = place.folder, place.job.cut.group
+    folder, most = context.folder, context.job.cut.group
     forests, copies = FOREST.all(folder, ranges.met), ranges.copied(folder)
     document = _documents(forests, copies)
     pairs = np.full(len(document), NO_PAIR, np.int32)  # how often each is the first of a candidate pair
@@ -46,7 +46,7 @@ def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
             places = np.searchsorted(document, known[rows])
             pairs[places] = np.maximum(pairs[places], 0) + count[rows]
             file.release()
-    label = _components(document, [*forests, *copies], place.ops)
+    label = _components(document, [*forests, *copies], context.ops)
 
     def to_decide(rows: slice) -> Numbers:
         """int64 [rows]: bytes that some documents cost, with their pairs; texts of copies are not read."""
@@ -74,8 +74,8 @@ def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
     for rows in _pieces(len(label)):
         label[rows] = of_component[label[rows]]
 
-    compared = oversized if place.job.method.verify != "none" else []
-    shares, in_shares = _shares(place, layout, document, label, pairs, compared)
+    compared = oversized if context.job.method.verify != "none" else []
+    shares, in_shares = _shares(context, layout, document, label, pairs, compared)
     meets = pairs != NO_PAIR
     facts = {
         "documents": len(document),
@@ -85,7 +85,7 @@ def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
         "pairs": in_shares,
     }
     members = MEMBERS.write(folder, CONNECT, Members(document, label, meets))
-    return Made({**members, **SHARES.write(folder, CONNECT, shares)}, facts)
+    return TaskResult({**members, **SHARES.write(folder, CONNECT, shares)}, facts)
 
 
 def _pieces(rows: int) -> Iterator[slice]:
@@ -138,7 +138,7 @@ def _roots(parent: Places, places: Places) -> Places:
 
 
 def _shares(
-    place: Workplace,
+    context: JobContext,
     layout: Layout,
     document: Numbers,
     groups: Places,
@@ -148,7 +148,7 @@ def _shares(
     """The shares of `oversized` groups, and how many pairs they have together. A share costs at most as much as a
     group may, and a document.
     """
-    most, cost_before, share_before = place.job.cut.group, dict.fromkeys(oversized, 0), dict.fromkeys(oversized, -1)
+    most, cost_before, share_before = context.job.cut.group, dict.fromkeys(oversized, 0), dict.fromkeys(oversized, -1)
     room = dict.fromkeys(oversized, most)
     for rows in _pieces(len(groups)) if oversized else ():
         for number in oversized:
@@ -161,7 +161,7 @@ def _shares(
             of_each = pairs[own].astype(np.int64)
             # The second documents of a share are all of the group at most: where these are many, one a pair.
             some = room[number] > most // 2
-            cost = DOCUMENT_COST + sizes_of(document[own], place.folder, layout)
+            cost = DOCUMENT_COST + sizes_of(document[own], context.folder, layout)
             cost += of_each * (PAIR_COST + (0 if some else DOCUMENT_COST))
             total += int(of_each.sum())
             ends = cost_before[number] + np.cumsum(cost)

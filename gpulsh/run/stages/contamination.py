@@ -27,7 +27,7 @@ from gpulsh.io.rows import normalized
 from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.benchmark import Benchmark, index_items
 from gpulsh.repeats.places import byte_spans
-from gpulsh.run.job import FileJob, Layout, Made, Place
+from gpulsh.run.job import FileJob, Layout, TaskContext, TaskResult
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import read_facts
 from gpulsh.run.records.results import write_result
@@ -43,34 +43,34 @@ ROWS_AT_ONCE = 1 << 16
 SHARD = re.compile(r"[-_.]\d+([-_]of[-_]\d+)?$")  # as in test-00000-of-00001
 
 
-ScreenedPlace = Place[FileJob]
+ScreeningContext = TaskContext[FileJob]
 
 
-def protect(place: ScreenedPlace, pieces: Sequence[Piece]) -> Made:
+def protect(context: ScreeningContext, pieces: Sequence[Piece]) -> TaskResult:
     """Index the items in all protected files."""
-    screening, facts = place.job.screening, PartitionFacts()
+    screening, facts = context.job.screening, PartitionFacts()
     assert screening is not None
-    with place.unchanged_pieces(pieces):
-        batches = place.read(pieces, facts, partial(normalized, form=screening.folding.form))
-        given = screening.shingling, place.keys, screening.overlap, place.job.cut.memory // SHARE
-        found = index_items(place.ops, batches, *given)
+    with context.unchanged_pieces(pieces):
+        batches = context.read(pieces, facts, partial(normalized, form=screening.folding.form))
+        given = screening.shingling, context.keys, screening.overlap, context.job.cut.memory // SHARE
+        found = index_items(context.ops, batches, *given)
     made: dict[str, FileFact] = {}
     for table, rows in zip(ITEMS, (found.windows, found.places, found.items, found.flags), strict=True):
-        made |= table.write(place.folder, PROTECT, rows)
-    return Made(made, {"amount": facts.bytes, "documents": len(found.items.counted)})
+        made |= table.write(context.folder, PROTECT, rows)
+    return TaskResult(made, {"amount": facts.bytes, "documents": len(found.items.counted)})
 
 
-def screen(place: ScreenedPlace, partition: Partition) -> Made:
+def screen(context: ScreeningContext, partition: Partition) -> TaskResult:
     """Find the documents of a partition that hold items; protected ones are left out."""
-    job, screening, where = place.job, place.job.screening, (place.folder, partition.number)
+    job, screening, where = context.job, context.job.screening, (context.folder, partition.number)
     assert screening is not None
     if not screening.marks and all(job.protects(piece.file) for piece in partition.pieces):
-        return Made(tables.HELD.write(*where, tables.HELD.empty()), {"amount": 0})
+        return TaskResult(tables.HELD.write(*where, tables.HELD.empty()), {"amount": 0})
     facts, reading, folding = PartitionFacts(), screening.shingling, screening.folding
-    index = Benchmark(screening.overlap, *(table.read(place.folder, PROTECT) for table in ITEMS))
+    index = Benchmark(screening.overlap, *(table.read(context.folder, PROTECT) for table in ITEMS))
 
     def find(ops: Backend, text: TextBatch) -> tuple[int, tables.HeldItems, tables.HeldSpans]:
-        given = ops, normalized(text, folding.form), reading, place.keys
+        given = ops, normalized(text, folding.form), reading, context.keys
         how = TextReading(ops=ops, shingling=reading, folding=folding)
         found, spans = index.cover(*given) if screening.marks else (index.find(*given), None)
         places = byte_spans(how, text, found.row, found.first, found.stop)
@@ -82,8 +82,8 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
         return len(text), items, marked
 
     parts, marks, documents = list[tables.HeldItems](), list[tables.HeldSpans](), 0
-    with place.unchanged_pieces(partition.pieces), place.ops.here():
-        for count, items, marked in map_batches(place.ops, place.read(partition.pieces, facts), find):
+    with context.unchanged_pieces(partition.pieces), context.ops.here():
+        for count, items, marked in map_batches(context.ops, context.read(partition.pieces, facts), find):
             parts.append(items._replace(row=items.row + documents))
             marks.append(marked._replace(row=marked.row + documents))
             documents += count
@@ -95,17 +95,17 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
         first = int(np.searchsorted(spans.row, protected))
         made |= tables.HELD_SPANS.write(*where, tables.HELD_SPANS.rows(spans, slice(first, None)))
     contaminated = int(np.count_nonzero(first_of_runs(held.row)))
-    return Made(made, {**read_facts(facts, {}), "dropped": contaminated})
+    return TaskResult(made, {**read_facts(facts, {}), "dropped": contaminated})
 
 
-def contamination(place: ScreenedPlace, layout: Layout) -> Made:
+def contamination(context: ScreeningContext, layout: Layout) -> TaskResult:
     """Write the items found. Items are the first of all documents, in the order of the protected files."""
-    job, splits = place.job, strings([split_of(file.name) for file in place.job.files])
+    job, splits = context.job, strings([split_of(file.name) for file in context.job.files])
     schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])
 
     def listed() -> Iterator[pa.Table]:
         for partition, start in enumerate(layout.partitions[:-1].tolist()):
-            held = tables.HELD.read(place.folder, partition)
+            held = tables.HELD.read(context.folder, partition)
             for at in range(0, len(held.row), ROWS_AT_ONCE):
                 some = tables.HELD.rows(held, slice(at, at + ROWS_AT_ONCE))
                 item = *job.file_and_row(layout, some.item), splits.take(to_arrow(layout.file_of(some.item)))
@@ -113,7 +113,7 @@ def contamination(place: ScreenedPlace, layout: Layout) -> Made:
                 coverage, first, stop = map(to_arrow, some[2:])
                 yield pa.table([*item, coverage, *document, first, stop], schema)
 
-    return Made(write_result(place.folder, FILE, schema, listed()), {"amount": 0})
+    return TaskResult(write_result(context.folder, FILE, schema, listed()), {"amount": 0})
 
 
 def split_of(name: str) -> str:

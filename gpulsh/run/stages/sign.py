@@ -29,7 +29,7 @@ from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.formats.endings import format_of
 from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
 from gpulsh.ragged import between, mask_of, run_bounds
-from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.records.documents import RejectionsFile, contaminated_in, rejected, write_facts
 from gpulsh.run.records.ranges import PostingsFile
@@ -47,43 +47,43 @@ OTHER_WORDS = 4  # of a row, besides its digests: an exact hash, its number, and
 Part = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]
 
 
-def sign(place: Workplace, partition: Partition) -> Made:
+def sign(context: JobContext, partition: Partition) -> TaskResult:
     """Sign a partition."""
-    job, where = place.job, (place.folder, partition.number)
-    left_out = contaminated_in(place, partition.number)
+    job, where = context.job, (context.folder, partition.number)
+    left_out = contaminated_in(context, partition.number)
     is_signed = job.key is None or not job.key.only
     if not is_signed:  # texts are read only where --keep or a search for damage needs them
         unread = job.policy.keep != "longest" and job.on_error != "skip"
-        place = replace(place, job=replace(job, columns=replace(job.columns, unread=unread)), held=None)
-    hashes = None if job.key is None else KeyHashes(place.keys, job.key.normalize_url)
+        context = replace(context, job=replace(job, columns=replace(job.columns, unread=unread)), held=None)
+    hashes = None if job.key is None else KeyHashes(context.keys, job.key.normalize_url)
     made: dict[str, FileFact] = {}
     with RejectionsFile(*where) as bad:
         facts = PartitionFacts(rejected=bad)
         if hashes is not None:
             facts.copy_keys = hashes
-        batches = place.texts().read(partition.pieces, place.ops.sizes().batch, facts)
-        given = batches, job.method, place.keys, place.ops, Funnel(), place.progress
-        with place.unchanged_pieces(partition.pieces):
+        batches = context.texts().read(partition.pieces, context.ops.sizes().batch, facts)
+        given = batches, job.method, context.keys, context.ops, Funnel(), context.progress
+        with context.unchanged_pieces(partition.pieces):
             if not is_signed:
-                for _ in with_progress(batches, place.progress):
+                for _ in with_progress(batches, context.progress):
                     pass
                 counts = {"shingles": 0, "empty": facts.nulls + facts.bad}
             elif job.method.measure == "containment":
                 with PostingsFile(POSTINGS, *where) as postings:
                     signed = _without_sets(sign_batches(*given, sign_sets), postings, left_out)
-                    made, counts = _write_runs(*where, signed, 0, place.ops, left_out)
+                    made, counts = _write_runs(*where, signed, 0, context.ops, left_out)
                     made |= postings.finish()
             else:
                 signed = sign_batches(*given, sign_by_method)
-                made, counts = _write_runs(*where, signed, job.method.banding.bands, place.ops, left_out)
+                made, counts = _write_runs(*where, signed, job.method.banding.bands, context.ops, left_out)
         if hashes is not None:
             halves, rows = hashes.whole()
             takes_part = np.flatnonzero(~np.isin(rows, left_out))
             chosen = takes_part[range_order(halves[takes_part, 0])]
             first, second = halves[chosen].T.copy()
             made |= KEYS.write(*where, ExactRows(first, second, rows[chosen].astype(np.uint32)))
-        known = write_facts(place, partition, facts, bad)
-    return Made({**made, **known.files}, {**known.facts, **counts})
+        known = write_facts(context, partition, facts, bad)
+    return TaskResult({**made, **known.files}, {**known.facts, **counts})
 
 
 def _without_sets(
@@ -175,11 +175,11 @@ def background_writer(threaded: bool) -> Iterator[Callable[[Work], None]]:
         doing.result()
 
 
-def sight(place: Workplace, layout: Layout, partition: int) -> Made:
+def sight(context: JobContext, layout: Layout, partition: int) -> TaskResult:
     """Read the sources and the dates of a partition; rejected records have neither."""
-    (start, stop), job, counting = layout.bounds(partition), place.job, place.job.counting
+    (start, stop), job, counting = layout.bounds(partition), context.job, context.job.counting
     ends = layout.file_of(np.array([start, stop - 1])).tolist() if start < stop else (0, -1)
-    bad = rejected(place.folder, layout, range(ends[0], ends[1] + 1)).positions(layout.files)
+    bad = rejected(context.folder, layout, range(ends[0], ends[1] + 1)).positions(layout.files)
     valid = ~mask_of(bad[(start <= bad) & (bad < stop)] - start, stop - start)
     documents, date = np.flatnonzero(valid) + start, np.full(stop - start, NO_DATE)
     names, files = [pa.nulls(0, pa.string())], layout.file_of(documents)
@@ -197,4 +197,4 @@ def sight(place: Workplace, layout: Layout, partition: int) -> Made:
                 date[here - start] = instants(format_of(file).values(file, counting.date, rows), counting.date, where)
     at = np.cumsum(valid) - 1
     source = pa.concat_arrays(names).take(to_arrow(at, ~valid | (counting.source is None)))
-    return Made(SIGHTINGS.write(place.folder, partition, SightingRows(source, date)))
+    return TaskResult(SIGHTINGS.write(context.folder, partition, SightingRows(source, date)))

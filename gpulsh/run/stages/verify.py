@@ -23,7 +23,7 @@ from gpulsh.decide.meeting import Meeting
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.ragged import sorted_distinct
-from gpulsh.run.job import Layout, Made, Workplace, step_of
+from gpulsh.run.job import JobContext, Layout, TaskResult, step_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, rules_of
 from gpulsh.run.records.sightings import seen_in_group, sightings_at
@@ -33,33 +33,33 @@ from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import Funnel, Progress
 
 
-def compare(place: Workplace, layout: Layout, ranges: Ranges, share: int) -> Made:
+def compare(context: JobContext, layout: Layout, ranges: Ranges, share: int) -> TaskResult:
     """Compare a share that `connect` defined."""
-    group, start, stop = (int(column[share]) for column in tables.SHARES.read(place.folder, CONNECT))
-    job, met = place.job, rows_of(tables.PAIRS, place.folder, ranges.met, group, (start, stop))
+    group, start, stop = (int(column[share]) for column in tables.SHARES.read(context.folder, CONNECT))
+    job, met = context.job, rows_of(tables.PAIRS, context.folder, ranges.met, group, (start, stop))
     members = sorted_distinct(np.concatenate(met))
-    rank = ranks_of(members, place, layout)
+    rank = ranks_of(members, context, layout)
     candidates = unpacked(sorted_distinct(packed(*(np.searchsorted(members, column) for column in met))))
-    involved, there = np.argsort(rank), place.ops.asarray
+    involved, there = np.argsort(rank), context.ops.asarray
     wanted = ((number, members[part]) for number, part in layout.by_partition(members))
-    texts = ShingledTexts(involved, place.ops, GroupTexts(place.folder, group, wanted), job.method, place.keys)
+    texts = ShingledTexts(involved, context.ops, GroupTexts(context.folder, group, wanted), job.method, context.keys)
     met_here = Collisions.of(there(candidates), Memberships.joined([]), job.method.banding.bands)
     rules = rules_of(members, job.policy, layout)
     sampler = PairSampler(members)
-    with place.ops.here():
-        meeting = Meeting(met_here, there(involved), rules, texts, job.method, place.ops)
-        edges = meeting.similar(sampler=sampler).moved(place.ops.asnumpy)
+    with context.ops.here():
+        meeting = Meeting(met_here, there(involved), rules, texts, job.method, context.ops)
+        edges = meeting.similar(sampler=sampler).moved(context.ops.asnumpy)
     document = members[involved]
     found = tables.SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
-    place.progress.advance(len(met.i))
-    made = tables.EDGES.write(place.folder, share, found)
-    made |= tables.SAMPLE.write(place.folder, step_of("compare", share), sampler.sample)
-    return Made(made, {"amount": len(met.i), "candidates": len(candidates)})
+    context.progress.advance(len(met.i))
+    made = tables.EDGES.write(context.folder, share, found)
+    made |= tables.SAMPLE.write(context.folder, step_of("compare", share), sampler.sample)
+    return TaskResult(made, {"amount": len(met.i), "candidates": len(candidates)})
 
 
-def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, group: int) -> Made:
+def verify(context: JobContext, layout: Layout, ranges: Ranges, gathered: int, group: int) -> TaskResult:
     """Decide about a group. `gathered` partitions have its texts; `compare` did a group with shares before."""
-    job, folder, there = place.job, place.folder, place.ops.asarray
+    job, folder, there = context.job, context.folder, context.ops.asarray
     memberships = rows_of(tables.MEMBERSHIPS, folder, ranges.met, group)
     copies = rows_of(tables.COPIES, folder, ranges.copies, group)
     copies = tables.COPIES.rows(copies, np.argsort(copies.document))
@@ -93,12 +93,12 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
         collisions,
         there(number(copies.document)),
         there(number(copies.first)),
-        there(ranks_of(members, place, layout)),
+        there(ranks_of(members, context, layout)),
         rules_of(members, job.policy, layout),
         texts,
         job.method,
-        place.keys,
-        place.ops,
+        context.keys,
+        context.ops,
         Compared(there(number(meeting)), edges) if shares else None,
         sampler,
         (there(number(twins.document)), there(number(twins.first))),
@@ -106,21 +106,21 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
         sightings_at(job, folder, layout, members) if retention.min_sources > 1 else None,
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
-    progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
+    progress = _GroupProgress(context.progress, len(members), len(collisions.pairs), len(collisions.in_large))
     decision = case.decide(funnel, progress, ordered=False)
     if len(keyed.document):
-        with place.ops.here():
+        with context.ops.here():
             of = there(number(keyed.document)), there(number(keyed.first))
-            decision = with_key_copies(decision, *of, place.ops)
+            decision = with_key_copies(decision, *of, context.ops)
     decision = decision.to_numpy()
     kept = int(decision.keep[np.searchsorted(members, layout.protected) :].sum())
     progress.report(len(members))
-    place.progress.count(dropped=funnel.dropped)
+    context.progress.count(dropped=funnel.dropped)
     seen = seen_in_group(job, folder, layout, members, decision.duplicate_of)
     made = tables.DECIDED.write(folder, group, tables.Decisions.of(members, decision))
     made |= tables.SEEN_IN_GROUP.write(folder, group, seen) | tables.SAMPLE.write(folder, group, sampler.sample)
     counts = {name: getattr(funnel, name) for name in TALLIED}
-    return Made(made, {"amount": len(members), "kept": kept, **counts})
+    return TaskResult(made, {"amount": len(members), "kept": kept, **counts})
 
 
 class _GroupProgress(Progress):

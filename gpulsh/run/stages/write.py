@@ -34,7 +34,7 @@ from gpulsh.io.format import BLOCK_BYTES, KnownTexts, Part, Writing
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import between, cuts, found_in, offsets, sorted_distinct
-from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
+from gpulsh.run.job import FileJob, Job, JobContext, Layout, TaskContext, TaskResult, step_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import EarlierKeys, contaminated_in, rejected, write_rejected
 from gpulsh.run.records.results import IdColumn, MarkedRows, types_of, write_result
@@ -43,11 +43,13 @@ from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
 from gpulsh.store.durable import DurableFiles, FileFact, naming
 
 
-def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Made:
+def collect(context: JobContext, layout: Layout, partition: int, groups: int) -> TaskResult:
     """Bring together the decisions about a partition."""
     bounds = layout.bounds(partition)
-    made = write_decisions(place, layout, partition, _of_groups(tables.DECIDED, place.folder, groups, bounds))
-    seen = tables.SEEN.write(place.folder, partition, _of_groups(tables.SEEN_IN_GROUP, place.folder, groups, bounds))
+    made = write_decisions(context, layout, partition, _of_groups(tables.DECIDED, context.folder, groups, bounds))
+    seen = tables.SEEN.write(
+        context.folder, partition, _of_groups(tables.SEEN_IN_GROUP, context.folder, groups, bounds)
+    )
     return replace(made, files={**made.files, **seen})
 
 
@@ -58,16 +60,16 @@ def _of_groups(table: Table[Row], folder: Path, groups: int, bounds: tuple[int, 
     return table.rows(whole, np.argsort(whole[0]))
 
 
-def write_decisions(place: Workplace, layout: Layout, partition: int, columns: Decisions) -> Made:
+def write_decisions(context: JobContext, layout: Layout, partition: int, columns: Decisions) -> TaskResult:
     """DECISIONS of a partition, and the ids that go with them."""
     shown = (columns.duplicate_of != columns.document) | columns.is_witness | (columns.component > 1)
-    ids = write_ids(place, layout, partition, columns.document[shown])
-    return Made(tables.DECISIONS.write(place.folder, partition, columns) | ids, {"ids": len(ids)})
+    ids = write_ids(context, layout, partition, columns.document[shown])
+    return TaskResult(tables.DECISIONS.write(context.folder, partition, columns) | ids, {"ids": len(ids)})
 
 
-def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
+def write_ids(context: TaskContext[FileJob], layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
     """Write the ids of some documents of a partition, if documents have ids: a file for each run of one type."""
-    job, column, parts = place.job, place.job.columns.id, []
+    job, column, parts = context.job, context.job.columns.id, []
     if column is None:
         return {}
     for number in sorted_distinct(layout.file_of(documents)).tolist():
@@ -79,7 +81,7 @@ def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: 
     made: dict[str, FileFact] = {}
     for number, (_, run) in enumerate(groupby(parts, lambda part: part[1].type)):
         known, ids = zip(*run, strict=True)
-        made |= ids_table(number).write(place.folder, partition, Ids(np.concatenate(known), pa.concat_arrays(ids)))
+        made |= ids_table(number).write(context.folder, partition, Ids(np.concatenate(known), pa.concat_arrays(ids)))
     return made
 
 
@@ -93,7 +95,7 @@ _turn = Lock()
 
 def written(job: Job) -> list[int]:
     """The numbers of the files whose kept rows are results."""
-    return [] if job.write == "duplicates" else job.own()
+    return [] if job.write == "duplicates" else job.own_files()
 
 
 def runs_of(job: Job) -> Iterator[range]:
@@ -112,7 +114,9 @@ def step_of_run(numbers: range) -> str:
     return step if len(numbers) == 1 else f"{step}-{len(numbers)}"
 
 
-def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[int], pa.DataType] | None) -> Made:
+def write(
+    context: JobContext, layout: Layout, numbers: range, ids: tuple[Sequence[int], pa.DataType] | None
+) -> TaskResult:
     """Write the kept rows of the files of these numbers; of a file of one document that is dropped nothing is written.
 
     With `ids`, the number of files of ids of each partition and the type of ids, columns are added to the rows.
@@ -121,10 +125,13 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
     files may be many.
     """
     bounds = layout.files[numbers.start : numbers.stop + 1].tolist()
-    start, job, limit = bounds[0], place.job, place.job.limit(place.parallel)
+    start, job, limit = bounds[0], context.job, context.job.limit(context.parallel)
     several_sources = job.policy.retention.min_sources > 1
-    keep, size = _kept_between(place, layout, start, bounds[-1])
-    bad, parts = rejected(place.folder, layout, numbers), [slice(*part) for part in pairwise(np.array(bounds) - start)]
+    keep, size = _kept_between(context, layout, start, bounds[-1])
+    bad, parts = (
+        rejected(context.folder, layout, numbers),
+        [slice(*part) for part in pairwise(np.array(bounds) - start)],
+    )
 
     def of_files(rows: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
         return [bad.left_out(rows[part], number) for number, part in zip(numbers, parts, strict=True)]
@@ -136,11 +143,11 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
         shown = valid
     added = None
     if ids is not None:
-        marked = MarkedRows(job, place.folder, layout, *ids)
-        added = marked.added(start + np.flatnonzero(np.concatenate(shown)))
-    targets, names, kept_rows = Targets(place.folder / DATA), dict[str, str](), dict[str, int]()
-    with _turn if len(numbers) >= MANY_FILES else nullcontext(), DurableFiles(place.folder) as made:
-        with place.unchanged(numbers):
+        marked = MarkedRows(job, context.folder, layout, *ids)
+        added = marked.added_columns(start + np.flatnonzero(np.concatenate(shown)))
+    targets, names, kept_rows = Targets(context.folder / DATA), dict[str, str](), dict[str, int]()
+    with _turn if len(numbers) >= MANY_FILES else nullcontext(), DurableFiles(context.folder) as made:
+        with context.unchanged(numbers):
             for number, stays, typed, rows in zip(numbers, kept, valid, shown, strict=True):
                 file = job.files[number]
                 if several_sources:
@@ -150,31 +157,31 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
                 target = targets.of(file)
                 names[target] = f"{DATA}/{file.relative}"
                 # Not in `data/`: a killed attempt leaves no result.
-                part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
-                known = KnownTexts(job.columns, partial(_held, place, number))
+                part = made.part(f"{context.folder}/{step_of(STAGE, number)}", target)
+                known = KnownTexts(job.columns, partial(_held, context, number))
                 how: Writing = {"limit": limit, "codec": job.codec, "known": known, "typed": typed, "added": added}
                 with naming(target):
                     write_kept(job.format, job.columns, file, rows, part, **how)
         facts = made.complete()
     dropped = len(keep) - int(keep.sum())
-    place.progress.advance(len(keep))
-    place.progress.count(size=size, dropped=dropped)
+    context.progress.advance(len(keep))
+    context.progress.count(size=size, dropped=dropped)
     of_all = {"amount": len(keep), "bytes": size, "dropped": dropped, "kept": kept_rows}
-    return Made({names[path]: fact for path, fact in facts.items()}, of_all, brief=size < BRIEF_BYTES)
+    return TaskResult({names[path]: fact for path, fact in facts.items()}, of_all, brief=size < BRIEF_BYTES)
 
 
-def _kept_between(place: Workplace, layout: Layout, start: int, stop: int) -> tuple[NDArray[np.bool_], int]:
+def _kept_between(context: JobContext, layout: Layout, start: int, stop: int) -> tuple[NDArray[np.bool_], int]:
     """bool [stop - start]: which documents from `start` to before `stop` are kept; and the bytes of all their texts."""
-    keep, size = np.full(stop - start, place.job.policy.retention.min_sources == 1), 0
+    keep, size = np.full(stop - start, context.job.policy.retention.min_sources == 1), 0
     first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
     for partition in range(first, int(np.searchsorted(layout.partitions, stop, side="left"))):
-        documents, stays = decided_in(place.folder, partition, start, stop)
+        documents, stays = decided_in(context.folder, partition, start, stop)
         keep[documents - start] = stays
         begin, end = layout.bounds(partition)
-        contaminated = contaminated_in(place, partition) + begin
+        contaminated = contaminated_in(context, partition) + begin
         keep[contaminated[between(contaminated, start, stop)] - start] = False
         here = slice(max(start, begin) - begin, min(stop, end) - begin)
-        size += int(tables.SIZES.read(place.folder, partition).size[here].sum())
+        size += int(tables.SIZES.read(context.folder, partition).size[here].sum())
     return keep, size
 
 
@@ -185,9 +192,9 @@ def decided_in(folder: Path, partition: int, start: int, stop: int) -> tuple[Num
     return decided.document[some], decided.kept[some]
 
 
-def _held(place: Workplace, number: int, part: Part) -> list[pa.Array] | None:
+def _held(context: JobContext, number: int, part: Part) -> list[pa.Array] | None:
     """The texts of a part as `sign` decoded them, if all are arrays."""
-    held = None if place.held is None else place.held.find(Piece(number, part))
+    held = None if context.held is None else context.held.find(Piece(number, part))
     arrays = [array_of(texts) for _, texts in held or ()]
     known = [array for array in arrays if array is not None]
     return known if held is not None and len(known) == len(arrays) else None
@@ -199,9 +206,9 @@ KEY, EXACT, NEAR = range(3)
 SMALL_BYTES = 64 << 20  # of ids: fewer are held at once without looking at each
 
 
-def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: Ranges) -> Made:
+def evidence(context: JobContext, layout: Layout, id_files: Sequence[int], ranges: Ranges) -> TaskResult:
     """Write the evidence; `id_files` is the number of files of ids of each partition."""
-    job, folder, partitions = place.job, place.folder, len(layout.partitions) - 1
+    job, folder, partitions = context.job, context.folder, len(layout.partitions) - 1
     bad = rejected(folder, layout)
     earlier = EarlierKeys(folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
     ids = IdColumn.of(job, folder, layout, id_files, bad, earlier.kinds() if earlier else ())
@@ -226,7 +233,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     made = write_result(folder, EVIDENCE, schema, listed(), ("id", "duplicate_of_id"))
     made |= write_rejected(folder, bad, job)
     bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(job.protected_files)}
-    return Made(made, {"amount": 0, "records": bad.records, **bad_rows})
+    return TaskResult(made, {"amount": 0, "records": bad.records, **bad_rows})
 
 
 def _reasons(folder: Path, ranges: Ranges, by_source: bool) -> Callable[[Numbers, Numbers], pa.Array]:
@@ -274,22 +281,22 @@ def _dropped(folder: Path, partitions: int, ids: IdColumn) -> Iterator[tuple[int
                 yield partition, [column[first:last] for column in columns]
 
 
-def clusters(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
+def clusters(context: JobContext, layout: Layout, id_files: Sequence[int]) -> TaskResult:
     """Write the counts; `id_files` as in `evidence`."""
-    job, partitions = place.job, len(layout.partitions) - 1
-    ids = IdColumn.of(job, place.folder, layout, id_files, rejected(place.folder, layout))
-    marked = MarkedRows(job, place.folder, layout, id_files, ids.type)
+    job, partitions = context.job, len(layout.partitions) - 1
+    ids = IdColumn.of(job, context.folder, layout, id_files, rejected(context.folder, layout))
+    marked = MarkedRows(job, context.folder, layout, id_files, ids.type)
     rows = (*CLUSTERS, *([WEIGHT] if job.counting.weights is not None else []))
     schema = types_of(rows, ids.type)
     names = [name for name in schema.names if name not in ("file", "row", "id")]
 
     def listed() -> Iterator[pa.Table]:
         for partition in range(partitions):
-            decided = tables.DECISIONS.read(place.folder, partition)
+            decided = tables.DECISIONS.read(context.folder, partition)
             counted = decided.kept & (decided.component > 1) & (decided.document >= layout.protected)
             found = decided.document[np.flatnonzero(counted)]
             for start in range(0, len(found), CLUSTERS_AT_ONCE):
                 some = found[start : start + CLUSTERS_AT_ONCE]
                 yield pa.table([*marked.where(some).values(), *marked.columns(some, names)], schema=schema)
 
-    return Made(write_result(place.folder, COUNTED, schema, listed(), ("id",)), {"amount": 0})
+    return TaskResult(write_result(context.folder, COUNTED, schema, listed(), ("id",)), {"amount": 0})
