@@ -18,7 +18,7 @@ from tests.fuzz.judge import faults
 from tests.fuzz.planted import PLANTED
 from tests.fuzz.runner import Runner
 from tests.support.files import write_rows
-from tests.support.runs import SOAK, below
+from tests.support.runs import SOAK, tree
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/PID/statm is Linux's")
 
@@ -128,7 +128,7 @@ def test_a_seed_gives_the_same_files(format: str, tmp_path: Path) -> None:
         folder, case = tmp_path / name, Case(format, "seed", 5)
         cases.make_folders(folder)
         FILES[format](case, folder)
-        made.append((case.arguments, case.damage, {name: (folder / name).read_bytes() for name in below(folder)}))
+        made.append((case.arguments, case.damage, tree(folder)))
     assert made[0] == made[1]
 
 

@@ -14,6 +14,7 @@ import zstandard
 
 from gpulsh.backends.select import backend_status
 from tests.support.command import Command
+from tests.support.runs import tree
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -113,10 +114,6 @@ WRONG_USAGE: list[tuple[Callable[[], None], str, list[str]]] = [
     (good, "a.jsonl --no-such", ["--no-such"]),
     (good, "", ["INPUT"]),
 ]
-
-
-def tree() -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(Path().rglob("*"))}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from gpulsh.run.output.folder import OutputFolder
 from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
 from gpulsh.store.manifest import NAME, Manifest
 from tests.support.command import Command
-from tests.support.runs import interrupting
+from tests.support.runs import interrupting, tree
 
 TEXT = "some words of a page that is there twice and then nothing else at all"
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in (TEXT, TEXT, "others"))
@@ -40,15 +40,6 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(out: str = "out", **options: Any) -> Any:
     return gpulsh.deduplicate_files("a.jsonl", out, backend="reference", **options)
-
-
-def tree(folder: str = ".") -> dict[str, str]:
-    """Every name below a folder, links as such, and what files hold."""
-    found = {}
-    for path in sorted(Path(folder).rglob("*")):
-        content = f"-> {os.readlink(path)}" if path.is_symlink() else ""
-        found[str(path)] = content or (path.read_text("latin-1") if path.is_file() else "")
-    return found
 
 
 def refused(match: str, out: str = "out", **options: Any) -> None:

@@ -26,7 +26,7 @@ from gpulsh.stats.stages import ESTIMATED
 from tests.support.command import Command
 from tests.support.files import write_rows
 from tests.support.pages import ROOT
-from tests.support.runs import below
+from tests.support.runs import tree
 
 CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
 
@@ -257,10 +257,6 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def state(folder: Path) -> dict[str, Any]:
-    return {name: (folder / name).read_bytes() for name in below(folder)}
-
-
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The arguments of each run. A stand-in reports planted costs of as many documents as there are."""
@@ -278,7 +274,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_samples_run_as_the_command_runs(here: Path, runs: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    before = state(here)
+    before = tree(here)
     monkeypatch.setattr(sample, "FIRST_BYTES", 1000)
     monkeypatch.setattr(sample, "LEAST_BYTES", 900 * 700)
     monkeypatch.setattr(sample, "THREAD_BYTES", 1)
@@ -295,7 +291,7 @@ def test_samples_run_as_the_command_runs(here: Path, runs: list[list[str]], monk
     assert likely["all"] == sum(likely["seconds"].values()) < most["all"] + 1e-9
     assert found["index"] > found["index_at_source"] > 0
     assert any(line.split()[0] == "index" for line in sample_lines(found) if line)
-    assert state(here) == before
+    assert tree(here) == before
 
 
 @pytest.mark.parametrize("files", [0.3, 0.9])
@@ -335,14 +331,14 @@ def test_a_slow_method_gets_a_smaller_sample() -> None:
 def test_a_dry_run_writes_nothing(here: Path, command: Command) -> None:
     """The one real run: a process of its own."""
     write_rows("few.parquet", pa.table({"text": [*texts(30), *texts(9)], "id": range(39)}))
-    before = state(here)
+    before = tree(here)
     found = json.loads(command("dedup few.parquet -o out --backend reference --id-column id --dry-run --json").out)
     assert found["outputs"][:3] == ["out/data/few.parquet", "out/duplicates.parquet", "out/clusters.parquet"]
     assert (found["files"], found["sample"], found["backend"]) == (1, 39, "reference")
     likely = found["likely"]
     assert likely == found["most"] | {"work": likely["work"]} and likely["all"] == sum(likely["seconds"].values())
     assert likely["memory"] > 30e6 and likely["data"] > 1000 and likely["evidence"] > 300
-    assert state(here) == before and not Path("out").exists()
+    assert tree(here) == before and not Path("out").exists()
     result = gpulsh.deduplicate_files("few.parquet", "out", backend="reference", id_column="id")
     assert sorted(result.report["outputs"]) == sorted(name.removeprefix("out/") for name in found["outputs"])
     assert result.funnel["dropped"] == round(likely["corpus"]["dropped"] * 39) >= 9
@@ -355,11 +351,11 @@ def test_a_dry_run_in_python_refuses_as_the_run_would(here: Path) -> None:
     Path("few.jsonl").write_text('{"text": "one"}\n')
     Path("full").mkdir()
     Path("full/mine.txt").write_text("mine")
-    before = state(here)
+    before = tree(here)
     found = dry("in", write="duplicates", on_error="skip")
     assert found.report["outputs"][:3] == ["duplicates.parquet", "clusters.parquet", "rejected.parquet"]
     assert [entry["file"] for entry in found.report["files"]] == [f"in/{number}.parquet" for number in range(4)]
-    assert found.funnel["documents"] == 0 and state(here) == before
+    assert found.funnel["documents"] == 0 and tree(here) == before
     refused: list[tuple[str, dict[str, Any], type[Exception], str]] = [
         ("in", {"output": "full"}, OutputError, r"it holds files that gpulsh did not write; give another folder$"),
         ("in", {"text_column": "body"}, InputError, r"has no column 'body'"),
@@ -372,11 +368,11 @@ def test_a_dry_run_in_python_refuses_as_the_run_would(here: Path) -> None:
         with pytest.raises(kind, match=message):
             dry(source, **options)
     gpulsh.deduplicate_files("few.jsonl", "out", backend="reference")
-    before = state(here)
+    before = tree(here)
     assert dry("few.jsonl", resume=True).report["outputs"] and dry("in", overwrite=True)
     with pytest.raises(OutputError, match=r"belongs to another run: .*threshold was 0\.8 and is 0\.9 now"):
         dry("few.jsonl", resume=True, threshold=0.9)
-    assert state(here) == before
+    assert tree(here) == before
 
 
 @pytest.mark.usefixtures("here")

@@ -21,7 +21,7 @@ from gpulsh.io.formats.parquet import Parquet
 from tests.support.command import Command
 from tests.support.files import read_rows, read_table, write_rows
 from tests.support.pages import ROOT, blocks
-from tests.support.runs import evidence
+from tests.support.runs import evidence, tree
 from tests.support.texts import licences
 
 REFERENCE = ["--backend", "reference", "--threshold", "0.5", "--num-perm", "16"]
@@ -136,11 +136,11 @@ def test_refused_commands_leave_all_files_unchanged(folder: Path, command: Comma
     Path("mine/file").write_text("mine")
 
     def refused(cases: dict[str, tuple[int, str]]) -> None:
-        before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+        before = tree()
         for line, (status, message) in cases.items():
             printed = command(f"index {line} --backend reference")
             assert (printed.status, printed.out) == (status, "") and message in printed.error, line
-        assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+        assert tree() == before
 
     refused(
         {
@@ -198,9 +198,9 @@ def test_no_input_is_replaced(verb: str, given: str, output: str, message: str, 
     if verb == "build":
         Path("index").rename("made")
         Path("index").mkdir()
-    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    before = tree()
     assert command(f"index {verb} index {given} -o {output} --backend reference").error.startswith(message)
-    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+    assert tree() == before
 
 
 def test_duckdb_finds_the_same_candidates(folder: Path) -> None:

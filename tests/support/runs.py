@@ -31,6 +31,15 @@ def below(folder: str | Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if path.is_file()}
 
 
+def tree(folder: str | Path = ".") -> dict[str, str]:
+    """Every name below a folder, links as such, and what files hold."""
+    found = {}
+    for path in sorted(Path(folder).rglob("*")):
+        content = f"-> {os.readlink(path)}" if path.is_symlink() else ""
+        found[path.relative_to(folder).as_posix()] = content or (path.read_text("latin-1") if path.is_file() else "")
+    return found
+
+
 def small_partitions(patch: pytest.MonkeyPatch, size: int) -> None:
     """A partition, and what is read in parallel, has at most so many bytes."""
     for name, value in (("PARTITION_BYTES", size), ("PARTITION_BATCHES", 0), ("PARALLEL_BYTES", size)):
