@@ -10,7 +10,7 @@ import pytest
 import gpulsh
 from gpulsh.run.passages import documents, find
 from gpulsh.store.manifest import Manifest
-from tests.crash.test_resume import results
+from tests.crash.test_resume import Ended, results
 from tests.support.files import write_rows
 from tests.support.mortal import Mortals, spread
 from tests.support.runs import SOAK, small_partitions
@@ -20,10 +20,6 @@ GIVEN: dict[str, Any] = {"cut": True, "backend": "reference"}
 WINDOWS = {"tokens": 10, "whole_lines": True}, ("sample", "meet", "window", "repeat", "mark", "locate")
 LINES = {"unit": "line", "max_copies": 2}, ("part", "count", "pick")
 BEHIND = ("collect", "list", "cut", "short")
-
-
-class Ended(BaseException):
-    """The process is gone."""
 
 
 @pytest.fixture

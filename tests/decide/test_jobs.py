@@ -15,11 +15,11 @@ from tests.sketch.test_main_job import decided, documents, dropped_rows
 from tests.support import naive
 from tests.support.files import write_rows
 from tests.support.runs import evidence
+from tests.support.texts import every_backend
 
 SHINGLING = gpulsh.Shingling(size=2)
 words = st.sampled_from(list("abcdef"))
 some_texts = st.lists(st.lists(words, max_size=12).map(" ".join) | st.none(), max_size=12)
-every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 
 
 def by_sets(texts: list[str | None], threshold: float, priority: list[float] | None, either: bool) -> naive.Decision:

@@ -16,9 +16,8 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.repeats import benchmark
 from tests.support import naive
 from tests.support.naive_contamination import contamination
-from tests.support.texts import SECRETS, known, licences, strings
+from tests.support.texts import SECRETS, every_backend, known, licences, strings
 
-every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 SHARES = [Fraction(1, 5), Fraction(1, 2), Fraction(4, 5), Fraction(1)]
 
 letters = st.one_of(st.text("ab", max_size=20), st.text("abcd", max_size=40), st.text("a", max_size=12))

@@ -19,10 +19,9 @@ from gpulsh.params import Folding, Shingling
 from gpulsh.repeats.windows import sample_windows
 from tests.support import naive
 from tests.support.naive_passages import Marks, bsade, lee, left, lost, marked, nothing, set_marks, windows
-from tests.support.texts import SECRETS, WORDS, known, licences, strings
+from tests.support.texts import SECRETS, WORDS, every_backend, known, licences, strings
 
 KEEPS = ["first", "minimal", "none"]
-every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 every_keep = pytest.mark.parametrize("keep", KEEPS)
 some_documents = st.lists(
     st.one_of(st.text("ab", max_size=30), st.text("abcd", max_size=60), st.text("a", max_size=20)), max_size=8

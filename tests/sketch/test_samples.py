@@ -16,12 +16,12 @@ from gpulsh.backends.protocol import MIX_1, MIX_2, STREAM_BITS
 from gpulsh.backends.reference.hashing import key, mix64
 from gpulsh.permutations import stream
 from gpulsh.sketch.b_bit import BITS
-from tests.sketch.test_theory import NORMAL, sets_with
-from tests.support.rows import lists_of, table
+from tests.sketch.test_theory import sets_with
+from tests.support.rows import NORMAL, lists_of, table
+from tests.support.texts import every_backend
 
 MASK = (1 << 64) - 1
 BACKENDS = ["reference", "cpu"]
-every_backend = pytest.mark.parametrize("backend", BACKENDS)
 some_rows = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), max_size=30), min_size=1, max_size=6)
 
 

@@ -18,12 +18,11 @@ from gpulsh.permutations import words_at
 from gpulsh.sketch.bits import ones
 from tests.kernels.device_arrays import DeviceArray
 from tests.sketch.test_theory import sets_with
-from tests.support.rows import same, table
+from tests.support.rows import NORMAL, same, table
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
 WEIGHTS = ("set", "count", "idf")
-NORMAL = 3.29  # beyond this many deviations lies a thousandth
 rows_of_hashes = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=40), max_size=8)
 
 

@@ -18,12 +18,12 @@ from gpulsh.backends.hashing import mixed
 from gpulsh.params import MinHashFamily
 from gpulsh.sketch.base import SetSketch
 from gpulsh.theory import epsilon_of_chance
+from tests.support.rows import NORMAL
 
 SKETCHES: list[type[SetSketch]] = [gpulsh.MinHash, gpulsh.OnePermutation, gpulsh.FastSimilarity, gpulsh.CMinHash]
 # For each case: the deviation of a variance is then 2.2 %, and 1.6 % in ./ci/soak.
 SOAK = "GPULSH_EVERY_CUT" in os.environ
 ESTIMATES = 8000 if SOAK else 4000
-NORMAL = 3.29  # beyond this many deviations lies a thousandth
 
 
 def sets_with(common: int, own: int, pairs: int, generator: np.random.Generator) -> Fingerprints:

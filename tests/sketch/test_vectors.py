@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 import gpulsh
 from gpulsh import Hyperplanes, ParameterError
 from gpulsh.permutations import words_at
-
-NORMAL = 3.29
+from tests.support.rows import NORMAL
 
 
 def coordinate(seed: int, column: int, bit: int) -> int:

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from tests.support.rows import SCALES, weighted_of
+from tests.support.rows import NORMAL, SCALES, weighted_of
 
-NORMAL = 3.29  # beyond this many deviations lies a thousandth
 KINDS = [gpulsh.WeightedMinHash, gpulsh.KleinbergTardos]
 VALUES = 65536  # the longest signature, which holds 1024 of 64 values
 CPU: dict[str, Any] = {"backend": "cpu"}

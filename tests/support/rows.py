@@ -14,6 +14,7 @@ EDGES = [0, 1, 2**31, 2**32 - 1, 2**32, 2**54 - 1, 2**54, 2**63 - 1, 2**63, 2**6
 # Around every length at which code may change its path: lanes, blocks, spans, insertion sorts, tables.
 LENGTHS = [0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 0, 0]
 LENGTHS += [511, 512, 513, 700, 1024, 1025, 2047, 2048, 2049, 5000, 3, 0]
+NORMAL = 3.29  # a normal deviate is farther from its mean, in deviations, once in a thousand times
 
 hashes = st.one_of(
     st.integers(0, 2**64 - 1),

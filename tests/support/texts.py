@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from gpulsh.arrays import TextBatch
@@ -98,6 +99,7 @@ def shinglings_of(
 
 CHOICES: dict[Any, Any] = {"labels": st.booleans(), "hash": st.sampled_from(["mix64", "rabin", "karp_rabin"])}
 UNITS: tuple[Unit, Unit] = ("word", "char")
+every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 READINGS = list(starmap(Reading, product((False, True), repeat=2)))
 ALL_READINGS = [shingling_of(unit, 2, *reading) for unit in UNITS for reading in READINGS]
 any_size = st.one_of(st.sampled_from([1, 2, 3, 5, 9, 63, 64]), st.integers(1, 64))

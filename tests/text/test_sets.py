@@ -18,8 +18,7 @@ from gpulsh.backends.reference.hashing import key, mix64
 from gpulsh.errors import ParameterError
 from gpulsh.text import sets as module
 from tests.support.rows import lists_of, weighted_of
-
-every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
+from tests.support.texts import every_backend
 
 
 def hashed(item: int | str | bytes) -> int:
