@@ -19,7 +19,7 @@ ON: Any = {"backend": "reference"}
 LINE = abs(np.arange(3.0)[:, None] - np.arange(3.0))
 
 
-def prints() -> Fingerprints:
+def fingerprints() -> Fingerprints:
     return gpulsh.shingle(TEXTS, **ON)
 
 
@@ -30,26 +30,26 @@ def index() -> gpulsh.Index:
 
 
 def bits() -> BitSignatures:
-    return gpulsh.SimHash()(prints(), **ON)
+    return gpulsh.SimHash()(fingerprints(), **ON)
 
 
-def built() -> Any:
+def tables() -> Any:
     return gpulsh.HammingTables().build(bits(), **ON)
 
 
 ARRAYS: dict[str, Callable[[], Any]] = {
     "TextBatch(2 rows, values=uint8[3], offset=int64[3])": lambda: batch_of([b"ab", b"c"]).slice(0, 2),
-    "Fingerprints(4 rows, values=uint64[5], offset=int64[5])": prints,
+    "Fingerprints(4 rows, values=uint64[5], offset=int64[5])": fingerprints,
     "WeightedFingerprints(4 rows, values=uint64[5], weight=float64[5], offset=int64[5])": (
         lambda: gpulsh.weigh(TEXTS, **ON)
     ),
-    "Signatures(4 rows, values=uint32[4, 16])": lambda: gpulsh.MinHash(num_perm=16)(prints(), **ON),
+    "Signatures(4 rows, values=uint32[4, 16])": lambda: gpulsh.MinHash(num_perm=16)(fingerprints(), **ON),
     "PackedSignatures(4 rows, values=uint64[4, 2])": lambda: gpulsh.BBit().from_texts(TEXTS, **ON),
-    "Samples(4 rows, values=uint64[5], offset=int64[5])": lambda: gpulsh.BottomS()(prints(), **ON),
+    "Samples(4 rows, values=uint64[5], offset=int64[5])": lambda: gpulsh.BottomS()(fingerprints(), **ON),
     "BitSignatures(4 rows, values=uint64[4, 1])": bits,
     "BandDigests(4 rows, values=uint64[4, 4])": lambda: gpulsh.BitSampling(bands=4, rows=8)(bits(), **ON),
-    "Neighbours(4 rows, ids=int64[6], offset=int64[5])": lambda: built().query(bits(), **ON),
-    "BuiltTables(search=HammingTables(bits=64, distance=3, tables='auto'), words=uint64[4, 1])": built,
+    "Neighbours(4 rows, ids=int64[6], offset=int64[5])": lambda: tables().query(bits(), **ON),
+    "BuiltTables(search=HammingTables(bits=64, distance=3, tables='auto'), words=uint64[4, 1])": tables,
     "EarthMover(distances=float64[3, 3], num_trees=32, seed=1)": lambda: gpulsh.EarthMover(LINE),
     "Decision(documents=4, kept=3, dropped=1, pairs=1)": lambda: gpulsh.deduplicate(TEXTS, **ON),
     "Matches(2 rows, positions=int64[2], keys=object[2], similarity=float64[2])": lambda: index().query(TEXTS[:1]),
@@ -62,7 +62,7 @@ def test_arrays_have_one_line_and_a_table(line: str) -> None:
     one, other = ARRAYS[line](), ARRAYS[line]()
     assert repr(one) == line
     assert one == other
-    assert one != prints().slice(0, 1) and one != 5 and one is not None
+    assert one != fingerprints().slice(0, 1) and one != 5 and one is not None
     with pytest.raises(TypeError, match="unhashable"):
         hash(one)
     html = Html(one._repr_html_())
@@ -70,7 +70,7 @@ def test_arrays_have_one_line_and_a_table(line: str) -> None:
 
 
 def test_equal_rows_of_different_slices_are_equal() -> None:
-    whole = prints()
+    whole = fingerprints()
     assert whole.slice(1, 3) == Fingerprints(whole.values[2:5].copy(), np.array([0, 2, 3]))
     assert whole.slice(0, 2) != whole.slice(1, 3)
     weights = np.array([1.0, 2.0])
@@ -82,7 +82,7 @@ def test_equal_rows_of_different_slices_are_equal() -> None:
 
 
 def test_device_arrays_print_and_compare() -> None:
-    here = prints()
+    here = fingerprints()
     there = here.moved(DeviceArray)
     assert repr(there) == "Fingerprints(4 rows, values=uint64[5] of tests, offset=int64[5] of tests)"  # as of CuPy's
     assert there == here == here.moved(DeviceArray) and there._repr_html_().count("…") == 0

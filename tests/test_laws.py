@@ -20,7 +20,7 @@ from tests.support.texts import batch_of, batches, licences, shinglings
 CHARACTERS = Shingling(unit="char", size=2)
 
 
-def everything(texts: list[str], threads: int | None = None) -> list[NDArray[Any]]:
+def all_results(texts: list[str], threads: int | None = None) -> list[NDArray[Any]]:
     """All that the steps of the main job hand out, arrays in one list."""
     options: dict[str, Any] = {"backend": "cpu", "threads": threads}
     fingerprints = gpulsh.shingle(texts, **options)
@@ -32,14 +32,14 @@ def everything(texts: list[str], threads: int | None = None) -> list[NDArray[Any
     found += [gpulsh.jaccard(fingerprints, pairs, **options), gpulsh.jaccard(signatures, pairs, **options)]
     found += [gpulsh.containment(fingerprints, pairs, **options)]
     for verify in ("exact", "signature"):
-        found += decided(gpulsh.deduplicate(texts, verify=verify, **options))  # type: ignore[arg-type]
+        found += decision_arrays(gpulsh.deduplicate(texts, verify=verify, **options))  # type: ignore[arg-type]
     # So few rows that hundreds share a bucket, which takes the other path.
     crowded = gpulsh.deduplicate(texts, num_perm=4, bands=4, rows=1, shingling=CHARACTERS, **options)
     assert crowded.funnel.crowded > 256
-    return found + decided(crowded)
+    return found + decision_arrays(crowded)
 
 
-def decided(result: Decision) -> list[NDArray[Any]]:
+def decision_arrays(result: Decision) -> list[NDArray[Any]]:
     return [getattr(result, n) for n in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")]
 
 
@@ -51,7 +51,7 @@ def notices() -> list[str]:
 
 @pytest.fixture(scope="module")
 def wanted(notices: list[str]) -> list[NDArray[Any]]:
-    return everything(notices)
+    return all_results(notices)
 
 
 @pytest.mark.parametrize(("size", "items", "threads"), [(2000, 7, 5), (30_000, 100, 1), (1 << 30, 1 << 20, 5)])
@@ -59,7 +59,7 @@ def test_batches_chunks_and_threads_change_nothing(
     notices: list[str], wanted: list[NDArray[Any]], size: int, items: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_bounds(monkeypatch, size, items)
-    for found, expected in zip(everything(notices, threads), wanted, strict=True):
+    for found, expected in zip(all_results(notices, threads), wanted, strict=True):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
 
@@ -130,7 +130,7 @@ def signed_pairs() -> tuple[NDArray[np.float64], list[gpulsh.Signatures]]:
     return common / (2 * EACH - common), signatures
 
 
-def outside(counts: NDArray[Any], n: int, probability: NDArray[np.float64]) -> int:
+def count_outside(counts: NDArray[Any], n: int, probability: NDArray[np.float64]) -> int:
     """How many counts lie outside of the interval that holds 99.9 % of a binomial one."""
     from scipy.stats import binom  # a second to import, which every worker would take
 
@@ -141,7 +141,7 @@ def outside(counts: NDArray[Any], n: int, probability: NDArray[np.float64]) -> i
 def test_the_estimate_of_jaccard_is_binomial(signed_pairs: Any) -> None:
     exact, signatures = signed_pairs
     agree = np.stack([(one.values[::2] == one.values[1::2]).sum(axis=1) for one in signatures])  # [seeds, pairs]
-    assert outside(agree.sum(axis=0), 128 * SEEDS, exact) <= 1  # two have a probability of 0.4 %
+    assert count_outside(agree.sum(axis=0), 128 * SEEDS, exact) <= 1  # two have a probability of 0.4 %
     # The spread of one estimate is sqrt(J (1 - J) / 128), no more and no less.
     spread = np.sqrt(agree.var(axis=0) / (128 * exact * (1 - exact)))
     assert 0.97 < spread.mean() < 1.03 and spread.min() > 0.75 and spread.max() < 1.25
@@ -155,7 +155,7 @@ def test_bands_find_pairs_as_often_as_the_s_curve_says(signed_pairs: Any, bands:
         digests = gpulsh.Banding(bands=bands, rows=rows)(one, backend="cpu").values
         caught += (digests[::2] == digests[1::2]).any(axis=1)
     probability = np.asarray(gpulsh.SCurve(bands=bands, rows=rows).probability(exact))
-    assert outside(caught, SEEDS, probability) <= 1
+    assert count_outside(caught, SEEDS, probability) <= 1
     # All pairs together, where small errors that lean one way would add up.
     deviation = math.sqrt(float((SEEDS * probability * (1 - probability)).sum()))
     assert abs(float(caught.sum() - SEEDS * probability.sum())) <= 3.3 * deviation + 1

@@ -157,14 +157,14 @@ def test_the_tutorial_shows_its_real_outputs() -> None:
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert sum(bool(cell["outputs"]) for cell in code) >= 10
     for cell in code:
-        assert "".join(map(text_of, cell["outputs"])) == given("".join(cell["source"]), names)
+        assert "".join(map(text_of, cell["outputs"])) == run_cell("".join(cell["source"]), names)
 
 
 def text_of(output: dict[str, Any]) -> str:
     return "".join(output["text"] if output["output_type"] == "stream" else output["data"]["text/plain"])
 
 
-def given(source: str, names: dict[str, Any]) -> str:
+def run_cell(source: str, names: dict[str, Any]) -> str:
     """What a cell prints, then the value of the expression that it ends in."""
     *statements, last = ast.parse(source).body
     printed = io.StringIO()
@@ -178,12 +178,12 @@ def given(source: str, names: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, Any]:
+def manual_pages() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "ci/manual_pages.py"))
 
 
-def test_the_manual_has_every_option(made: dict[str, Any]) -> None:
-    page = made["options_page"]()
+def test_the_manual_has_every_option(manual_pages: dict[str, Any]) -> None:
+    page = manual_pages["options_page"]()
 
     def check(command: click.Command, path: str) -> None:
         if isinstance(command, click.Group):
@@ -199,8 +199,8 @@ def test_the_manual_has_every_option(made: dict[str, Any]) -> None:
     check(group, "gpulsh")
 
 
-def test_the_manual_has_every_name(made: dict[str, Any]) -> None:
-    assert re.findall(r"^## `(\w+)`$", made["api_page"](), flags=re.MULTILINE) == gpulsh.__all__
+def test_the_manual_has_every_name(manual_pages: dict[str, Any]) -> None:
+    assert re.findall(r"^## `(\w+)`$", manual_pages["api_page"](), flags=re.MULTILINE) == gpulsh.__all__
 
 
 def test_manual_links_stay_within_the_manual() -> None:

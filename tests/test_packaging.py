@@ -55,7 +55,7 @@ def test_public_names_are_listed_and_resolve() -> None:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
     ran = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
@@ -63,22 +63,22 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def tracked(folder: str, *suffixes: str) -> set[str]:
+def source_files(folder: str, *suffixes: str) -> set[str]:
     files = (file.relative_to(ROOT) for file in (ROOT / folder).rglob("*") if "__pycache__" not in file.parts)
     return {file.as_posix() for file in files if file.suffix in suffixes}
 
 
-def test_the_wheel_is_complete_and_runs_unpacked(built: Path, tmp_path: Path) -> None:
-    (wheel,) = built.glob("*.whl")
+def test_the_wheel_is_complete_and_runs_unpacked(distributions: Path, tmp_path: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
     assert wheel.name == f"gpulsh-{gpulsh.__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         entry_points = next(name for name in names if name.endswith("entry_points.txt"))
         assert "gpulsh = gpulsh.cli:main" in archive.read(entry_points).decode()
         archive.extractall(tmp_path)
-    kernels = {f"gpulsh/{kernel}" for kernel in tracked("kernels", ".cu", ".cuh")}
+    kernels = {f"gpulsh/{kernel}" for kernel in source_files("kernels", ".cu", ".cuh")}
     assert kernels and kernels | {"gpulsh/py.typed"} <= names
-    assert tracked("gpulsh", ".py", ".pyi", ".txt", ".html", ".json", ".typed") <= names
+    assert source_files("gpulsh", ".py", ".pyi", ".txt", ".html", ".json", ".typed") <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0] for name in names} == {"gpulsh", f"gpulsh-{gpulsh.__version__}.dist-info"}
     code = f"""
@@ -91,12 +91,12 @@ assert kept.tolist() == [True, False, True]
     loaded_after(code, tmp_path)
 
 
-def test_the_sdist_holds_sources_and_tests(built: Path) -> None:
-    (sdist,) = built.glob("*.tar.gz")
+def test_the_sdist_holds_sources_and_tests(distributions: Path) -> None:
+    (sdist,) = distributions.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert tracked("kernels", ".cu", ".cuh") <= names
-    assert tracked("gpulsh", ".py", ".pyi", ".txt", ".typed") <= names
+    assert source_files("kernels", ".cu", ".cuh") <= names
+    assert source_files("gpulsh", ".py", ".pyi", ".txt", ".typed") <= names
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "ci/test", "tests/test_packaging.py"} <= names
     assert not any(name.startswith(("benchmarks/record/", ".venv")) for name in names)
 

@@ -40,7 +40,7 @@ ROOT = Path(gpulsh.__file__).parents[1]
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place with a package, a home and a temporary folder; below pytest's own, which is private."""
     for name in ("package", "home"):
         (tmp_path / name).mkdir()
@@ -50,46 +50,46 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def found(own: Path, **environment: str) -> Any:
+def find(own: Path, **environment: str) -> Any:
     return find_kernel_cache({"HOME": str(own / "home"), **environment}, own / "package")
 
 
-def test_the_package_folder_keeps_the_kernels(own: Path) -> None:
-    assert found(own).folder == str(own / "package/__pycache__")
-    assert found(own, NUMBA_CACHE_DIR=str(own / "given")).folder.startswith(str(own / "given/gpulsh-"))
+def test_the_package_folder_keeps_the_kernels(place: Path) -> None:
+    assert find(place).folder == str(place / "package/__pycache__")
+    assert find(place, NUMBA_CACHE_DIR=str(place / "given")).folder.startswith(str(place / "given/gpulsh-"))
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
 @pytest.mark.parametrize("shared", ["package", "package/__pycache__"])
-def test_a_folder_writable_by_others_is_not_trusted(own: Path, shared: str, mode: int) -> None:
-    (own / "package/__pycache__").mkdir()
-    (own / shared).chmod(mode)
-    cache = found(own)
+def test_a_folder_writable_by_others_is_not_trusted(place: Path, shared: str, mode: int) -> None:
+    (place / "package/__pycache__").mkdir()
+    (place / shared).chmod(mode)
+    cache = find(place)
     if mode & stat.S_ISVTX and shared == "package":  # what is there already, nobody else can replace
-        assert cache.folder == str(own / "package/__pycache__")
+        assert cache.folder == str(place / "package/__pycache__")
     else:
-        assert cache.folder.startswith(str(own / "home/.cache/gpulsh-"))
-        assert cache.refused == (f"{own / shared}: can be written to by others",)
-        assert stat.S_IMODE((own / "home/.cache").stat().st_mode) == 0o700
+        assert cache.folder.startswith(str(place / "home/.cache/gpulsh-"))
+        assert cache.refused == (f"{place / shared}: can be written to by others",)
+        assert stat.S_IMODE((place / "home/.cache").stat().st_mode) == 0o700
 
 
-def test_a_folder_of_another_user_is_not_trusted(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_not_trusted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lstat, foreign = os.lstat, os.stat_result([stat.S_IFDIR | 0o700, 0, 0, 1, 4711, 0, 0, 0, 0, 0])
-    monkeypatch.setattr(os, "lstat", lambda path: foreign if Path(path) == own / "package" else lstat(path))
-    assert found(own).refused == (f"{own}/package: is another user's",)
+    monkeypatch.setattr(os, "lstat", lambda path: foreign if Path(path) == place / "package" else lstat(path))
+    assert find(place).refused == (f"{place}/package: is another user's",)
 
 
 @pytest.fixture
-def homeless(own: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def homeless(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The place of a user who cannot write to the package, also if that is root, and has no home."""
     access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != own / "package" and access(path, mode))
-    (own / "home").rmdir()
-    return own
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != place / "package" and access(path, mode))
+    (place / "home").rmdir()
+    return place
 
 
 def test_a_user_without_a_home_gets_a_temporary_folder(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache, mine = found(homeless), homeless / f"tmp/gpulsh-{os.geteuid()}"
+    cache, mine = find(homeless), homeless / f"tmp/gpulsh-{os.geteuid()}"
     assert cache.folder.startswith(f"{mine}/gpulsh-")
     assert cache.refused == (
         f"{homeless}/package: cannot be written to",
@@ -99,10 +99,10 @@ def test_a_user_without_a_home_gets_a_temporary_folder(homeless: Path, monkeypat
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # of a user whom nobody knows
     assert find_kernel_cache({}, homeless / "package").refused[1] == "HOME is not set, and the user has no home folder"
     monkeypatch.chdir(homeless / "tmp")
-    assert found(homeless).folder is not None
+    assert find(homeless).folder is not None
     (homeless / "tmp").chmod(0o755)  # the current folder, and not for all: Python's last resort
     mine.rename(homeless / "before")
-    assert found(homeless).refused[2] == "there is no temporary folder that can be written to"
+    assert find(homeless).refused[2] == "there is no temporary folder that can be written to"
     assert not list((homeless / "tmp").iterdir())
 
 
@@ -121,7 +121,7 @@ def test_a_prepared_temporary_folder_is_not_trusted(homeless: Path, monkeypatch:
         elif what == "foreign":
             monkeypatch.setattr(os, "geteuid", lambda: 4711)
             mine.rename(homeless / "tmp/gpulsh-4711")
-    cache = found(homeless)
+    cache = find(homeless)
     assert cache.folder is None and len(cache.refused) == 3
     assert list((homeless / "tmp").rglob("*")) == list((homeless / "tmp").iterdir())
 
@@ -165,19 +165,19 @@ def run_kernels(folder: Path, *changed: str) -> tuple[list[str], str]:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cached_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the kernels of a process that compiled them."""
     folder = tmp_path_factory.mktemp("kept")
     assert run_kernels(folder) == (["[0, 1, 2, 1] True True True", "True", "[1, 2, 5]"], "")
     return folder
 
 
-def test_cached_kernels_load_without_the_compiler(kept: Path) -> None:
-    assert run_kernels(kept) == (["[0, 1, 2, 1] False True False", "False", "[1, 2, 5]"], "")
+def test_cached_kernels_load_without_the_compiler(cached_kernels: Path) -> None:
+    assert run_kernels(cached_kernels) == (["[0, 1, 2, 1] False True False", "False", "[1, 2, 5]"], "")
 
 
-def test_damaged_and_outdated_kernels_are_compiled_again(kept: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(kept, tmp_path / "kept")
+def test_damaged_and_outdated_kernels_are_compiled_again(cached_kernels: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(cached_kernels, tmp_path / "kept")
     for ending, left in (("nbi", 20), ("nbc", 99)):
         paths = sorted(folder.glob(f"*.{ending}"))
         assert [path.name.partition(".")[0] for path in paths] == ["buckets", "runtime", "texts"]
@@ -322,7 +322,7 @@ def test_the_second_compiler_compiles_the_kernels_after_signing(tmp_path: Path) 
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Popen[bytes]]:
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[Popen[bytes]]:
     """The processes that are started, on a machine with two processors."""
     found: list[Popen[bytes]] = []
 
@@ -340,19 +340,19 @@ def compile_one() -> None:
     COMPILING.end()
 
 
-def test_the_second_compiler_starts_with_the_first_kernel(started: list[Popen[bytes]]) -> None:
+def test_the_second_compiler_starts_with_the_first_kernel(processes: list[Popen[bytes]]) -> None:
     with pytest.raises(ZeroDivisionError), second_compiler():
-        assert not started
+        assert not processes
         compile_one()
         compile_one()
         raise ZeroDivisionError
     compile_one()
-    (process,) = started
+    (process,) = processes
     assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("lacks", ["folder", "processor", "python", "room"])
-def test_no_useless_compiler_starts(started: list[Popen[bytes]], monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
+def test_no_useless_compiler_starts(processes: list[Popen[bytes]], monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
     if lacks == "folder":
         monkeypatch.setattr(second, "kernel_cache", lambda: KernelCache(None))
     elif lacks == "processor":
@@ -364,7 +364,7 @@ def test_no_useless_compiler_starts(started: list[Popen[bytes]], monkeypatch: py
         monkeypatch.setattr(second, "Popen", Mock(side_effect=full))
     with second_compiler():
         compile_one()
-    assert not started
+    assert not processes
 
 
 def test_lists_of_texts_do_not_load_pyarrow() -> None:

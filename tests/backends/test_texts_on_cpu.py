@@ -155,7 +155,7 @@ lenders: Any = st.sampled_from([bytes, bytes, bytes, bytearray, memoryview])
 tokens = st.builds(lambda lent, text: lent(text), lenders, st.binary(max_size=3 * TOKEN_BYTES))
 
 
-def taken(sets: list[list[Any]]) -> list[list[bytes]]:
+def texts_by_set(sets: list[list[Any]]) -> list[list[bytes]]:
     texts, begins = texts_of(sets)
     rows = [texts.values[start:stop].tobytes() for start, stop in pairwise(texts.offset.tolist())]
     return [rows[start:stop] for start, stop in pairwise(begins.tolist())]
@@ -163,7 +163,7 @@ def taken(sets: list[list[Any]]) -> list[list[bytes]]:
 
 @given(sets=st.lists(st.lists(tokens, max_size=9), max_size=9))
 def test_token_sets_become_texts(sets: list[list[Any]]) -> None:
-    assert taken(sets) == [[bytes(token) for token in one] for one in sets]
+    assert texts_by_set(sets) == [[bytes(token) for token in one] for one in sets]
 
 
 @pytest.mark.parametrize("seen", [0, 1, 3])
@@ -174,13 +174,13 @@ def test_a_list_that_another_thread_changes_is_read_safely(seen: int) -> None:
         def __len__(self) -> int:
             return seen
 
-    assert taken([[b"a"], Changing([b"b", b"c"]), [b"d"]]) == [[b"a"], [b"b", b"c"], [b"d"]]
+    assert texts_by_set([[b"a"], Changing([b"b", b"c"]), [b"d"]]) == [[b"a"], [b"b", b"c"], [b"d"]]
 
 
 def test_a_token_without_bytes_is_refused() -> None:
     with pytest.raises(InputTypeError, match="tokens hold a str; give bytes"):
         texts_of([[b"a"], [b"b", "text"]])
-    assert taken([[b"c"]]) == [[b"c"]]
+    assert texts_by_set([[b"c"]]) == [[b"c"]]
 
 
 def test_sha1_of_every_length() -> None:

@@ -39,7 +39,7 @@ def parquet(**columns: object) -> Callable[[], None]:
     return lambda: pq.write_table(pa.table(columns), "a.parquet")
 
 
-def both(*makers: Callable[[], None]) -> Callable[[], None]:
+def make_all(*makers: Callable[[], None]) -> Callable[[], None]:
     return lambda: [make() for make in makers] and None
 
 
@@ -50,7 +50,7 @@ def broken_parquet() -> None:
     Path("a.parquet").write_bytes(content)
 
 
-def nothing() -> None:
+def make_nothing() -> None:
     pass
 
 
@@ -58,11 +58,11 @@ good = lines(LINE)
 
 # What is there, arguments, and parts of the line; a case in WRONG_USAGE has status 2, others 1.
 CASES: list[tuple[Callable[[], None], str, list[str]]] = [
-    (nothing, "no.parquet", ["no.parquet", "no such file"]),
+    (make_nothing, "no.parquet", ["no.parquet", "no such file"]),
     (good, "a.jsonl no/such.jsonl", ["no/such.jsonl", "no such file"]),
     (good, "*.parquet", ["*.parquet", "no file matches"]),
-    (nothing, "memory://not-there/a.parquet", ["memory://not-there", "no such file"]),
-    (nothing, "nonsense://a.parquet", ["nonsense://a.parquet", "cannot be opened"]),
+    (make_nothing, "memory://not-there/a.parquet", ["memory://not-there", "no such file"]),
+    (make_nothing, "nonsense://a.parquet", ["nonsense://a.parquet", "cannot be opened"]),
     (write("a.xyz", b"x"), "a.xyz", ["a.xyz", "no known format", ".parquet", "--as-text '*.xyz'"]),
     (write("a.html", b"x"), "a.html", ["a.html: is HTML"]),
     (write("in/_SUCCESS", b""), "in", ["in: holds no file", ".jsonl"]),
@@ -89,9 +89,9 @@ CASES: list[tuple[Callable[[], None], str, list[str]]] = [
     (lines(LINE, b"[1]"), "a.jsonl", ["a.jsonl: line 2 is a list"]),
     (lines(LINE, b'{"text": 5}'), "a.jsonl", ["a.jsonl: line 2: 'text' is a number", "string"]),
     (lines(b"[" * 100_000), "a.jsonl", ["a.jsonl: line 1"]),
-    (both(good, write("out/mine.txt", b"mine")), "a.jsonl", ["out: is not empty"]),
-    (both(good, write("out/report.json", b'{"by": "me"}')), "a.jsonl --overwrite", ["out", "gpulsh did not write"]),
-    (both(good, write("out", b"mine")), "a.jsonl", ["out: is a file"]),
+    (make_all(good, write("out/mine.txt", b"mine")), "a.jsonl", ["out: is not empty"]),
+    (make_all(good, write("out/report.json", b'{"by": "me"}')), "a.jsonl --overwrite", ["out", "gpulsh did not write"]),
+    (make_all(good, write("out", b"mine")), "a.jsonl", ["out: is a file"]),
     (good, "a.jsonl -o a.jsonl/out", ["a.jsonl/out", "cannot be written"]),
     (write("in/a.jsonl", LINE), "in -o in", ["in: is the input"]),
     (write("in/a.jsonl", LINE), "in -o in/out", ["in/out", "input in"]),

@@ -161,7 +161,7 @@ SIGNALS = {
 }
 
 
-def ended(number: signal.Signals, *arguments: str, ignored: bool = False) -> int:
+def end_by(number: signal.Signals, *arguments: str, ignored: bool = False) -> int:
     """The exit status of a command in this process, in which the signal is raised."""
     usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
     before = signal.signal(number, signal.SIG_IGN if ignored else usual)  # these tests may run under nohup, too
@@ -221,10 +221,10 @@ def test_an_interrupt_before_the_first_stage_ends_leaves_nothing(
 
     monkeypatch.setattr(driver, "sign", raising)
     job = DEDUP.replace("out", "new/out").split()
-    assert ended(number, *job) == SIGNALS[number][0]
+    assert end_by(number, *job) == SIGNALS[number][0]
     assert capsys.readouterr().err.splitlines() == [SIGNALS[number][1]] and os.listdir() == ["a.parquet"]
     if number == signal.SIGHUP:  # nohup ignores it
-        assert ended(number, *job, ignored=True) == 0
+        assert end_by(number, *job, ignored=True) == 0
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -239,7 +239,7 @@ def test_a_signal_leaves_no_sample_in_the_temporary_folder(
     Path("tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", "tmp")
     monkeypatch.setattr("gpulsh.forecast.sample.run", raising)
-    assert ended(number, "plan", "a.parquet") == SIGNALS[number][0]
+    assert end_by(number, "plan", "a.parquet") == SIGNALS[number][0]
     assert (capsys.readouterr().err.splitlines(), os.listdir("tmp")) == ([SIGNALS[number][1]], [])
 
 
@@ -256,7 +256,7 @@ def test_a_signal_that_a_library_turns_into_an_error_ends_the_command(
         raise ImportError("it failed to import")
 
     monkeypatch.setattr("gpulsh.cli.show.info", info)
-    assert (ended(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
+    assert (end_by(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
 
 
 def test_an_interrupted_command_leaves_no_partial_file(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

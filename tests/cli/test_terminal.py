@@ -32,7 +32,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_rows("a.jsonl", [TEXT] * 3)
 
 
-def harmless(printed: Printed) -> bool:
+def is_harmless(printed: Printed) -> bool:
     return not [trace for trace in TRACES if trace in printed.out + printed.err]
 
 
@@ -50,7 +50,7 @@ def test_column_names_are_escaped(command: Command) -> None:
         write_rows(f"b.{ending}", [{ODD: TEXT, "other": 1}])
     for ending, more in (("jsonl", ""), ("parquet", "--verbose"), ("arrow", "")):
         printed = command(f"dedup b.{ending} -o out --backend reference {more}")
-        assert harmless(printed) and r"a\u001b[2J" in printed.error
+        assert is_harmless(printed) and r"a\u001b[2J" in printed.error
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_error_messages_are_escaped(arguments: list[str], command: Command) -> N
     write_rows(f"bad/{ODD}.jsonl", [{"text": ODD, ODD: 5}, 5])
     for more in ([], ["--verbose"]):
         printed = command("", *arguments, *more)
-        assert harmless(printed) and printed.error
+        assert is_harmless(printed) and printed.error
 
 
 def test_names_of_outputs_keys_and_warnings_are_escaped(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,17 +79,17 @@ def test_names_of_outputs_keys_and_warnings_are_escaped(command: Command, monkey
         ["index", "compact", f"i{ODD}"],
     ):
         printed = command("", *arguments)
-        assert printed.status == 0 and harmless(printed)
+        assert printed.status == 0 and is_harmless(printed)
     write_rows("b.jsonl", [{"text": TEXT, "id": ODD + "\U000e0001"}])
     assert command("index build i b.jsonl --id-column id").status == 0
     printed = command("index query i b.jsonl --id-column id")  # whose output is still JSON
-    assert harmless(printed) and json.loads(printed.out)["duplicate_of"] == ODD + "\U000e0001"
+    assert is_harmless(printed) and json.loads(printed.out)["duplicate_of"] == ODD + "\U000e0001"
     monkeypatch.setattr(logging.getLogger("gpulsh"), "propagate", False)  # so that only the command listens
     with zipfile.ZipFile("a.zip", "w") as archive:
         archive.writestr("ok.jsonl", Path("a.jsonl").read_bytes())
         archive.writestr(f"../{ODD}.jsonl", b"{}")
     printed = command("dedup zip://::a.zip -o out --backend reference")
-    assert printed.status == 0 and harmless(printed)
+    assert printed.status == 0 and is_harmless(printed)
     assert "gpulsh: zip://::a.zip: skips ../a\\u001b[2J" in printed.err
 
 

@@ -103,11 +103,11 @@ def documents(blocks: Any) -> Callable[[], list[Any]]:
     return lambda: [blocks.Document(text, f"d{number}") for number, text in enumerate(COPIED_PAGES)]
 
 
-class Written:
+class Collector:
     def __init__(self) -> None:
         self.documents: list[Any] = []
 
-    def __enter__(self) -> Written:
+    def __enter__(self) -> Collector:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,7 +130,7 @@ def test_without_datatrove_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_filter_keeps_the_documents_that_deduplicate_keeps(
     blocks: Any, documents: Callable[[], list[Any]], batch_size: int
 ) -> None:
-    dropped = Written()
+    dropped = Collector()
     step = blocks.NearDuplicateFilter(dropped, batch_size, threshold=0.8, shingling="word:3", backend="cpu")
     assert [document.id for document in step(iter(documents()))] == KEPT
     result = gpulsh.deduplicate(COPIED_PAGES, threshold=0.8, shingling="word:3", backend="cpu")

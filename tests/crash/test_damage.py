@@ -85,8 +85,8 @@ def test_a_damaged_work_file_is_named_and_replaced(
 ) -> None:
     wanted = results(base / "whole")
     files = [path.relative_to(base / "late/_work") for path in files_of(base / "late/_work")]
-    assert {kind for kind in KINDS if not any(is_of(path.name, kind) for path in files)} == set()
-    first = [next(path for path in files if is_of(path.name, kind)) for kind in (sorted(KINDS) if SOAK else SOME)]
+    assert {kind for kind in KINDS if not any(is_kind(path.name, kind) for path in files)} == set()
+    first = [next(path for path in files if is_kind(path.name, kind)) for kind in (sorted(KINDS) if SOAK else SOME)]
     for number, path in enumerate(first):
         how = list(DAMAGES)[(3 * number + number // 8) % len(DAMAGES)]
         out = late(str(number))
@@ -97,7 +97,7 @@ def test_a_damaged_work_file_is_named_and_replaced(
         assert f"{path} is missing or damaged; it is computed again" in caplog.text, (path, how)
 
 
-def is_of(name: str, kind: tuple[str, str]) -> bool:
+def is_kind(name: str, kind: tuple[str, str]) -> bool:
     return name.startswith(kind[0]) and name.endswith(kind[1])
 
 

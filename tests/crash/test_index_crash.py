@@ -20,7 +20,7 @@ from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index import folder as manifest
 from gpulsh.index.folder import FORMAT, KNOWN_FILES, LOCK, read_manifest
-from tests.crash.test_resume import ends_at, results
+from tests.crash.test_resume import fail_at, results
 from tests.support.command import Command
 from tests.support.files import flipped, read_rows, write_rows
 from tests.support.index_steps import BACKEND, generation, new_index, state, take
@@ -33,7 +33,7 @@ CALLS = ("fsync", "replace", "unlink")
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 
 
-def lived(path: Path, steps: int) -> dict[int, Any]:
+def make_index(path: Path, steps: int) -> dict[int, Any]:
     """An index of so many steps at `path`; its state by generation, from 1 to one step beyond."""
     index, shadow = new_index(), new_index()
     index.save(path)
@@ -53,7 +53,7 @@ def open_index(path: Path) -> Index:
     return Index.open(path, backend=BACKEND)
 
 
-def unneeded(path: Path) -> set[str]:
+def unneeded_files(path: Path) -> set[str]:
     return set(os.listdir(path)) - set(read_manifest(path).files()) - {"index.json", LOCK}
 
 
@@ -80,7 +80,7 @@ class Change:
         return mortals.run(path, given, spill=self.spill, **how)
 
 
-def newest(path: Path) -> Index | None:
+def open_newest(path: Path) -> Index | None:
     """The index as of its last commit; None where nothing was committed."""
     try:
         return open_index(path)
@@ -119,7 +119,7 @@ class Reader(threading.Thread):
     def _ask(self) -> None:
         for place, held in self._held.items():
             assert state_of(held) == self._allowed[place]
-        index = newest(self._path)
+        index = open_newest(self._path)
         place = self._allowed.index(state_of(index))
         if index is not None:
             self._held[place] = index
@@ -171,8 +171,8 @@ def changes(crawls: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     with open_index(folder / "added") as index:
         index.remove([f"{old}/0.jsonl:0", f"{new}/0.jsonl:1"])
         index.save()
-    lived(folder / "two", 2)
-    lived(folder / "three", 3)
+    make_index(folder / "two", 2)
+    make_index(folder / "three", 3)
     whole, evidence = 128 << 20, ["-o", "PATH/found.jsonl", "--overwrite"]
     add = ["index", "add", "PATH/known", new, *evidence, *backend]
     return {
@@ -189,16 +189,16 @@ def changes(crawls: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 def outcomes(change: Change, mortals: Mortals, path: Path) -> tuple[Any, Any, Death]:
     """The states before and after a change that nothing befalls, and how it ended."""
-    before = state_of(newest(change.begun(path) / "known"))
+    before = state_of(open_newest(change.begun(path) / "known"))
     whole = change.run(mortals, path)
     assert whole.status == 0, whole.stderr
-    return before, (state_of(newest(path / "known")), results(path / "out")), whole
+    return before, (state_of(open_newest(path / "known")), results(path / "out")), whole
 
 
 def finish(change: Change, mortals: Mortals, path: Path, before: Any, wanted: Any) -> bool:
     """The change is done where it was not, a run to its end; then nothing else is left. Says whether it was done."""
     index, after = path / "known", wanted[0]
-    left = state_of(newest(index))
+    left = state_of(open_newest(index))
     assert left in (before, after)
     if left == after and "PATH/found.jsonl" in change.arguments:  # no commit without its evidence
         rows = read_rows(path / "found.jsonl")
@@ -206,11 +206,11 @@ def finish(change: Change, mortals: Mortals, path: Path, before: Any, wanted: An
         assert len({(row["file"], row["row"]) for row in rows}) == len(rows) == dropped > 3
     if left == before or wanted[1]:
         again = change.run(mortals, path)
-        assert again.status == 0 and state_of(newest(index)) == after, again.stderr
+        assert again.status == 0 and state_of(open_newest(index)) == after, again.stderr
     assert results(path / "out") == wanted[1] and not (path / "out/_work").exists()
     with open_index(index) as opened:
         opened.compact()
-    assert unneeded(index) == set() and state_of(newest(index))[1:] == after[1:]
+    assert unneeded_files(index) == set() and state_of(open_newest(index))[1:] == after[1:]
     return bool(left == after)
 
 
@@ -249,7 +249,7 @@ def test_a_failed_system_call_leaves_the_index_before_or_after(
         refused += death.status
         assert death.status == 1 or (wanted[1] and death.status == 0), death
         assert death.status == 0 or (os.strerror(error) in death.stderr and str(path) in death.stderr), death
-        if before is None and newest(path / "known") is None:
+        if before is None and open_newest(path / "known") is None:
             assert not (path / "known").exists()
         finish(change, mortals, path, before, wanted)
     assert refused
@@ -257,7 +257,7 @@ def test_a_failed_system_call_leaves_the_index_before_or_after(
 
 def test_a_failed_write_is_named_and_can_be_repeated(tmp_path: Path) -> None:
     """An early one leaves as many files as there were."""
-    states = lived(tmp_path / "begun", 3)
+    states = make_index(tmp_path / "begun", 3)
     refused = 0
     for at in itertools.chain([1, 5], itertools.count(8, WRITES)):
         path = tmp_path / str(at)
@@ -266,7 +266,7 @@ def test_a_failed_write_is_named_and_can_be_repeated(tmp_path: Path) -> None:
         number = ERRORS[at % len(ERRORS)]
         try:
             with pytest.MonkeyPatch.context() as patch:
-                calls = ends_at(patch, at, OSError(number, os.strerror(number)), CALLS)
+                calls = fail_at(patch, at, OSError(number, os.strerror(number)), CALLS)
                 take(index, 3)
                 index.save()
         except OutputError as error:
@@ -283,7 +283,7 @@ def test_a_failed_write_is_named_and_can_be_repeated(tmp_path: Path) -> None:
 
 
 def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
-    lived(tmp_path / "begun", 3)
+    make_index(tmp_path / "begun", 3)
     names = sorted(name for name in os.listdir(tmp_path / "begun") if name != LOCK)
     needed = set(read_manifest(tmp_path / "begun").needed()) | {"index.json"}
     assert needed <= set(names) and all(name == "index.json" or KNOWN_FILES.fullmatch(name) for name in names)
@@ -305,10 +305,10 @@ def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
 def test_an_index_of_another_format_is_refused(folder: Path, command: Command) -> None:
     """A later one, and format 2, which has public hashes and no secret."""
     with mock.patch.object(manifest, "FORMAT", 99):
-        lived(folder / "later", 1)
+        make_index(folder / "later", 1)
     with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
         open_index(folder / "later")
-    lived(folder / "i", 1)
+    make_index(folder / "i", 1)
     manifest_of = json.loads(Path("i/index.json").read_bytes().partition(b"\n")[2])
     del manifest_of["secret"]
     content = json.dumps({**manifest_of, "format": 2, "version": "0.9"}).encode()
@@ -325,7 +325,7 @@ def test_an_index_of_another_format_is_refused(folder: Path, command: Command) -
 # --- a run with an index that was interrupted behind the commit of the index, or before it ---
 
 
-def begun(crawls: Path, path: Path) -> Path:
+def copy_first(crawls: Path, path: Path) -> Path:
     shutil.copytree(crawls / "first/known", path / "known")
     return path
 
@@ -342,11 +342,11 @@ COMMIT, EVIDENCE = "gpulsh.index.collection.Collection.commit", "gpulsh.run.driv
 def test_damaged_decisions_are_read_from_the_index(
     keep: str, crawls: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole, path = (begun(crawls, tmp_path / name) for name in ("whole", "cut"))
+    whole, path = (copy_first(crawls, tmp_path / name) for name in ("whole", "cut"))
     assert main(dedup(whole, crawls / "new", keep)) == 0
     interrupted_at(EVIDENCE, dedup(path, crawls / "new", keep))
-    after = state_of(newest(path / "known"))
-    assert after == state_of(newest(whole / "known"))
+    after = state_of(open_newest(path / "known"))
+    assert after == state_of(open_newest(whole / "known"))
     for name in ("collect-000000-decisions.arrow", "collect-000000-earlier.arrow", "sign-000000-documents.arrow"):
         file = path / "out/_work" / name
         file.write_bytes(file.read_bytes()[:-9])
@@ -354,21 +354,21 @@ def test_damaged_decisions_are_read_from_the_index(
         interrupted_at(EVIDENCE, dedup(path, crawls / "new", keep))
         assert f"{name} is missing or damaged" in caplog.text
     assert main(dedup(path, crawls / "new", keep)) == 0
-    assert results(path / "out") == results(whole / "out") and state_of(newest(path / "known")) == after
+    assert results(path / "out") == results(whole / "out") and state_of(open_newest(path / "known")) == after
 
 
 def test_an_index_that_lost_the_documents_of_a_run_is_refused(crawls: Path, tmp_path: Path, command: Command) -> None:
-    path = begun(crawls, tmp_path / "cut")
+    path = copy_first(crawls, tmp_path / "cut")
     interrupted_at(EVIDENCE, dedup(path, crawls / "new"))
     shutil.rmtree(path / "known")
-    begun(crawls, path)
+    copy_first(crawls, path)
     assert "has lost the documents of this run" in command("", *dedup(path, crawls / "new")).error
 
 
 @pytest.mark.parametrize("cut", [COMMIT, EVIDENCE])
 def test_another_run_may_come_between_a_run_and_its_resumption(cut: str, crawls: Path, tmp_path: Path) -> None:
     """It comes before the documents that the index had not taken in, and after those that it had."""
-    path, wanted = (begun(crawls, tmp_path / name) for name in ("cut", "wanted"))
+    path, wanted = (copy_first(crawls, tmp_path / name) for name in ("cut", "wanted"))
     lines = (crawls / "new/1.jsonl").read_text()
     (tmp_path / "other.jsonl").write_text(lines + json.dumps({"text": "something else"}) + "\n")
     interrupted_at(cut, dedup(path, crawls / "new"))
@@ -379,4 +379,4 @@ def test_another_run_may_come_between_a_run_and_its_resumption(cut: str, crawls:
     assert main(dedup(path, crawls / "new")) == 0
     for out in ("out", "other"):
         assert results(path / out) == results(wanted / out)
-    assert state_of(newest(path / "known")) == state_of(newest(wanted / "known"))
+    assert state_of(open_newest(path / "known")) == state_of(open_newest(wanted / "known"))

@@ -19,7 +19,7 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File, reading
 from gpulsh.io.formats import parquet
 from gpulsh.run import driver
-from tests.crash.test_resume import ends_at, outlive_an_error, results, write_inputs
+from tests.crash.test_resume import fail_at, outlive_an_error, results, write_inputs
 from tests.support.mortal import Disk
 from tests.support.runs import SOAK
 
@@ -30,7 +30,7 @@ PART = re.compile(r"\.[0-9a-f]{32}\.part$")  # of the name of a file that is bei
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Files for a run in several partitions, ranges and groups, whose state outlives an error."""
     with pytest.MonkeyPatch.context() as patch:
         outlive_an_error(patch, Cut(memory=1 << 30, partition=15000, digests=3000, group=25000))
@@ -38,12 +38,12 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def wanted(given: Path) -> dict[str, bytes]:
-    gpulsh.deduplicate_files(given, given.parent / "whole", **OPTIONS)
-    return results(given.parent / "whole")
+def wanted(inputs: Path) -> dict[str, bytes]:
+    gpulsh.deduplicate_files(inputs, inputs.parent / "whole", **OPTIONS)
+    return results(inputs.parent / "whole")
 
 
-def fails(given: Path, wanted: dict[str, bytes], out: Path, refusing: Any, number: int) -> str:
+def message_and_resume(given: Path, wanted: dict[str, bytes], out: Path, refusing: Any, number: int) -> str:
     """The message of a run that meets this error and then resumes to its end."""
     with refusing, pytest.raises(OutputError) as caught:
         gpulsh.deduplicate_files(given, out, **OPTIONS)
@@ -56,11 +56,11 @@ def fails(given: Path, wanted: dict[str, bytes], out: Path, refusing: Any, numbe
     return message
 
 
-def test_a_run_resumes_after_a_failed_system_call(given: Path, wanted: dict[str, bytes], tmp_path: Path) -> None:
+def test_a_run_resumes_after_a_failed_system_call(inputs: Path, wanted: dict[str, bytes], tmp_path: Path) -> None:
     """The first on each kind of file that opens, writes, makes durable or renames, once the run has begun."""
     counted = Disk(str(tmp_path / "counted"), None, errno.EIO)
     with counted.patched():
-        gpulsh.deduplicate_files(given, tmp_path / "counted", **OPTIONS)
+        gpulsh.deduplicate_files(inputs, tmp_path / "counted", **OPTIONS)
     begun = next(at for at, call in enumerate(counted.made) if "sign-" in call)
     first: dict[str, int] = {}
     for at, call in enumerate(counted.made[begun:], begun + 1):
@@ -69,26 +69,26 @@ def test_a_run_resumes_after_a_failed_system_call(given: Path, wanted: dict[str,
     assert len(first) > 60
     for call, at in list(first.items())[:: 1 if SOAK else 7]:
         name, number, out = PART.sub("", counted.made[at - 1].partition(" ")[2]), ERRORS[at % 5], tmp_path / f"{at}"
-        message = fails(given, wanted, out, Disk(str(out), at, number).patched(), number)
+        message = message_and_resume(inputs, wanted, out, Disk(str(out), at, number).patched(), number)
         assert f"/{name}" in message or f"/data/{WRITTEN.get(name)}: " in message, call
 
 
 @contextmanager
-def refused(function: str, number: int | None, error: OSError) -> Iterator[list[str]]:
+def failing_call(function: str, number: int | None, error: OSError) -> Iterator[list[str]]:
     with pytest.MonkeyPatch.context() as patch:
-        yield ends_at(patch, number, error, (function,))
+        yield fail_at(patch, number, error, (function,))
 
 
 @pytest.mark.parametrize(("function", "path"), [("pwrite", None), ("mkdir", "_work/replaced")])
 def test_a_failed_write_of_texts_or_folders_is_named(
-    given: Path, wanted: dict[str, bytes], tmp_path: Path, function: str, path: str | None
+    inputs: Path, wanted: dict[str, bytes], tmp_path: Path, function: str, path: str | None
 ) -> None:
     """The last; an error of a handle has no name."""
     out = tmp_path / "out"
     error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *([f"{out}/{path}"] if path else []))
-    with refused(function, None, error) as calls:
-        gpulsh.deduplicate_files(given, tmp_path / "counted", **OPTIONS)
-    message = fails(given, wanted, out, refused(function, len(calls), error), errno.ENOSPC)
+    with failing_call(function, None, error) as calls:
+        gpulsh.deduplicate_files(inputs, tmp_path / "counted", **OPTIONS)
+    message = message_and_resume(inputs, wanted, out, failing_call(function, len(calls), error), errno.ENOSPC)
     assert (path or "-texts.bin") in message
 
 
@@ -99,18 +99,18 @@ MET = [(stage, *INPUTS[at + more]) for more in ((1, 2) if SOAK else (1,)) for at
 
 @pytest.mark.parametrize(("stage", "name", "number"), MET)
 def test_an_input_that_becomes_unreadable_is_named(
-    given: Path, wanted: dict[str, bytes], tmp_path: Path, stage: str, name: str, number: int
+    inputs: Path, wanted: dict[str, bytes], tmp_path: Path, stage: str, name: str, number: int
 ) -> None:
     """At each stage that reads it."""
     out = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
-        unreadable_at(patch, stage, given / name, OSError(number, os.strerror(number), str(given / name)))
+        unreadable_at(patch, stage, inputs / name, OSError(number, os.strerror(number), str(inputs / name)))
         with pytest.raises(InputError) as caught:
-            gpulsh.deduplicate_files(given, out, **OPTIONS)
-    assert str(caught.value) == f"{given / name}: cannot be read: {os.strerror(number)}"
+            gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    assert str(caught.value) == f"{inputs / name}: cannot be read: {os.strerror(number)}"
     done = (out / "_work/manifest.jsonl").read_text()
     assert stage == "sign" or '"sign-000001"' in done
-    gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
+    gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
     assert results(out) == wanted
 
 

@@ -78,7 +78,7 @@ def test_a_run_that_ends_at_any_step_resumes(
             assert again.report["resumed"]
 
 
-def held(index: Path) -> tuple[object, ...]:
+def held_by(index: Path) -> tuple[object, ...]:
     """What an index holds: its runs but for their names, and their samples."""
     if not (index / "passages.json").exists():
         return ()
@@ -112,19 +112,19 @@ def test_a_run_joins_its_index_once(passage_files: Path, tmp_path: Path, mortals
         return mortals.run(path, ["passages", str(late), *where, *options], **how)
 
     path = begun(tmp_path / "whole")
-    states = [held(path / "known")]
+    states = [held_by(path / "known")]
     whole = run(path)
     assert whole.status == 0, whole.stderr
     wanted = results(path / "out")
-    states.append(held(path / "known"))
+    states.append(held_by(path / "known"))
     seen = []
     for at in sorted({*spread(whole.calls, 40 if SOAK else 200, r"^rename|passages\.json"), len(whole.calls)}):
         path = begun(tmp_path / str(at))
         assert run(path, at=at).killed
-        seen.append(states.index(held(path / "known")))
+        seen.append(states.index(held_by(path / "known")))
         done = run(path)
         assert done.status == 0, done.stderr
-        assert (results(path / "out"), held(path / "known")) == (wanted, states[1])
+        assert (results(path / "out"), held_by(path / "known")) == (wanted, states[1])
         assert not (path / "out/_work").exists()
         assert len(list((path / "known").iterdir())) == (4 if is_first else 6)
     assert seen == sorted(seen) and set(seen) == {0, 1}

@@ -78,7 +78,7 @@ class Ended(BaseException):
     """The process is gone."""
 
 
-def ends_at(
+def fail_at(
     patch: pytest.MonkeyPatch, number: int | None, error: BaseException, names: Sequence[str], lasting: bool = False
 ) -> list[str]:
     """The `number`th call of the functions of `os` raises, and with `lasting` every one after it; returns the calls."""
@@ -100,78 +100,79 @@ def ends_at(
     return calls
 
 
-def test_a_run_that_fails_at_any_fsync_resumes(small: Path, tmp_path: Path) -> None:
+def test_a_run_that_fails_at_any_fsync_resumes(small_inputs: Path, tmp_path: Path) -> None:
     """Disk full and Ctrl-C at every so many of them: what was finished is kept, and the run goes on."""
-    wanted, calls = whole(small, tmp_path), calls_of(small, tmp_path, ("fsync",))
+    wanted, calls = whole_results(small_inputs, tmp_path), calls_of(small_inputs, tmp_path, ("fsync",))
     for error, every in ((OSError(28, "No space left on device"), EVERY), (KeyboardInterrupt(), 2 * EVERY)):
-        for raised, out in ends(small, tmp_path, error, ("fsync",), spread(calls, every, "never"), lasting=False):
+        at = spread(calls, every, "never")
+        for raised, out in resumed_runs(small_inputs, tmp_path, error, ("fsync",), at, lasting=False):
             assert results(out) == wanted
             assert isinstance(raised, KeyboardInterrupt) or "No space left on device" in str(raised)
             shutil.rmtree(out)
 
 
-def test_a_run_killed_at_any_disk_change_resumes(small: Path, tmp_path: Path) -> None:
+def test_a_run_killed_at_any_disk_change_resumes(small_inputs: Path, tmp_path: Path) -> None:
     """At every so many, and around each rename, which puts a durable file or a result in place.
 
     After a kill nothing is done to the disk any more, not even what an exception would undo.
     """
-    wanted, calls = whole(small, tmp_path), calls_of(small, tmp_path, CHANGES)
+    wanted, calls = whole_results(small_inputs, tmp_path), calls_of(small_inputs, tmp_path, CHANGES)
     assert len(calls) > 100
-    for _, out in ends(small, tmp_path, Ended(), CHANGES, spread(calls, EVERY, "rename"), lasting=True):
+    for _, out in resumed_runs(small_inputs, tmp_path, Ended(), CHANGES, spread(calls, EVERY, "rename"), lasting=True):
         assert results(out) == wanted and not (out / "_work").exists()
         shutil.rmtree(out)
 
 
-def test_a_run_killed_while_it_replaces_results_resumes(small: Path, tmp_path: Path) -> None:
+def test_a_run_killed_while_it_replaces_results_resumes(small_inputs: Path, tmp_path: Path) -> None:
     """An overwriting run that is killed goes on, too, and of the earlier results nothing is left.
 
     Before the overwriting run has a manifest it is the earlier one that goes on, so then they are of the same job.
     """
     before, names, every = ("", CHANGES[1:], 3) if SOAK else ("b.jsonl", ("rename", "rmdir"), 2)
-    earlier, wanted = tmp_path / "earlier", whole(small, tmp_path)
-    gpulsh.deduplicate_files(small / before, earlier, **OPTIONS)
+    earlier, wanted = tmp_path / "earlier", whole_results(small_inputs, tmp_path)
+    gpulsh.deduplicate_files(small_inputs / before, earlier, **OPTIONS)
     for number in count(1, every):
         out = tmp_path / f"out{number}"
         shutil.copytree(earlier, out)
         try:
             with pytest.MonkeyPatch.context() as patch:
-                ends_at(patch, number, Ended(), names, lasting=True)
-                gpulsh.deduplicate_files(small, out, overwrite=True, **OPTIONS)
+                fail_at(patch, number, Ended(), names, lasting=True)
+                gpulsh.deduplicate_files(small_inputs, out, overwrite=True, **OPTIONS)
             break
         except Ended:
-            gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
+            gpulsh.deduplicate_files(small_inputs, out, resume=True, **OPTIONS)
             assert results(out) == wanted and not (out / "_work").exists()
             shutil.rmtree(out)
     assert number > 8
 
 
 @pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def small_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files as `inputs`, in several partitions, ranges and groups, but few."""
     outlive_an_error(monkeypatch, Cut(memory=1 << 30, partition=40000, digests=3000, group=25000))
     return write_inputs(tmp_path / "in")
 
 
-def whole(given: Path, tmp_path: Path) -> dict[str, bytes]:
+def whole_results(given: Path, tmp_path: Path) -> dict[str, bytes]:
     gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
     return results(tmp_path / "whole")
 
 
 def calls_of(given: Path, tmp_path: Path, names: Sequence[str]) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
-        calls = ends_at(patch, None, Ended(), names)
+        calls = fail_at(patch, None, Ended(), names)
         gpulsh.deduplicate_files(given, tmp_path / "counted", **OPTIONS)
     return calls
 
 
-def ends(
+def resumed_runs(
     given: Path, tmp_path: Path, error: BaseException, names: Sequence[str], numbers: list[int], *, lasting: bool
 ) -> Iterator[tuple[BaseException, Path]]:
     """For each call that is to end a run, the error, and the folder once the run resumed."""
     for number in numbers:
         out = tmp_path / f"out{number}"
         with pytest.MonkeyPatch.context() as patch:
-            ends_at(patch, number, error, names, lasting)
+            fail_at(patch, number, error, names, lasting)
             with pytest.raises((OutputError, KeyboardInterrupt, Ended)) as caught:
                 gpulsh.deduplicate_files(given, out, **OPTIONS)
         gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
@@ -180,7 +181,7 @@ def ends(
 
 def test_compared_shares_are_not_compared_again(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of one component each that is too large, and a run that ends when some of their shares are done."""
-    wanted = whole(inputs, tmp_path)
+    wanted = whole_results(inputs, tmp_path)
     outlive_an_error(monkeypatch, Cut(memory=1 << 30, partition=15000, digests=3000, group=1500))
     compared: list[int] = []
 
@@ -223,19 +224,19 @@ ITEMS: dict[str, Any] = {"passages": 8, "coverage": 0.9, "protect": "test.jsonl"
     ids=str,
 )
 def test_a_run_resumes_after_each_stage(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, options: dict[str, Any]
+    small_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, options: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = [row["text"].split()[3:20] for row in read_rows(small / "b.jsonl")]
+    rows = [row["text"].split()[3:20] for row in read_rows(small_inputs / "b.jsonl")]
     write_rows("test.jsonl", [{"text": " ".join(words), "score": 0} for words in rows[:5]])
     given = {**OPTIONS, **options}
-    wanted = gpulsh.deduplicate_files(small, tmp_path / "whole", **given).funnel
+    wanted = gpulsh.deduplicate_files(small_inputs, tmp_path / "whole", **given).funnel
     assert wanted["key_copies" if "key" in options else "contaminated" if "passages" in options else "dropped"] > 4
     with interrupting(stage):
-        gpulsh.deduplicate_files(small, tmp_path / "out", **given)
+        gpulsh.deduplicate_files(small_inputs, tmp_path / "out", **given)
     with pytest.raises(OutputError, match="belongs to another run"):
-        gpulsh.deduplicate_files(small, tmp_path / "out", resume=True, **OPTIONS)
-    found = gpulsh.deduplicate_files(small, tmp_path / "out", resume=True, **given).funnel
+        gpulsh.deduplicate_files(small_inputs, tmp_path / "out", resume=True, **OPTIONS)
+    found = gpulsh.deduplicate_files(small_inputs, tmp_path / "out", resume=True, **given).funnel
     assert results(tmp_path / "out") == results(tmp_path / "whole")
     assert found["resumed"] and found["dropped"] == wanted["dropped"]
 
@@ -311,7 +312,7 @@ gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", t
 
 def test_a_killed_process_resumes(inputs: Path, tmp_path: Path) -> None:
     """Between the first and the last change of the disk; GPULSH_SEED says which instants."""
-    wanted, killed = whole(inputs, tmp_path), 0
+    wanted, killed = whole_results(inputs, tmp_path), 0
     instants = random.Random(int(os.environ.get("GPULSH_SEED", "3")))
 
     def begun(out: Path) -> tuple[subprocess.Popen[bytes], float]:

@@ -42,14 +42,14 @@ def run(out: str = "out", **options: Any) -> Any:
     return gpulsh.deduplicate_files("a.jsonl", out, backend="reference", **options)
 
 
-def refused(match: str, out: str = "out", **options: Any) -> None:
+def assert_refused(match: str, out: str = "out", **options: Any) -> None:
     before = tree()
     with pytest.raises(OutputError, match=match):
         run(out, **options)
     assert tree() == before
 
 
-def unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
+def leave_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
     """OUT of a run that was interrupted before it moved its results."""
     monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     with interrupting("gpulsh.run.output.folder.OutputFolder.commit"):
@@ -59,7 +59,7 @@ def unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- a folder of the user's that is called _work ---
 
 
-def linked(target: str) -> Callable[[], None]:
+def make_link(target: str) -> Callable[[], None]:
     def make() -> None:
         Path("real").mkdir()
         Path("real/lock").write_bytes(WORDS + b"1")
@@ -70,7 +70,7 @@ def linked(target: str) -> Callable[[], None]:
     return make
 
 
-def locked(lock: str | None) -> Callable[[], None]:
+def make_lock(lock: str | None) -> Callable[[], None]:
     def make() -> None:
         Path("out/_work").mkdir(parents=True)
         Path("out/_work/precious.txt").write_text("mine")
@@ -81,7 +81,7 @@ def locked(lock: str | None) -> Callable[[], None]:
     return make
 
 
-def odd_lock(make_lock: Callable[[str], Any]) -> Callable[[], None]:
+def make_odd_lock(make_lock: Callable[[str], Any]) -> Callable[[], None]:
     def make() -> None:
         Path("out/_work").mkdir(parents=True)
         Path("real").write_bytes(WORDS + b"1")
@@ -91,9 +91,9 @@ def odd_lock(make_lock: Callable[[str], Any]) -> Callable[[], None]:
 
 
 FOREIGN = [
-    *map(locked, ("", "mine", WORDS.decode()[:-20], None)),
-    *map(linked, ("precious", "nowhere", "real")),
-    *map(odd_lock, (lambda lock: os.symlink("../../real", lock), os.mkdir, os.mkfifo)),
+    *map(make_lock, ("", "mine", WORDS.decode()[:-20], None)),
+    *map(make_link, ("precious", "nowhere", "real")),
+    *map(make_odd_lock, (lambda lock: os.symlink("../../real", lock), os.mkdir, os.mkfifo)),
 ]
 
 
@@ -101,17 +101,17 @@ FOREIGN = [
 def test_a_foreign_work_folder_is_refused(here: Path, make: Callable[[], None]) -> None:
     make()
     for ways in WAYS:
-        refused("out.*(not empty|is not gpulsh's|did not write|is a link)", **ways)
+        assert_refused("out.*(not empty|is not gpulsh's|did not write|is a link)", **ways)
 
 
 def test_a_foreign_work_folder_beside_results_is_refused(here: Path) -> None:
     os.symlink("nowhere", "link")
-    refused("link: is a broken link to nowhere", "link")
+    assert_refused("link: is a broken link to nowhere", "link")
     run()
     Path("out/_work").mkdir()
     Path("out/_work/lock").write_text("mine")
-    refused("is not empty")
-    refused("_work: is not gpulsh's", overwrite=True)
+    assert_refused("is not empty")
+    assert_refused("_work: is not gpulsh's", overwrite=True)
     before = tree()
     run(resume=True)  # the run is finished, and stays
     assert tree() == before
@@ -127,7 +127,7 @@ def test_results_that_are_links_are_not_replaced(here: Path, link: str) -> None:
     if path.exists():
         os.rename(path, f"precious/{path.name}")
     os.symlink(here / "precious" / path.name, path)
-    refused("did not write|a link", overwrite=True)
+    assert_refused("did not write|a link", overwrite=True)
 
 
 @pytest.mark.parametrize("name", ["data", "manifest.jsonl", "token"])
@@ -135,7 +135,7 @@ def test_results_that_are_links_are_not_replaced(here: Path, link: str) -> None:
 def test_links_and_pipes_in_the_work_folder_are_refused(
     here: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
 ) -> None:
-    unfinished(monkeypatch)
+    leave_unfinished(monkeypatch)
     path = Path("out/_work", name)
     if path.exists():
         os.rename(path, f"precious/{name}")
@@ -144,7 +144,7 @@ def test_links_and_pipes_in_the_work_folder_are_refused(
     else:
         os.mkfifo(path)
     reason = "is a link" if kind == "link" else "is not a regular file"
-    refused(f"{reason}, which gpulsh did not make", resume=True)
+    assert_refused(f"{reason}, which gpulsh did not make", resume=True)
     run(overwrite=True)  # removes the link, not what it leads to
     assert Path("precious/one.txt").read_text() == "precious" and not Path("out/_work").exists()
     assert name == "token" or Path("precious", name).exists()
@@ -152,9 +152,9 @@ def test_links_and_pipes_in_the_work_folder_are_refused(
 
 def test_a_foreign_report_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside what a killed run left, which has a report that lists one."""
-    unfinished(monkeypatch)
+    leave_unfinished(monkeypatch)
     Path("out/report.json").write_text('{"mine": 1}')
-    refused(r"holds report\.json, which gpulsh did not write", overwrite=True)
+    assert_refused(r"holds report\.json, which gpulsh did not write", overwrite=True)
 
 
 @pytest.mark.parametrize("damage", [{"job": 5}, {"funnel": {}}, {"evidence": []}, {"outputs": "data"}, {"files": [1]}])
@@ -185,10 +185,10 @@ gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
 
 
 def test_the_work_folder_of_another_user_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unfinished(monkeypatch)
+    leave_unfinished(monkeypatch)
     owner = os.lstat("out/_work").st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    refused("_work: belongs to another user", resume=True)
+    assert_refused("_work: belongs to another user", resume=True)
 
 
 def test_a_second_run_in_a_folder_is_refused(here: Path, command: Command) -> None:

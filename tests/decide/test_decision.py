@@ -32,7 +32,7 @@ def exact_similarity(sets: Sequence[set[int]]) -> Any:
     return lambda i, j: naive.jaccard(sets[i], sets[j])  # type: ignore[arg-type]
 
 
-def described(
+def naive_documents(
     texts: Sequence[str | None], shingling: Shingling, num_perm: int, bands: int, rows: int
 ) -> naive.Documents:
     """Documents by the naive definitions alone, hashes included."""
@@ -44,7 +44,7 @@ def described(
     return naive.Documents(list(map(tuple, words)), digests, exact_similarity(sets_of(words, shingling.size)))
 
 
-def estimated(texts: Sequence[str | None], shingling: Shingling, num_perm: int) -> NDArray[np.float64]:
+def estimated_similarity(texts: Sequence[str | None], shingling: Shingling, num_perm: int) -> NDArray[np.float64]:
     """[n, n] shares of equal signature values."""
     rows = []
     for text in texts:
@@ -68,16 +68,16 @@ def assert_decision(result: Decision, wanted: naive.Decision) -> None:
     assert result.pairs.shape == (len(wanted.pairs), 2)
 
 
-def judged(
+def decide_as_naively(
     texts: Sequence[str | None], shape: tuple[int, int, int], small_bucket: int = 256, **options: Any
 ) -> tuple[Decision, naive.Documents]:
     """The decision with signatures of `shape` (num_perm, bands, rows), equal to the naive one; and the documents."""
     num_perm, bands, rows = shape
     given = {"backend": "cpu", "threshold": 0.8, "shingling": Shingling(size=1), "verify": "exact", **options}
     result = gpulsh.deduplicate(texts, num_perm=num_perm, bands=bands, rows=rows, **given)
-    documents = described(texts, given["shingling"], *shape)
+    documents = naive_documents(texts, given["shingling"], *shape)
     if given["verify"] == "signature":
-        estimate = estimated(texts, given["shingling"], num_perm)
+        estimate = estimated_similarity(texts, given["shingling"], num_perm)
         documents.similarity = lambda i, j: float(estimate[i, j])
     if given["verify"] == "none":
         documents.similarity = lambda i, j: 1.0  # every compared pair counts
@@ -98,7 +98,7 @@ def judged(
 
 
 @cache
-def real(unit: Any, size: int, every: int) -> tuple[list[str], list[tuple[str, ...]], list[set[int]], Any]:
+def real_text(unit: Any, size: int, every: int) -> tuple[list[str], list[tuple[str, ...]], list[set[int]], Any]:
     texts = licences()[::every]
     words = [tuple(naive.tokens(text, unit)) for text in texts]
     return texts, words, sets_of(words, size), gpulsh.shingle(texts, shingling=Shingling(unit=unit, size=size))
@@ -118,7 +118,7 @@ def real(unit: Any, size: int, every: int) -> tuple[list[str], list[tuple[str, .
 def test_decisions_on_real_text_equal_the_naive_greedy(
     threshold: float, unit: Any, size: int, every: int, prioritized: bool, resolve: Any
 ) -> None:
-    texts, words, sets, fingerprints = real(unit, size, every)
+    texts, words, sets, fingerprints = real_text(unit, size, every)
     priority = [float(len(text) % 97) for text in texts] if prioritized else None
     bands, rows = default_banding(128, threshold)
     signatures = gpulsh.MinHash()(fingerprints, backend="cpu")
@@ -179,7 +179,7 @@ def priorities(texts: Sequence[str | None], seed: int) -> list[float] | None:
     return None if seed % 2 else [random.choice(values) for _ in texts]
 
 
-def tiny(patch: pytest.MonkeyPatch, seed: int) -> None:
+def set_tiny_bounds(patch: pytest.MonkeyPatch, seed: int) -> None:
     """Buckets are large from 5 documents on, and every bound on work, one of two by the seed, is met all the time."""
     set_bounds(patch, *[(300, 3), (1000, 20)][seed % 2])
     patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
@@ -194,10 +194,10 @@ def test_decisions_on_random_text_equal_the_naive_greedy(
     shape = [(32, 16, 2), (16, 16, 1), (16, 4, 4)][seed % 3]
     with pytest.MonkeyPatch.context() as patch:
         if large:
-            tiny(patch, seed)
+            set_tiny_bounds(patch, seed)
             options = {**options, "verify": "exact"}
         how = {"small_bucket": 4 if large else 256, "priority": priorities(texts, seed), **options}
-        result, documents = judged(texts, shape, **how)
+        result, documents = decide_as_naively(texts, shape, **how)
     empty = [not sequence for sequence in documents.sequences]
     assert result.keep[empty].all() and result.funnel.empty == sum(empty)
     assert result.funnel.nulls == sum(text is None for text in texts)
@@ -211,12 +211,12 @@ def test_a_bucket_is_large_above_256_distinct_documents(size: int) -> None:
     """Up to there all its similar pairs are reported, above only those with a kept one; copies do not count."""
     words = [f"w{i}" for i in range(60)]
     texts = [" ".join([*words[:i], f"own{i}", *words[i:]]) for i in range(350)]
-    digests = [digest for (digest,) in described(texts, Shingling(size=1), 1, 1, 1).digests]
+    digests = [digest for (digest,) in naive_documents(texts, Shingling(size=1), 1, 1, 1).digests]
     common = max(digests, key=digests.count)
     texts = [text for text, digest in zip(texts, digests, strict=True) if digest == common][:size]
     texts += texts[:40]
     assert len(texts) == size + 40
-    result, _ = judged(texts, (1, 1, 1))
+    result, _ = decide_as_naively(texts, (1, 1, 1))
     assert result.funnel.kept == 1
     assert len(result.pairs) == 40 + (size * (size - 1) // 2 if size <= 256 else size - 1)
 
@@ -224,14 +224,14 @@ def test_a_bucket_is_large_above_256_distinct_documents(size: int) -> None:
 @pytest.mark.parametrize(("seed", "verify"), [(0, "signature"), (1, "none"), (2, "signature"), (3, "none")])
 def test_large_buckets_without_exact_verification(verify: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The prefix filter says who is compared: all that are exactly similar, and what is reported is true."""
-    tiny(monkeypatch, seed)
+    set_tiny_bounds(monkeypatch, seed)
     texts = corpus(seed, 80, 2, 20, 0.04)
     shingling, threshold = Shingling(size=2), 0.6
     options: dict[str, Any] = {"num_perm": 24, "bands": 12, "rows": 2}
     result = gpulsh.deduplicate(
         texts, threshold=threshold, shingling=shingling, verify=verify, backend="cpu", **options
     )
-    documents, estimate = described(texts, shingling, **options), estimated(texts, shingling, 24)
+    documents, estimate = naive_documents(texts, shingling, **options), estimated_similarity(texts, shingling, 24)
     assert result.keep[result.duplicate_of].all() and not result.keep.all()
 
     def share_a_bucket(i: int, j: int) -> bool:
@@ -282,7 +282,7 @@ COPIES = [LIKE, FIRST, FIRST.upper(), LIKE.replace(" ", " -- "), FIRST]
 def test_decisions_of_hand_made_cases(
     texts: list[str], threshold: float, options: dict[str, Any], duplicate_of: list[int]
 ) -> None:
-    result, _ = judged(texts, (64, 64, 1), threshold=threshold, **options)
+    result, _ = decide_as_naively(texts, (64, 64, 1), threshold=threshold, **options)
     assert result.duplicate_of.tolist() == duplicate_of
     assert result.funnel.exact_copies == (3 if texts is COPIES else 0)
 
@@ -291,7 +291,7 @@ def test_a_pair_at_the_threshold_is_a_duplicate() -> None:
     """Quotients are compared as float64: 4 / 5 is 0.8, 2 / 3 is 2 / 3."""
     for part, whole in ((4, 5), (2, 3), (9, 10), (7, 10), (1, 3), (3, 7)):
         texts = [words_of(0, 30 * part), words_of(0, 30 * whole)]
-        at, _ = judged(texts, (64, 64, 1), threshold=part / whole)
+        at, _ = decide_as_naively(texts, (64, 64, 1), threshold=part / whole)
         assert at.duplicate_of.tolist() == [0, 0] and at.similarity[1] == np.float32(part / whole)
-        above, _ = judged(texts, (64, 64, 1), threshold=float(np.nextafter(part / whole, 2)))
+        above, _ = decide_as_naively(texts, (64, 64, 1), threshold=float(np.nextafter(part / whole, 2)))
         assert above.keep.all()

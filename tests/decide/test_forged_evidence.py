@@ -112,7 +112,7 @@ def test_no_decision_depends_on_the_secret(backend: Any, options: dict[str, Any]
         assert {**other.funnel, "seconds": None} == {**results[0].funnel, "seconds": None}
 
 
-def written(out: Path) -> dict[str, bytes]:
+def result_files(out: Path) -> dict[str, bytes]:
     files = [path for path in out.rglob("*") if path.is_file() and path.suffix not in (".html", ".json")]
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
 
@@ -128,7 +128,7 @@ def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: P
         index = {"index": tmp_path / f"index{number}"} if indexed else {}
         files = [tmp_path / f"{part}.jsonl" for part in range(3)]
         result = gpulsh.deduplicate_files(files, out, backend="cpu", id_column="id", secret=secret, **index)
-        found.append(written(out))
+        found.append(result_files(out))
         counts.append({**result.funnel, "seconds": None})
         reports = (out / "report.json").read_text() + (out / "report.html").read_text()
         assert secret.hex() not in reports

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.cli import group as command
-from tests.sketch.test_main_job import decided, documents, dropped_rows
+from tests.sketch.test_main_job import decide_all_ways, documents, dropped_rows
 from tests.support import naive
 from tests.support.files import write_rows
 from tests.support.runs import evidence
@@ -124,7 +124,7 @@ def test_also_applies_in_large_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_files_and_the_command_decide_as_in_memory(given: dict[str, Any], options: str, tmp_path: Path) -> None:
-    _, parameters = decided(documents(), given, options, tmp_path)
+    _, parameters = decide_all_ways(documents(), given, options, tmp_path)
     near = parameters["near" if "sketch" in given else "also"]
     assert near["distance"] == given.get("distance", 15) and near["seed"] == given.get("seed", 1)
     if given.get("distance") == 3:

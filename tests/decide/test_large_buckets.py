@@ -34,7 +34,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.method import Method
 from gpulsh.stats.stages import Progress
-from tests.decide.test_decision import assert_decision, described
+from tests.decide.test_decision import assert_decision, naive_documents
 from tests.run.test_partitioned import assert_rows, cut_as
 from tests.support import naive
 from tests.support.bounds import set_bounds
@@ -64,11 +64,11 @@ def pages(count: int, length: int, ordered: bool = True) -> list[str]:
 
 
 @cache
-def known(ordered: bool) -> naive.Documents:
-    return described(pages(90, 4, ordered), SHINGLING, **BANDING)
+def naive_pages(ordered: bool) -> naive.Documents:
+    return naive_documents(pages(90, 4, ordered), SHINGLING, **BANDING)
 
 
-def calls(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+def record_calls(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
     """The arguments of each call of `owner.name` from here on."""
     noted, called = list[Any](), getattr(owner, name)
     patch.setattr(owner, name, lambda *given: noted.append(given) or called(*given))
@@ -86,11 +86,11 @@ def test_decisions_in_large_buckets_equal_the_naive_greedy(
         set_bounds(monkeypatch, *bounds)
         monkeypatch.setattr(Bitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
-    asked = calls(monkeypatch, Bitmaps, "near")
+    asked = record_calls(monkeypatch, Bitmaps, "near")
     for threshold in (0.5, 0.8):
         texts = pages(90, 4, ordered)
         result = gpulsh.deduplicate(texts, threshold=threshold, shingling=SHINGLING, backend="cpu", **BANDING)
-        assert_decision(result, naive.greedy(known(ordered), threshold, None, small_bucket=SMALL_BUCKET))
+        assert_decision(result, naive.greedy(naive_pages(ordered), threshold, None, small_bucket=SMALL_BUCKET))
         assert result.funnel.crowded > 50 and 0 < result.funnel.dropped < 90
     assert sum(len(known) for _, known, _ in asked) > 20
 
@@ -108,7 +108,7 @@ def test_decisions_over_files_equal_the_naive_greedy(tmp_path: Path, keep: str, 
         out = tmp_path / "out"
         gpulsh.deduplicate_files(tmp_path / "in.parquet", out, keep=keep, id_column="id", **options)
     priority = None if keep == "first" else [float(len(text)) for text in texts]
-    wanted = naive.greedy(known(True), 0.8, priority, small_bucket=SMALL_BUCKET)
+    wanted = naive.greedy(naive_pages(True), 0.8, priority, small_bucket=SMALL_BUCKET)
     assert_rows(evidence(out), (wanted.duplicate_of, wanted.similarity, wanted.cluster))
 
 
@@ -116,7 +116,7 @@ def test_decisions_over_files_equal_the_naive_greedy(tmp_path: Path, keep: str, 
 def test_few_pairs_are_compared_by_fingerprints(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all pairs an eighth at most; and matches of prefixes are listed as pairs, not as the shingles they share."""
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
-    measured, listed = calls(monkeypatch, comparing, "exact"), calls(monkeypatch, Matches, "pairs")
+    measured, listed = record_calls(monkeypatch, comparing, "exact"), record_calls(monkeypatch, Matches, "pairs")
     result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 400 and result.funnel.dropped > 5
     assert 0 < sum(len(rows) for rows, *_ in measured) < 400 * 399 // 2 // 8
@@ -162,7 +162,7 @@ def test_pairs_of_small_buckets_come_in_bounded_pieces() -> None:
     assert [piece.tolist() for piece in SmallBuckets.joined([], [], 5, CpuBackend(1)).pieces(1)] == [[]]
 
 
-class Reported(Progress):
+class StageRecorder(Progress):
     """What each stage reported: its total, then its steps."""
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class Reported(Progress):
 @pytest.mark.parametrize("files", [False, True], ids=["in memory", "within a group of a run over files"])
 def test_progress_advances_in_small_steps(files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the pairs of small buckets and of the documents of large ones, in small steps that add up to the whole."""
-    reported = Reported()
+    reported = StageRecorder()
     monkeypatch.setattr(f"gpulsh.run.{'file_run' if files else 'memory'}.open_progress", lambda show: reported)
     monkeypatch.setattr(comparing, "PAIRS_AT_ONCE", 1000)
     monkeypatch.setattr(large_buckets, "LAST_BLOCK", 64)
@@ -315,7 +315,7 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_small_join_reads_each_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their fingerprints are held: bitmaps and the measure take them from memory."""
-    read = calls(monkeypatch, ShingledTexts, "fingerprints")
+    read = record_calls(monkeypatch, ShingledTexts, "fingerprints")
     joined(pages(400, 6), CpuBackend(2))
     assert [len(places) for _, places in read] == [400]
 

@@ -12,7 +12,7 @@ import pytest
 import gpulsh
 
 
-def decided(priority: Any) -> list[int]:
+def targets(priority: Any) -> list[int]:
     return gpulsh.deduplicate(["one text"] * 5, priority=priority, backend="cpu").duplicate_of.tolist()
 
 
@@ -52,7 +52,7 @@ PANDAS_DAYS = [pd.Series(pd.to_datetime(DAYS, utc=utc), index=list("edcba")) for
     ],
 )
 def test_the_highest_priority_is_kept(priority: Any, kept: int) -> None:
-    assert decided(priority) == [kept] * 5
+    assert targets(priority) == [kept] * 5
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_the_highest_priority_is_kept(priority: Any, kept: int) -> None:
 )
 def test_wrong_priorities_are_refused(priority: Any, message: str) -> None:
     with pytest.raises(gpulsh.ParameterError, match=message):
-        decided(priority)
+        targets(priority)

@@ -32,7 +32,7 @@ CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25,
 
 
 @pytest.fixture
-def planned(command: Command) -> Callable[[str], dict[str, Any]]:
+def plan(command: Command) -> Callable[[str], dict[str, Any]]:
     return lambda line: json.loads(command(f"plan {line} --json").out)  # type: ignore[no-any-return]
 
 
@@ -113,27 +113,27 @@ def test_index_sizes_are_estimated_within_5_percent(tmp_path: Path) -> None:
 
 
 def test_rates_come_from_a_record_or_from_options(
-    command: Command, planned: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    command: Command, plan: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for workers, kind in (("threads", "thread"), ("gpus", "GPU")):
-        found, known = planned(f"--docs 1e6 --bytes 5GB --{workers} 4"), recorded()[kind]
+        found, known = plan(f"--docs 1e6 --bytes 5GB --{workers} 4"), recorded()[kind]
         assert found["source"] == known["source"] and found["rates"]["sign"] == known["rates"]["sign"]
         assert found["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
     records = {kind: found for kind, found in recorded().items() if kind != "GPU"}
     monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: records)
-    gpus = planned("--docs 1e6 --bytes 5e9 --gpus 4 --rate sign=20G")
+    gpus = plan("--docs 1e6 --bytes 5e9 --gpus 4 --rate sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
     assert gpus["seconds"] is None
-    assert planned("--docs 9 --bytes 9 --gpus 2 --hours 1")["workers_needed"] is None
+    assert plan("--docs 9 --bytes 9 --gpus 2 --hours 1")["workers_needed"] is None
     assert gpus["shares"] == {"read_ahead": 1 << 30, "pinned": 3 << 26}
-    assert planned("--docs 1e6 --bytes 5e9 --threads 4")["shares"] == {}
+    assert plan("--docs 1e6 --bytes 5e9 --threads 4")["shares"] == {}
     text = command("plan --docs 1e11 --bytes 5e14 --gpus 64").out
     assert "1.1 GB of the budget for text read ahead, 201.3 MB of the budget as page-locked memory" in text
     assert text.count("not measured") == len(ESTIMATED) and "500.0 TB" in text and "21 bands of 6 rows" in text
     rates = dict.fromkeys(ESTIMATED, 1e9)
     records["GPU"] = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
     line = "--docs 1e9 --bytes 5e12 --gpus 1 --met 0 --pairs 0 --hours 1"
-    found = planned(line)
+    found = plan(line)
     assert found["measured_worker"] == "one NVIDIA H200"
     assert found["seconds"] == pytest.approx(1 + (5e12 + 1e9 + 21e9 + 5e12) / 1e9)
     assert found["workers_needed"] == 3  # 1 s to start, and 10,022 s of work
@@ -151,21 +151,21 @@ def test_the_fewest_workers_are_found(wanted: int) -> None:
     assert formula.workers_needed(alone / wanted * (1 - 1e-9), estimated) == wanted + 1
 
 
-def test_start_deadline_and_shares_are_counted(command: Command, planned: Callable[[str], dict[str, Any]]) -> None:
+def test_start_deadline_and_shares_are_counted(command: Command, plan: Callable[[str], dict[str, Any]]) -> None:
     line, known = "--docs 1e9 --bytes 5TB --threads 1", recorded()["thread"]
-    alone, start = planned(f"{line} --hours 2"), known["start"] + known["process"]
+    alone, start = plan(f"{line} --hours 2"), known["start"] + known["process"]
     assert alone["start"] == known["process"] > 0.5
     assert alone["seconds"] == pytest.approx(known["process"] + sum(stage["seconds"] for stage in alone["stages"]))
     assert alone["workers_needed"] == math.ceil((alone["seconds"] - start) / (7200 - start))
     text = command(f"plan {line} --rate disk=1G --hours 1").out
     assert "no number of threads is enough" in text and f"start    {duration(known['process']):>14}" in text
-    found = planned(f"{line} --met 0 --pairs 0 --dropped 0.5 --bands 8 --rows 4")
+    found = plan(f"{line} --met 0 --pairs 0 --dropped 0.5 --bands 8 --rows 4")
     stages = {stage["name"]: stage for stage in found["stages"]}
     assert stages["verify"]["seconds"] == 0 and stages["gather"]["disk_read"] == 0
     assert (found["output"], found["bands"], found["rows"]) == (2.5e12, 8, 4)
     for documents in ("1", "1e18"):  # the largest numbers
         line = f"--docs {documents} --bytes 1e24 --hours 1e300 --rate sign=1e-6"
-        assert planned(line)["index"] > 0 and command(f"plan {line}").status == 0
+        assert plan(line)["index"] > 0 and command(f"plan {line}").status == 0
 
 
 def test_recorded_rates_equal_those_of_their_record() -> None:
@@ -213,7 +213,7 @@ def corpus(documents: int) -> Corpus:
     return Corpus(documents=documents, bytes=700.0 * documents, met=0.05, pairs=0.1, dropped=0.02, bytes_per_shingle=6)
 
 
-def planted(documents: int) -> Usage:
+def planted_usage(documents: int) -> Usage:
     of = corpus(documents)
     amounts = {name: work.amount for name, work in stage_works(of, 21).items()} | {"gather": of.bytes}
     return Usage(
@@ -228,8 +228,8 @@ def planted(documents: int) -> Usage:
 
 @pytest.mark.parametrize("documents", [LARGE, 300_000])
 def test_planted_costs_are_estimated_exactly(documents: int) -> None:
-    wanted, whole = planted(documents), planted(500)
-    found = grown(whole, planted(LARGE), wanted.corpus, **MACHINE)
+    wanted, whole = planted_usage(documents), planted_usage(500)
+    found = grown(whole, planted_usage(LARGE), wanted.corpus, **MACHINE)
     assert found.seconds == pytest.approx(wanted.seconds, rel=1e-9)
     for name in ("all", "processor", "memory", "data", "evidence"):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-9), name
@@ -237,8 +237,8 @@ def test_planted_costs_are_estimated_exactly(documents: int) -> None:
 
 
 def test_a_slow_small_sample_does_not_lower_the_estimate() -> None:
-    large = planted(LARGE)
-    small = replace(planted(500), seconds={**large.seconds, "sign": large.seconds["sign"] + 1})
+    large = planted_usage(LARGE)
+    small = replace(planted_usage(500), seconds={**large.seconds, "sign": large.seconds["sign"] + 1})
     found = grown(small, large, corpus(10 * LARGE), **MACHINE)
     for name in ("sign", "write"):
         assert found.seconds[name] == pytest.approx(10 * large.seconds[name], rel=0.01), name
@@ -267,7 +267,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         rows = sum(pq.read_metadata(path).num_rows for path in Path(arguments[-1]).glob("*.parquet"))
         parameters = {"threads": 2, "memory": 8 << 30, "banding": {"bands": 21, "rows": 6}}
         report = {"parameters": parameters, "backend": {"name": "cpu"}, "memory": SHARES, "compiling": 0.0}
-        return report, replace(planted(rows), seconds={**dict.fromkeys(ESTIMATED, rows * 1e-4), START: 1.0})
+        return report, replace(planted_usage(rows), seconds={**dict.fromkeys(ESTIMATED, rows * 1e-4), START: 1.0})
 
     monkeypatch.setattr(sample, "run", stand_in)
     return found
@@ -321,7 +321,7 @@ def test_a_plan_counts_empty_files(here: Path) -> None:
 def test_a_slow_method_gets_a_smaller_sample() -> None:
     def share(slower: float) -> float:
         seconds = {"sign": 0.4 * slower, "write": 0.3 * slower, START: 1.0}
-        return sample.next_share(0.001, replace(planted(500), seconds=seconds))
+        return sample.next_share(0.001, replace(planted_usage(500), seconds=seconds))
 
     assert share(1.0) > 0.1
     assert share(2.5) == pytest.approx(0.001 * 5 / (0.7 * 2.5 - 1))

@@ -50,7 +50,7 @@ def test_false_positives_of_a_group_fail_its_segments_filters() -> None:
     assert sum(len(passing(filter_of([part]), passed)) for part in parts) < 5
 
 
-def looked_at(kind: str) -> int:
+def bytes_touched(kind: str) -> int:
     """Bytes of mapped files of a kind that this process has touched."""
     touched = inside = 0
     for line in Path("/proc/self/smaps").read_text().splitlines():
@@ -77,15 +77,15 @@ def test_absent_digests_touch_no_page_of_a_segment(tmp_path: Path) -> None:
 
     segment = stored([make_segment(documents, exact, digests, sets)], NOTHING, tmp_path)
     snapshot = Snapshot([segment], NOTHING)
-    before = {kind: looked_at(kind) for kind in ("digests", "hashes")}
+    before = {kind: bytes_touched(kind) for kind in ("digests", "hashes")}
     for band in range(bands):
         places, _ = snapshot.holders(np.full(30, band), np.sort(drawn(30)))
         assert len(places) == 0
     assert (snapshot.first_copies(drawn(30, 2))[0] == -1).all()
     # A page that is touched brings its neighbours along, 16 of them, and a few hashes pass.
     (size,) = (file.stat().st_size for file in tmp_path.glob("digests-*"))
-    assert size > 40 << 16 and looked_at("digests") - before["digests"] <= 12 << 16
-    assert looked_at("hashes") - before["hashes"] <= 3 << 16
+    assert size > 40 << 16 and bytes_touched("digests") - before["digests"] <= 12 << 16
+    assert bytes_touched("hashes") - before["hashes"] <= 3 << 16
 
     def ask_all() -> None:
         for band in range(bands):
@@ -96,15 +96,15 @@ def test_absent_digests_touch_no_page_of_a_segment(tmp_path: Path) -> None:
     with mock.patch.object(snapshot_module, "MANY", 1 << 30):
         ask_all()
     assert (snapshot.first_copies(exact)[0] == numbers).all()
-    assert looked_at("digests") - before["digests"] > size // 2
+    assert bytes_touched("digests") - before["digests"] > size // 2
     ask_all()  # what so many look at is not held for the next ones
-    assert looked_at("digests") < before["digests"]
+    assert bytes_touched("digests") < before["digests"]
 
 
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
 def test_grouped_segments_give_the_same_answers(measure: str, tmp_path: Path) -> None:
     """Of 2, 3, 5 and 8 segments of ten documents each."""
-    texts = repeating(120)
+    texts = repeating_texts(120)
     options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "measure": measure, "backend": "cpu"}
     found, made = [], set()
     for fold in (0, 2):  # without groups, and with them
@@ -122,7 +122,7 @@ def test_grouped_segments_give_the_same_answers(measure: str, tmp_path: Path) ->
     assert made == {(2, width) for width in (2, 3, 5, 8)}
 
 
-def repeating(count: int) -> list[str]:
+def repeating_texts(count: int) -> list[str]:
     chance = np.random.default_rng(8)
     texts = [" ".join(f"w{word}" for word in chance.integers(0, 30, 12)) for _ in range(count)]
     return [text if number % 3 else texts[number // 2] for number, text in enumerate(texts)]
@@ -134,14 +134,14 @@ def answers(index: Index, texts: list[str]) -> list[Any]:
     return [*rows, len(index), index.dropped()]
 
 
-def flipped(file: Path) -> None:
+def flip(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 255
     file.write_bytes(content)
 
 
 def test_group_filters_are_reused_and_rebuilt_if_damaged(tmp_path: Path) -> None:
-    texts, begun = repeating(40), tmp_path / "begun"
+    texts, begun = repeating_texts(40), tmp_path / "begun"
     options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "backend": "cpu"}
 
     def add(index: Index, number: int) -> None:
@@ -158,7 +158,7 @@ def test_group_filters_are_reused_and_rebuilt_if_damaged(tmp_path: Path) -> None
     groups = read_manifest(begun).groups
     assert [(name.split("-")[0], name[-8:]) for name in groups] == [("groups", "-3.arrow")]
     assert {name for name in os.listdir(begun) if "groups" in name} == set(groups)  # none of two segments is left
-    wrongs: list[Callable[[Path], object]] = [Path.exists, Path.unlink, flipped, lambda file: os.truncate(file, 100)]
+    wrongs: list[Callable[[Path], object]] = [Path.exists, Path.unlink, flip, lambda file: os.truncate(file, 100)]
     wrongs.append(lambda file: commit_manifest(file.parent, replace(read_manifest(file.parent), groups={}), "0.1"))
     for place, wrong in enumerate(wrongs):
         path = shutil.copytree(begun, tmp_path / str(place))

@@ -41,7 +41,7 @@ def test_keys_of_two_types_are_refused() -> None:
 
 
 @contextmanager
-def small(spill: int) -> Iterator[None]:
+def small_batches(spill: int) -> Iterator[None]:
     """Batches of 2000 bytes, and segments that are written from `spill` bytes on."""
     with (
         mock.patch.object(reference, "SIZES", SMALL),
@@ -51,7 +51,7 @@ def small(spill: int) -> Iterator[None]:
         yield
 
 
-def held_at_most(path: Path, count: int, spill: int) -> tuple[int, int]:
+def most_held(path: Path, count: int, spill: int) -> tuple[int, int]:
     """The bytes of segments in memory while `count` documents are added, at most, and those of the largest join."""
     held, joins = [0], [0]
     settled, joined = merging.settled, merging.joined
@@ -67,7 +67,7 @@ def held_at_most(path: Path, count: int, spill: int) -> tuple[int, int]:
         return whole
 
     with (
-        small(spill),
+        small_batches(spill),
         mock.patch.object(collection, "settled", settles),
         mock.patch.object(merging, "joined", joins_parts),
         Index.create(path, backend="reference") as index,
@@ -80,7 +80,7 @@ def held_at_most(path: Path, count: int, spill: int) -> tuple[int, int]:
 
 def test_memory_does_not_grow_with_the_documents_added(tmp_path: Path) -> None:
     """Larger segments are merged while they are written."""
-    (few, _), (many, join) = (held_at_most(tmp_path / str(count), count, 30_000) for count in (200, 700))
+    (few, _), (many, join) = (most_held(tmp_path / str(count), count, 30_000) for count in (200, 700))
     assert few == pytest.approx(many, rel=0.2) and 10_000 < many <= 60_000 and 0 < join <= 30_000
 
 
@@ -112,7 +112,7 @@ def test_the_spill_limit_follows_the_budget() -> None:
 def test_segments_are_merged_in_bounded_runs(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run of rows is longer than it may be, and a full disk is an error that leaves the index unchanged."""
     count = 300
-    held_at_most(tmp_path / "i", count, 15_000)
+    most_held(tmp_path / "i", count, 15_000)
     runs: list[int] = []
     real = Column.append
 
@@ -169,7 +169,7 @@ def test_keys_of_many_pieces_are_all_found(id_column: str | None, folder: Path) 
     for place, name in enumerate(names):
         write_rows(name, [{"text": text(100 * place + n // 2), "id": f"{name}:{n}"} for n in range(count)])
     options = ["--backend", "reference", *(["--id-column", id_column] if id_column else [])]
-    with small(4000):
+    with small_batches(4000):
         assert main(["index", "build", "i", *names, *options, "-o", "dropped.jsonl"]) == 0
     assert len(list(Path("i").glob("keys-*"))) > 2
     index = Index.open("i", backend="reference")
@@ -180,7 +180,7 @@ def test_keys_of_many_pieces_are_all_found(id_column: str | None, folder: Path) 
 
 def test_a_repeated_id_in_a_later_piece_is_refused(folder: Path, command: Command) -> None:
     write_rows("a.jsonl", [{"text": text(n), "id": n % 38} for n in range(40)])
-    with small(4000):
+    with small_batches(4000):
         refused = command("index build i a.jsonl --id-column id --backend reference")
     assert refused.status == 2 and "a.jsonl: line 39: its key is 0, the same as a.jsonl: line 1;" in refused.error
     assert not os.path.exists("i")

@@ -30,7 +30,7 @@ from tests.support.texts import licences
 OPTIONS = ["--backend", "cpu", "--threshold", "0.7", "--num-perm", "32"]
 
 
-def by_key(texts: dict[Any, Any]) -> Callable[[list[Any]], list[Any]]:
+def reader_of(texts: dict[Any, Any]) -> Callable[[list[Any]], list[Any]]:
     return lambda keys: [texts[key] for key in keys]
 
 
@@ -42,7 +42,7 @@ class SourceMachine(Machine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.opened = {"read": by_key(self.texts)}
+        self.opened = {"read": reader_of(self.texts)}
         self.made = {"evidence": "source", **self.opened}
         self.reading = pytest.MonkeyPatch()
         self.reading.setattr(reading, "READ_AT_ONCE", 300)
@@ -227,7 +227,7 @@ def test_a_missing_or_changed_text_is_named(folder: Path, command: Command) -> N
 def test_texts_from_read_are_checked(tmp_path: Path) -> None:
     texts = {"a": "one two three four", "b": "five six seven eight"}
     given = dict(texts)
-    index = new_index(evidence="source", read=by_key(given))
+    index = new_index(evidence="source", read=reader_of(given))
     index.add(["a", "b"], list(texts.values()))
     given["a"] = "one two three"
     assert index.query(["five six seven eight nine"]).keys.tolist() == ["b"]
@@ -259,7 +259,7 @@ def test_texts_from_read_are_checked(tmp_path: Path) -> None:
         ({"evidence": "both"}, "evidence is 'both'"),
         ({"evidence": "source", "measure": "containment"}, "which stores shingles; leave one out"),
         ({"evidence": "source", "read": 5}, "read is of type int; give a function"),
-        ({"read": by_key({})}, "read is given, and the index holds its evidence itself; leave it out"),
+        ({"read": reader_of({})}, "read is given, and the index holds its evidence itself; leave it out"),
     ):
         with pytest.raises(ParameterError, match=message):
             Index(backend="cpu", **wrong)
@@ -288,7 +288,7 @@ def test_a_copy_in_another_folder_answers_alike(folder: Path) -> None:
     assert main(["index", "build", "known", "0.jsonl", "1.jsonl", *options]) == 0
     assert main(["index", "add", "known", "2.jsonl", "--text-column", "body", "--backend", "cpu"]) == 0
     known = {f"{number}.jsonl:{row}": text for number in range(3) for row, text in enumerate(texts[number::3])}
-    index = Index.open("known", backend="cpu", read=by_key({**known, "own": "some words of its own"}))
+    index = Index.open("known", backend="cpu", read=reader_of({**known, "own": "some words of its own"}))
     index.remove(["0.jsonl:0"])
     index.add(["own"], ["some words of its own"])
     wanted, counts = list(index.query([*texts, "some words of its own"])), list(index.counts())

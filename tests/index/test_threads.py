@@ -48,7 +48,7 @@ CALLS = st.one_of(
 
 
 @pytest.fixture(autouse=True, scope="module")
-def often() -> Iterator[None]:
+def frequent_switches() -> Iterator[None]:
     """Threads take turns as often as Python lets them."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -56,7 +56,7 @@ def often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
+def run_at_once(calls: list[Callable[[], Any]]) -> list[Any]:
     """What each call returns, or the error that it raises, all of them begun together."""
     begin, found = Barrier(len(calls)), [None] * len(calls)
 
@@ -78,14 +78,14 @@ def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
 # --- in any order
 
 
-def done(index: Index, verb: str, given: Any) -> Any:
+def answer_to(index: Index, verb: str, given: Any) -> Any:
     answer = getattr(index, verb)(*given)
     if verb == "add":
         return [(key, similarity) for _, key, similarity in answer]
     return list(answer) if verb == "query" else answer
 
 
-def foreseen(naive: NaiveIndex, verb: str, given: Any) -> Any:
+def expected_answer(naive: NaiveIndex, verb: str, given: Any) -> Any:
     """What it is to answer, or the error that it is to raise."""
     known = set(naive.keys())
     if verb in ("save", "compact"):
@@ -97,18 +97,18 @@ def foreseen(naive: NaiveIndex, verb: str, given: Any) -> Any:
     return getattr(naive, verb)(*given)
 
 
-def explained(naive: NaiveIndex, calls: list[Any], answers: list[Any], after: Callable[[NaiveIndex], bool]) -> Any:
+def replay(naive: NaiveIndex, calls: list[Any], answers: list[Any], after: Callable[[NaiveIndex], bool]) -> Any:
     """The naive index after the calls in an order that gives each answer, and for which `after` holds."""
     for order in permutations(range(len(calls))):
         found = naive.copy()
-        wanted = [(foreseen(found, *calls[place]), answers[place]) for place in order]
+        wanted = [(expected_answer(found, *calls[place]), answers[place]) for place in order]
         same = (answer == want or (isinstance(want, type) and isinstance(answer, want)) for want, answer in wanted)
         if all(same) and after(found):
             return found
     return None
 
 
-def in_order(index: Index) -> list[str]:
+def keys_in_order(index: Index) -> list[str]:
     """The keys in the order of insertion, which later answers to ties depend on."""
     array, _ = checked_keys(list(KEYS))
     numbers = index.collection.contents.find(sorted_keys(array)).tolist()
@@ -136,10 +136,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(calls=st.lists(CALLS, min_size=2, max_size=3))
     def together(self, calls: list[Any]) -> None:
-        answers = at_once([partial(done, self.index, *call) for call in calls])
-        held, order = list(self.index.query(PAGES)), in_order(self.index)
+        answers = run_at_once([partial(answer_to, self.index, *call) for call in calls])
+        held, order = list(self.index.query(PAGES)), keys_in_order(self.index)
         assert len(order) == len(self.index)
-        self.naive = explained(
+        self.naive = replay(
             self.naive, calls, answers, lambda naive: naive.query(PAGES) == held and list(naive.keys()) == order
         )
         assert self.naive is not None, (calls, answers, held, order)
@@ -165,7 +165,7 @@ def test_documents_added_by_many_threads_are_all_found(tmp_path: Path) -> None:
             assert list(index.add([number], [given[number]])) == [(True, number, 1.0)]
             assert index.query([given[number]]).keys.tolist() == [number]
 
-    assert at_once([partial(add, first) for first in range(threads)]) == [None] * threads
+    assert run_at_once([partial(add, first) for first in range(threads)]) == [None] * threads
     for _ in range(2):
         assert len(index) == len(given) and all(number in index for number in given)
         index.save(tmp_path / "i")

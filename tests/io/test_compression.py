@@ -160,7 +160,7 @@ MEMBER_BYTES = 1 << 17
 CONTENT = random.Random(5).randbytes(1 << 16) * (2 * MEMBER_BYTES // (1 << 16)) + b"the end of the last member"
 
 
-def unpacked(data: bytes, kind: Compression) -> bytes:
+def unpack(data: bytes, kind: Compression) -> bytes:
     return b"".join(blocks(io.BytesIO(data), kind))
 
 
@@ -175,7 +175,7 @@ def test_output_reads_back(kind: Compression, content: bytes, tmp_path: Path, mo
             for start in range(0, len(content), step):
                 out.write(content[start : start + step])
         written.append((tmp_path / "out").read_bytes())
-    assert unpacked(written[0], kind) == content
+    assert unpack(written[0], kind) == content
     if kind in ("gz", "bz2"):
         assert written[0] == written[1]  # whatever the threads and the size of the pieces
     assert UNPACK[kind](written[0]) == content
@@ -187,11 +187,11 @@ def test_a_file_truncated_anywhere_is_an_error(kind: Compression) -> None:
     parts = [b"some text, and some more", random.Random(6).randbytes(300)]
     first, last = map(PACK[kind], parts)
     first += b"\x50\x2a\x4d\x18\x05\0\0\0hello" if kind == "zst" else b""
-    assert unpacked(first + last, kind) == b"".join(parts) and unpacked(first, kind) == parts[0]
+    assert unpack(first + last, kind) == b"".join(parts) and unpack(first, kind) == parts[0]
     ends = {len(first), len(PACK[kind](parts[0]))}
     for length in {*range(1, len(first + last))} - ends:
         with pytest.raises((EOFError, ValueError)):
-            unpacked((first + last)[:length], kind)
+            unpack((first + last)[:length], kind)
 
 
 def test_lines_do_not_depend_on_block_ends() -> None:

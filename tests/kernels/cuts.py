@@ -76,7 +76,7 @@ class InPieces(CudaBackend):
         return text.moved(self.asnumpy) if len(text.values) % 2 else text
 
 
-def sized(**sizes: int) -> type[CudaBackend]:
+def with_sizes(**sizes: int) -> type[CudaBackend]:
     """The backend with these sizes of batches and tiles."""
 
     class Sized(CudaBackend):

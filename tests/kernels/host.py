@@ -63,7 +63,7 @@ def signatures(source: str) -> dict[str, list[Parameter]]:
 CACHE = Path(os.environ.get("GPULSH_KERNEL_CACHE", Path(__file__).parents[2] / ".cache" / "kernels"))
 
 
-def built(given: Sequence[str], suffix: str, make: Callable[[Path], None]) -> Path:
+def cached_file(given: Sequence[str], suffix: str, make: Callable[[Path], None]) -> Path:
     """The file that `make` writes to its path, unless the cache has it for the same `given`."""
     name = hashlib.sha256("\0".join(given).encode()).hexdigest()[:32]
     found = CACHE / f"{name}{suffix}"
@@ -122,7 +122,7 @@ def build(source: str) -> Path:
         done = subprocess.run([*command, "-o", str(library), str(code)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
-    return built([*command, text], ".so", make)
+    return cached_file([*command, text], ".so", make)
 
 
 ALIGNMENT = 16  # of the widest access
@@ -136,7 +136,7 @@ _free: dict[int, list[int]] = defaultdict(list)  # addresses of memory to be use
 _one_at_a_time = Lock()  # the fibres and the guarded memory are the process's
 
 
-def guarded(pages: int) -> int:
+def guarded_pages(pages: int) -> int:
     """The address of `pages` pages between two that cannot be touched."""
     if not _free[pages]:
         _mapped.append(mmap.mmap(-1, (pages + 2) * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
@@ -219,7 +219,7 @@ class HostLauncher:
             if parameter.constant and nbytes >= IN_PLACE:
                 continue
             pages = max(-(-nbytes // PAGE), 1)
-            start, spare = guarded(pages), pages * PAGE - nbytes
+            start, spare = guarded_pages(pages), pages * PAGE - nbytes
             taken.append((pages, start))
             if order != "descending":  # the end meets the forbidden page; otherwise the beginning does
                 # What is written is allocated by the backend, hence aligned; what is read may begin anywhere.

@@ -315,13 +315,13 @@ def test_every_layout_gives_the_same_results_on_the_host(backend: Any) -> None:
 
 
 @pytest.fixture
-def second() -> Iterator[CudaBackend]:
+def second_device() -> Iterator[CudaBackend]:
     """A backend on the second of two devices."""
     yield CudaBackend(Shared(DeviceModule(devices=2), HostLauncher()), devices=[1])
     PLACES.clear()
 
 
-def on_first(library: str, array: np.ndarray, device: int = 0) -> Any:
+def array_on_first(library: str, array: np.ndarray, device: int = 0) -> Any:
     if library == "DLPack":
         return Tensor(array, (2, device))
     made = DeviceArray(array) if library == "CuPy" else NumbaArray(array)
@@ -335,35 +335,35 @@ def on_first(library: str, array: np.ndarray, device: int = 0) -> Any:
 @HOST_DEFAULT
 @pytest.mark.parametrize("library", ON_DEVICES)
 def test_arrays_of_another_device_are_moved(
-    cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch, library: str
+    cuda: CudaBackend, second_device: CudaBackend, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
     wanted = np.arange(20, dtype=np.uint64).reshape(4, 5)
     for layout in LAYOUTS.values():
-        given = on_first(library, layout(wanted))
-        found = second.asarray(given)
+        given = array_on_first(library, layout(wanted))
+        found = second_device.asarray(given)
         assert found.number == 1 and found.flags.c_contiguous
         del given  # the copy does not depend on it
-        with second.here():
-            np.testing.assert_array_equal(second.asnumpy(found), wanted)
-    install(monkeypatch, second)
+        with second_device.here():
+            np.testing.assert_array_equal(second_device.asnumpy(found), wanted)
+    install(monkeypatch, second_device)
     lay = {"CuPy": every_other, "DLPack": read_only, "CUDA array interface": column_of_a_table}[library]
-    with second.here():
-        same(steps(lambda array: on_first(library, lay(array)), "cuda"), wanted_steps())
-    batch = laid_batch(lambda array: on_first(library, lay(array)))
+    with second_device.here():
+        same(steps(lambda array: array_on_first(library, lay(array)), "cuda"), wanted_steps())
+    batch = laid_batch(lambda array: array_on_first(library, lay(array)))
     assert_decisions(gpulsh.deduplicate(batch, backend="cuda", devices=[1]), wanted_decision())
     if library != "CuPy":
         with pytest.raises(BackendError, match="is on CUDA device 2; this process sees 2, numbered from 0; copy it"):
-            second.asarray(on_first(library, np.arange(3), device=2))
+            second_device.asarray(array_on_first(library, np.arange(3), device=2))
 
 
 @HOST_DEFAULT
-def test_a_slice_of_an_arrow_column_is_moved_alone(cuda: CudaBackend, second: CudaBackend) -> None:
+def test_a_slice_of_an_arrow_column_is_moved_alone(cuda: CudaBackend, second_device: CudaBackend) -> None:
     whole = pa.array([None, "before" * 100, *(text for text in texts(40)), "after"], pa.string())
     for array in (whole, whole[2:], whole[20:23], whole[5:5], whole.cast(pa.large_string())[11:]):
         for buffer in array.buffers():
             put(np.frombuffer(buffer, np.uint8), 0)
         with counted_transfers() as crossed:
-            opened = open_texts(DeviceBytes(second, array), second)
+            opened = open_texts(DeviceBytes(second_device, array), second_device)
             rows = [row for batch in opened.batches(500) for row in documents(batch)]
         plain = [(text or "").encode() for text in array.to_pylist()]
         assert rows == plain

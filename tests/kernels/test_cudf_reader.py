@@ -91,7 +91,7 @@ def test_reader_cudf_gives_the_results_of_arrow(
     assert [group for groups in first for group in groups] == list(range(7)) and 1 < len(first) < 7
 
 
-def refused(files: Path, tmp_path: Path, error: type[GpulshError], message: str) -> None:
+def check_error(files: Path, tmp_path: Path, error: type[GpulshError], message: str) -> None:
     with pytest.raises(error, match=message):
         gpulsh.deduplicate_files(files, tmp_path / "out", reader="cudf")
     assert not (tmp_path / "out").exists()
@@ -102,13 +102,13 @@ def test_unreadable_files_are_named_by_reader_cudf(
     selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pylibcudf", None)
-    refused(files, tmp_path, BackendError, r"reader is 'cudf', and cuDF cannot be imported .*gpulsh\[cudf\]")
+    check_error(files, tmp_path, BackendError, r"reader is 'cudf', and cuDF cannot be imported .*gpulsh\[cudf\]")
     for fails, error, message in [
         (RuntimeError("CUDF failure at: x.cu\nmore"), InputError, r"a\[1\].parquet: cannot be read by cuDF: CUDF fail"),
         (MemoryError("std::bad_alloc"), BackendError, r"a\[1\].parquet: a row group exceeds the device"),
     ]:
         monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf(selected, [], fails=fails))
-        refused(files, tmp_path, error, message)
+        check_error(files, tmp_path, error, message)
 
     def short(*given: Any) -> Any:
         return readers_read(*given[:2], given[2][:1], *given[3:])
@@ -118,14 +118,14 @@ def test_unreadable_files_are_named_by_reader_cudf(
 
     readers_read = cudf.read_row_groups
     monkeypatch.setattr(cudf, "read_row_groups", short)
-    refused(files, tmp_path, InputError, r"a\[1\].parquet: changed while it was read")
+    check_error(files, tmp_path, InputError, r"a\[1\].parquet: changed while it was read")
     monkeypatch.setattr(cudf, "read_row_groups", readers_read)
     module = pylibcudf(selected, [])
     module.io.parquet.read_parquet = lambda options: SimpleNamespace(tbl=SimpleNamespace(columns=lambda: ()))
     monkeypatch.setitem(sys.modules, "pylibcudf", module)
-    refused(files, tmp_path, InputError, r"a\[1\].parquet: cannot be read by cuDF: cuDF reads 0 columns for 'text'")
+    check_error(files, tmp_path, InputError, r"a\[1\].parquet: cannot be read by cuDF: cuDF reads 0 columns for 'text'")
     (files / "d.jsonl").write_text('{"text": "words"}\n')
-    refused(files, tmp_path, InputError, r"d.jsonl: is no Parquet file, and the reader is 'cudf'")
+    check_error(files, tmp_path, InputError, r"d.jsonl: is no Parquet file, and the reader is 'cudf'")
 
 
 @HOST_DEFAULT

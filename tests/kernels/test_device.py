@@ -43,7 +43,7 @@ OLD_DRIVER = failing(CUDARuntimeError("cudaErrorInsufficientDriver: CUDA driver 
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
+def unknown_devices() -> Iterator[None]:
     with devices_unknown():
         yield
 

@@ -27,7 +27,7 @@ from gpulsh.backends.cuda.staging import SLOT, Staging
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family, Shingling
 from gpulsh.ragged import TextParts
-from tests.kernels.cuts import install, sized, texts
+from tests.kernels.cuts import install, texts, with_sizes
 from tests.kernels.device_arrays import CUDARuntimeError, DeviceArray, DeviceModule, _Event, _Stream, counted_transfers
 from tests.kernels.host import HostLauncher
 from tests.kernels.host_cupy import HostCupy, devices_unknown
@@ -42,7 +42,7 @@ def batches(word: str, count: int) -> list[TextBatch]:
     return [batch_of([f"{word}{n:02} two three {word} four five {n:02}".encode()]) for n in range(count)]
 
 
-class Watched(sized(batch=200, tile=300)):  # type: ignore[misc]
+class Watched(with_sizes(batch=200, tile=300)):  # type: ignore[misc]
     """A lane that two open `pipelined_map` share is an error."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
@@ -84,7 +84,7 @@ def test_tiles_are_compared_in_lanes_only_while_texts_are_copied(
     """`lanes`: how often a call works in lanes: to sign, and to compare."""
     calls: list[int] = []
 
-    class Small(sized(batch=200, tile=150, largest_tile=150, only=only)):  # type: ignore[misc]
+    class Small(with_sizes(batch=200, tile=150, largest_tile=150, only=only)):  # type: ignore[misc]
         def hold(self, text: TextBatch) -> TextBatch | None:
             return super().hold(text) if held else None
 
@@ -245,7 +245,7 @@ class Arrays(DeviceModule):
 
 
 @pytest.fixture
-def staged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staging]:
+def stager(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staging]:
     """Makes a way to the device in slots of so many bytes, `most` bytes of them at the same time."""
 
     def make(arrays: DeviceModule, slot: int = 64, most: int = MOST_PINNED) -> Staging:
@@ -260,10 +260,10 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staging]:
     [(64, 64, 1), (64, 3 * 64 + 1, 3), (64, 10, 1), *((slot, 3 * slot, 3) for slot in (1 << 20, 1000, 7))],
 )
 def test_texts_are_staged_through_a_bounded_number_of_slots(
-    slot: int, most: int, pinned: int, staged: Callable[..., Staging]
+    slot: int, most: int, pinned: int, stager: Callable[..., Staging]
 ) -> None:
     arrays = Arrays()
-    way = staged(arrays, slot, most)
+    way = stager(arrays, slot, most)
     for size in (0, 1, 64, 65, 3 * 64, 3 * 64 + 7, 5):
         check(way, size)
     check(way, 0, 3, 0, 50, 1, 1, 1, 2000, 0)
@@ -289,9 +289,9 @@ def late_fillers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("late_fillers")
-def test_threads_do_not_overwrite_each_others_slots(staged: Callable[..., Staging]) -> None:
+def test_threads_do_not_overwrite_each_others_slots(stager: Callable[..., Staging]) -> None:
     """Slots are few, and a text is copied from one after it was filled."""
-    way = staged(DeviceModule(), 100, 300)
+    way = stager(DeviceModule(), 100, 300)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(partial(check, way), range(1000, 1008)))
     assert way._slots == 3
@@ -300,7 +300,7 @@ def test_threads_do_not_overwrite_each_others_slots(staged: Callable[..., Stagin
 @pytest.mark.usefixtures("late_fillers")
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_stream_of_a_thread_is_used_in_that_thread(
-    alone: bool, monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]
+    alone: bool, monkeypatch: pytest.MonkeyPatch, stager: Callable[..., Staging]
 ) -> None:
     """CUDA's per-thread default stream has one name in all threads: kernels would not wait for copies of fillers."""
     arrays, threads, stream = DeviceModule(), set[int](), _Stream()
@@ -310,11 +310,11 @@ def test_a_stream_of_a_thread_is_used_in_that_thread(
     monkeypatch.setattr(
         arrays.cuda.runtime, "memcpyAsync", lambda *given: threads.add(threading.get_ident()) or copy(*given)
     )
-    check(staged(arrays), 3 * 64)
+    check(stager(arrays), 3 * 64)
     assert (threads == {threading.get_ident()}) == alone
 
 
-def test_a_slot_is_read_before_it_is_filled_again(monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Any]) -> None:
+def test_a_slot_is_read_before_it_is_filled_again(monkeypatch: pytest.MonkeyPatch, stager: Callable[..., Any]) -> None:
     arrays, steps, fill = DeviceModule(), list[str](), staging._fill
 
     class Noted(_Event):
@@ -326,7 +326,7 @@ def test_a_slot_is_read_before_it_is_filled_again(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(arrays.cuda, "Event", Noted)
     monkeypatch.setattr(staging, "_fill", lambda *given: steps.append("filled") or fill(*given))
-    way = staged(arrays, most=64)
+    way = stager(arrays, most=64)
     check(way, 64)
     check(way, 3)
     way.release()
@@ -335,10 +335,10 @@ def test_a_slot_is_read_before_it_is_filled_again(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("late_fillers")
 def test_without_pinned_memory_text_is_copied_directly(
-    staged: Callable[..., Staging], caplog: pytest.LogCaptureFixture
+    stager: Callable[..., Staging], caplog: pytest.LogCaptureFixture
 ) -> None:
     arrays = Arrays(slots=1)
-    way = staged(arrays)
+    way = stager(arrays)
     with caplog.at_level(logging.WARNING, "gpulsh"):
         for size in (0, 1, 64, 65, 3 * 64 + 7, 5, 5000):
             check(way, size)
@@ -350,7 +350,7 @@ def test_without_pinned_memory_text_is_copied_directly(
 
 @pytest.mark.parametrize("fails", ["record", "synchronize"])
 def test_a_failing_copy_of_a_text_raises(
-    fails: str, monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]
+    fails: str, monkeypatch: pytest.MonkeyPatch, stager: Callable[..., Staging]
 ) -> None:
     """It would be waited for without end if the slot were lost."""
     arrays, errors = DeviceModule(), list[BaseException]()
@@ -360,7 +360,7 @@ def test_a_failing_copy_of_a_text_raises(
         raise LOST
 
     monkeypatch.setattr(arrays.cuda, "Event", type("Failing", (_Event,), {fails: failing}))
-    way = staged(arrays, most=64)
+    way = stager(arrays, most=64)
 
     def use() -> None:
         for step in (lambda: check(way, 65), way.release):
@@ -376,7 +376,7 @@ def test_a_failing_copy_of_a_text_raises(
 
 
 @pytest.mark.usefixtures("late_fillers")
-def test_no_byte_is_copied_after_a_failed_copy(monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]) -> None:
+def test_no_byte_is_copied_after_a_failed_copy(monkeypatch: pytest.MonkeyPatch, stager: Callable[..., Staging]) -> None:
     """Its memory may be another text's already."""
     arrays, copied, failed = DeviceModule(), list[int](), threading.Event()
     copy = arrays.cuda.runtime.memcpyAsync
@@ -390,7 +390,7 @@ def test_no_byte_is_copied_after_a_failed_copy(monkeypatch: pytest.MonkeyPatch, 
         copy(*given)
 
     monkeypatch.setattr(arrays.cuda.runtime, "memcpyAsync", watched)
-    way = staged(arrays)
+    way = stager(arrays)
     with pytest.raises(CUDARuntimeError, match="out of memory"):
         check(way, 2000)
     before = len(copied)
@@ -403,7 +403,7 @@ def test_no_byte_is_copied_after_a_failed_copy(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.fixture
-def awake(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def busy_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines of the backend that read what was begun since this thread waited asleep."""
     begun, found, wait = threading.local(), list[str](), _Event.synchronize
 
@@ -439,16 +439,16 @@ def awake(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_run_sleeps_until_results_are_ready(awake: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_sleeps_until_results_are_ready(busy_reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = HostLauncher()
     ops = CudaBackend(Shared(DeviceModule(), launcher))
     install(monkeypatch, ops)
     assert gpulsh.deduplicate(texts(60), backend="cuda").funnel["dropped"] > 5
-    assert launcher.launches and not awake
+    assert launcher.launches and not busy_reads
 
 
 @pytest.mark.parametrize("cuda", ["host-small", "host-default"], indirect=True)
-def test_single_operations_sleep_until_results_are_ready(awake: list[str], cuda: CudaBackend) -> None:
+def test_single_operations_sleep_until_results_are_ready(busy_reads: list[str], cuda: CudaBackend) -> None:
     rows = cuda.unique(random_table([5, 0, 300, 40]).moved(cuda.asarray))
     counts = cuda.frequencies(rows, cuda.asarray(np.zeros(16, np.uint8)))
     cuda.prefixes(rows, counts, cuda.asarray(np.array([2, 0, 9, 40])))
@@ -460,4 +460,4 @@ def test_single_operations_sleep_until_results_are_ready(awake: list[str], cuda:
     text = batch_of([b"a b c d e f " * 30, b"one two", b""])
     there = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
     cuda.shingle_part(there, Shingling(size=2), 0, 2)
-    assert not awake
+    assert not busy_reads

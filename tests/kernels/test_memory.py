@@ -34,7 +34,7 @@ from gpulsh.params import Family, Shingling
 from gpulsh.run.memory import DigestsByBand, decide, sign
 from gpulsh.secret import TOKEN_FAR, WORDS, evidence_keys
 from gpulsh.stats.stages import Progress, no_progress
-from tests.kernels.cuts import assert_decisions, sized, texts
+from tests.kernels.cuts import assert_decisions, texts, with_sizes
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, Transfer, counted_transfers, scarce_memory
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_lanes import Arrays
@@ -62,7 +62,7 @@ def decision(ops: Any, documents: Any) -> Decision:
 # --- several devices
 
 
-SmallBatches = sized(batch=700)
+SmallBatches = with_sizes(batch=700)
 
 
 @pytest.mark.parametrize("devices", [None, [1, 0], [1]])
@@ -100,7 +100,7 @@ def test_a_missing_device_is_named() -> None:
 
 
 # As if there were memory for large batches: documents beyond it go through in pieces of a few bytes.
-SmallPieces = sized(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
+SmallPieces = with_sizes(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
 PIECES = replace(Geometry(), piece_bytes=2000)
 
 

@@ -16,7 +16,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.repeats import places, windows
 from gpulsh.repeats.places import whole_characters
 from gpulsh.run.passages import documents, find
-from tests.run.test_passages_files import SPANS, cut_small, found
+from tests.run.test_passages_files import SPANS, cut_small, find_passages
 from tests.support import naive_passages
 from tests.support.files import write_rows
 from tests.support.texts import licences
@@ -99,7 +99,7 @@ def test_spans_of_pieces_do_not_overlap(tmp_path_factory: pytest.TempPathFactory
     with pytest.MonkeyPatch.context() as patch:
         for module, name, value in [(windows, "PIECE", 8), (find, "GIANT_BYTES", 20), (documents, "PLACES_AT_ONCE", 7)]:
             patch.setattr(module, name, value)
-        table = found(path, folder / "out", bytes=size, tokens=50, keep="none")
+        table = find_passages(path, folder / "out", bytes=size, tokens=50, keep="none")
     assert table.select(SPANS).equals(gpulsh.passages([text], bytes=size, keep="none", backend="cpu").select(SPANS))
 
 
@@ -133,7 +133,7 @@ def test_files_in_pieces_equal_a_run_in_memory(
     folder.mkdir()
     for number in range(0, len(texts), of_a_file):
         write_rows(folder / f"{number:02}.jsonl", texts[number : number + of_a_file])
-    table = found(folder, tmp_path / "out", bytes=size, tokens=50, **options)
+    table = find_passages(folder, tmp_path / "out", bytes=size, tokens=50, **options)
     names = ["start", "stop", "first_start", "tokens", "occurrences"]
     assert table.select(names).equals(wanted.select(names)) and table.num_rows > (5 if long else 20)
     assert max(sizes) <= 300 or not long

@@ -18,7 +18,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import Folding, Shingling
 from gpulsh.repeats.windows import sample_windows
 from tests.support import naive
-from tests.support.naive_passages import Marks, bsade, lee, left, lost, marked, nothing, set_marks, windows
+from tests.support.naive_passages import Marks, bsade, lee, lost, marked, no_marks, set_marks, unmarked_windows, windows
 from tests.support.texts import SECRETS, WORDS, every_backend, known, licences, strings
 
 KEEPS = ["first", "minimal", "none"]
@@ -121,7 +121,7 @@ def test_first_keeps_a_copy_and_minimal_leaves_no_repeat(documents: list[str], s
     for places in windows(tokens, size).values():
         number, start = places[0]
         assert len(places) == 1 or not any(marks[number][start : start + size])
-    found = [window for window, _ in left(tokens, size, marks_of(spelled(documents), size, "minimal"))]
+    found = [window for window, _ in unmarked_windows(tokens, size, marks_of(spelled(documents), size, "minimal"))]
     assert len(found) == len(set(found))
 
 
@@ -185,7 +185,7 @@ def test_frequent_repeats_take_linear_time() -> None:
 def test_min_occurrences_cuts_frequent_windows_alone(documents: list[str], size: int, keep: Any, least: int) -> None:
     """The spans that occur so often are the marks of the windows that do."""
     texts, tokens = spelled(documents), [list(document) for document in documents]
-    marks = nothing(tokens)
+    marks = no_marks(tokens)
     for places in windows(tokens, size).values():
         if len(places) >= least:
             set_marks(marks, places if keep == "none" else places[1:], size)

@@ -20,7 +20,7 @@ from gpulsh.io import normal_form
 from gpulsh.repeats import places
 from gpulsh.repeats.places import _stretches
 from tests.support import naive
-from tests.support.naive_passages import marked, nothing, set_marks, windows
+from tests.support.naive_passages import marked, no_marks, set_marks, windows
 from tests.support.texts import SEPARATORS, WORDS, known
 
 KEEPS = ["first", "minimal", "none"]
@@ -30,7 +30,7 @@ documents_of_lines = st.lists(
 )
 
 
-def left_by(texts: list[str], **options: Any) -> list[list[str]]:
+def words_left(texts: list[str], **options: Any) -> list[list[str]]:
     """The words that are left of each text."""
     result = gpulsh.passages(texts, **options, backend="cpu")
     spans = result.to_pylist()
@@ -53,14 +53,14 @@ def test_short_gaps_between_marks_are_bridged(texts: list[str], size: int, bridg
             if other - one - 1 < bridge:
                 row[one:other] = [True] * (other - one)
     wanted = [[word for word, mark in zip(*one, strict=True) if not mark] for one in zip(documents, marks, strict=True)]
-    assert left_by(texts, tokens=size, bridge=bridge, keep=keep) == wanted
+    assert words_left(texts, tokens=size, bridge=bridge, keep=keep) == wanted
 
 
 @given(documents_of_lines, st.sampled_from([1, 2, 3, 5]), st.sampled_from(KEEPS))
 def test_whole_lines_with_a_mark_are_removed(texts: list[str], size: int, keep: str) -> None:
     """A line with a mark goes, unless it has a token of a first occurrence that stays."""
     documents = [text.split() for text in texts]
-    marks, stays = marked(documents, size, keep), nothing(documents)
+    marks, stays = marked(documents, size, keep), no_marks(documents)
     if keep == "first":
         several = [found for found in windows(documents, size).values() if len(found) > 1]
         set_marks(stays, [found[0] for found in several], size)
@@ -74,7 +74,7 @@ def test_whole_lines_with_a_mark_are_removed(texts: list[str], size: int, keep: 
             words += [word for word, mark in zip(line.split(), row[here], strict=True) if not (mark or whole)]
             start = here.stop
         wanted.append(words)
-    assert left_by(texts, tokens=size, whole_lines=True, keep=keep) == wanted
+    assert words_left(texts, tokens=size, whole_lines=True, keep=keep) == wanted
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def dicts(pairs: list[tuple[int, int]], place: list[int], equal: list[int] | Non
     return sorted((at, of[0], numbers[of[0]]) for of in members.values() if numbers[of[0]] > 1 for at in of)
 
 
-def found(pairs: list[tuple[int, int]], place: list[int], equal: list[int] | None = None) -> list[tuple[int, ...]]:
+def repeats_of(pairs: list[tuple[int, int]], place: list[int], equal: list[int] | None = None) -> list[tuple[int, ...]]:
     proposed, proven = (np.array([pair[side] for pair in pairs], np.uint64) for side in (0, 1))
     stands = None if equal is None else np.array(equal, np.int64)
     columns = repeats(proposed, proven, np.array(place, np.int64), stands)
@@ -250,14 +250,14 @@ again = st.lists(stretch, max_size=9).map(lambda parts: (sum(parts, [(7 * n, n) 
 def test_windows_of_equal_hashes_repeat(windows: tuple[list[tuple[int, int]], list[int] | None], start: int) -> None:
     pairs, equal = windows
     place = [start + 2 * number for number in range(len(pairs))]
-    assert found(pairs, place, equal) == dicts(pairs, place, equal)
+    assert repeats_of(pairs, place, equal) == dicts(pairs, place, equal)
 
 
 def test_too_many_windows_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WINDOWS", 3)
-    assert found([(1, 1)] * 2, [0, 1]) == [(0, 0, 2), (1, 0, 2)]
+    assert repeats_of([(1, 1)] * 2, [0, 1]) == [(0, 0, 2), (1, 0, 2)]
     with pytest.raises(BackendError, match="3 windows may repeat, and 2 can be compared at once"):
-        found([(1, 1)] * 3, [0, 1, 2])
+        repeats_of([(1, 1)] * 3, [0, 1, 2])
 
 
 @given(

@@ -34,13 +34,13 @@ def left(texts: list[str | None] = TEXTS) -> tuple[list[str | None], list[tuple[
     return found.texts.filter(pa.array(found.keep)).to_pylist(), [(1, int(found.tokens[1]))]
 
 
-def marked(inputs: Any, out: Path, **options: Any) -> Path:
+def mark(inputs: Any, out: Path, **options: Any) -> Path:
     return gpulsh.passages_files(inputs, out, **{"tokens": 5, **OPTIONS, **options}).passages
 
 
 def passages_and_cut(inputs: Any, out: Path, format: Any = None, **options: Any) -> Path:
     """The folder of the texts that are left, by two runs."""
-    passages = marked(inputs, out / "marks", **options)
+    passages = mark(inputs, out / "marks", **options)
     cut = gpulsh.cut_files(inputs, out / "cut", passages=passages, min_left=5, format=format, **OPTIONS)
     rows = pq.read_table(out / "cut" / "short.parquet").to_pylist()
     assert [(row["row"], row["tokens"]) for row in rows] == left()[1]
@@ -155,11 +155,11 @@ def test_other_formats_are_cut(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number, text in enumerate(texts):
         (tmp_path / "in" / f"{number}.txt.bz2").write_bytes(bz2.compress(text.encode("latin-1")))
-    passages = marked(tmp_path / "in", tmp_path / "d", encoding="latin-1")
+    passages = mark(tmp_path / "in", tmp_path / "d", encoding="latin-1")
     data = gpulsh.cut_files(tmp_path / "in", tmp_path / "d cut", passages=passages, min_left=5, **OPTIONS).data
     assert [bz2.decompress(path.read_bytes()).decode("latin-1") for path in sorted(data.iterdir())] == left(texts)[0]
     (tmp_path / "lines.txt").write_text("\n".join(texts))
-    passages = marked(tmp_path / "lines.txt", tmp_path / "e", lines=True)
+    passages = mark(tmp_path / "lines.txt", tmp_path / "e", lines=True)
     data = gpulsh.cut_files(tmp_path / "lines.txt", tmp_path / "e cut", passages=passages, min_left=5, **OPTIONS).data
     assert (data / "lines.txt").read_text().split("\n") == left(texts)[0]
 
@@ -192,7 +192,7 @@ def test_cut_in_one_run_equals_two_runs(tmp_path: Path) -> None:
 
 def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:
     path, other = Path(write_rows(tmp_path / "a.jsonl", TEXTS)), write_rows(tmp_path / "b.jsonl", TEXTS)
-    passages = marked(path, tmp_path / "marks")
+    passages = mark(path, tmp_path / "marks")
 
     def refused(error: type[Exception], message: str, inputs: Any = path, passages: Path = passages) -> None:
         with pytest.raises(error, match=message):

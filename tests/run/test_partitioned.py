@@ -31,7 +31,7 @@ from gpulsh.run.engines.local import InProcess
 from gpulsh.run.job import Stage
 from gpulsh.stats.stages import OF_CONTAINMENT, OF_FILES
 from tests.crash.test_resume import results
-from tests.decide.test_decision import corpus, described, estimated
+from tests.decide.test_decision import corpus, estimated_similarity, naive_documents
 from tests.support import naive
 from tests.support.files import read_rows, write_rows
 from tests.support.runs import evidence
@@ -118,7 +118,7 @@ class Given:
 
     @cached_property
     def documents(self) -> naive.Documents:
-        return described(self.texts, SHINGLING, **BANDING)
+        return naive_documents(self.texts, SHINGLING, **BANDING)
 
     @property
     def guarded(self) -> int:
@@ -189,7 +189,7 @@ def assert_rows(rows: list[dict[str, Any]], wanted: Any) -> None:
     np.testing.assert_array_equal(given, np.array([similarity[document] for document in dropped], np.float32))
 
 
-def keeps(documents: Given) -> list[str]:
+def policies(documents: Given) -> list[str]:
     names = [f"s{number}" for number in range(documents.protected, max(documents.sources) + 1)]
     return ["first", "longest", "key", f"source:{','.join(names[::-1])}", f"source:{names[-1]}"]
 
@@ -249,7 +249,7 @@ def test_decisions_depend_on_no_cut_and_follow_the_definition(
     measure: dict[str, Any],
 ) -> None:
     """The definition is of exact Jaccard, or of the estimate in buckets so small that it alone decides."""
-    keep = keeps(documents)[policy]
+    keep = policies(documents)[policy]
     if "measure" in measure:
         relation = {}
     options = {"threshold": threshold, "resolve": resolve}
@@ -263,7 +263,7 @@ def test_decisions_depend_on_no_cut_and_follow_the_definition(
             assert_rows(rows, in_memory(documents, keep, **given)[0])
     oracle = documents.documents
     if estimating:
-        estimate = estimated(documents.texts, SHINGLING, BANDING["num_perm"])
+        estimate = estimated_similarity(documents.texts, SHINGLING, BANDING["num_perm"])
         oracle = naive.Documents(oracle.sequences, oracle.digests, lambda i, j: float(estimate[i, j]))
     if not measure or estimating:
         assert_rows(rows, by_definition(documents, oracle, keep, relation, **options, small_bucket=small_bucket))

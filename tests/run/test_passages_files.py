@@ -33,7 +33,7 @@ SPANS = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurren
 GIVEN: dict[str, Any] = {"backend": "cpu", "threads": 1, "tokens": 5}
 
 
-def found(inputs: Any, out: Path, **options: Any) -> pa.Table:
+def find_passages(inputs: Any, out: Path, **options: Any) -> pa.Table:
     return pq.read_table(gpulsh.passages_files(inputs, out, **{**GIVEN, **options}).passages)
 
 
@@ -143,7 +143,7 @@ def test_passages_of_awkward_texts_equal_a_run_in_memory(
     folder = tmp_path_factory.mktemp("passages")
     path = write_rows(folder / "a.jsonl", texts)
     options = {"tokens": tokens, "keep": keep, "whole_lines": lines, "backend": "reference"}
-    table = found(path, folder / "out", **options)
+    table = find_passages(path, folder / "out", **options)
     assert by_position(table, {str(path): 0}) == expected(texts, **options).to_pylist()
 
 
@@ -158,7 +158,7 @@ def test_passages_are_found_across_every_format(tmp_path: Path) -> None:
     starts = dict(zip("abcdefg", (0, 3, 6, 9, 12, 15, 16), strict=True))
     files = {str(path): starts[path.name[0]] for path in folder.iterdir()}
     wanted = expected([*texts * 5, texts[2], *texts])
-    assert by_position(found(folder, tmp_path / "out"), files) == wanted.to_pylist() and len(files) == 7
+    assert by_position(find_passages(folder, tmp_path / "out"), files) == wanted.to_pylist() and len(files) == 7
 
 
 # --- lines and paragraphs: those that `gpulsh.passages` marks in the same documents ---
@@ -202,7 +202,7 @@ def test_repeated_lines_of_awkward_texts_equal_a_run_in_memory(
         patch.setattr(copies, "PIECE_BYTES", piece)
         if piece < 9:
             cut_small(patch, 1, 200)
-        table = found(list(files), folder / "out", **options, within="host" if within else None)
+        table = find_passages(list(files), folder / "out", **options, within="host" if within else None)
     whole = expected(texts, **options, within=hosts if within else None)
     assert by_position(table, files) == whole.to_pylist()
 
@@ -253,7 +253,7 @@ def test_groups_match_their_files_when_read_ahead(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(np, "concatenate", slow)
     monkeypatch.setattr(cpu, "SIZES", cpu.SIZES._replace(batch=200))
     options: dict[str, Any] = {"unit": "line", "max_copies": 1}
-    table = found(tmp_path / "in", tmp_path / "out", within="host", threads=2, tokens=50, **options)
+    table = find_passages(tmp_path / "in", tmp_path / "out", within="host", threads=2, tokens=50, **options)
     within = [row["host"] for row in rows]
     wanted = gpulsh.passages([row["text"] for row in rows], within=within, backend="cpu", **options)
     names = ["start", "stop", "first_start", "tokens", "occurrences"]
@@ -262,7 +262,7 @@ def test_groups_match_their_files_when_read_ahead(tmp_path: Path, monkeypatch: p
 
 def test_a_line_in_every_document_takes_one_row_an_occurrence(tmp_path: Path, small_parts: None) -> None:
     path = write_rows(tmp_path / "a.jsonl", [{"text": "the same line\n" * 7}] * 300)
-    table = found(path, tmp_path / "out", unit="line", max_copies=5, tokens=50)
+    table = find_passages(path, tmp_path / "out", unit="line", max_copies=5, tokens=50)
     assert len(table) == 2095 and set(table["occurrences"].to_pylist()) == {2100}
     assert table.slice(0, 1).to_pylist()[0]["start"] == 5 * 14
     assert set(table["first_row"].to_pylist()) == {0}

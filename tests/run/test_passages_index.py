@@ -20,25 +20,25 @@ import gpulsh
 from gpulsh import budget
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.run.passages import find
-from tests.run.test_passages_files import GIVEN, any_texts, by_position, expected, found, small
+from tests.run.test_passages_files import GIVEN, any_texts, by_position, expected, find_passages, small
 from tests.support.command import Command
 from tests.support.files import write_rows
 from tests.support.texts import licences
 
 
-def days(folder: Path, runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
+def run_days(folder: Path, runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
     """The passages of one run after another, with documents by position in all of them."""
     starts: dict[str, int] = {}
     tables, before = [], 0
     for number, texts in enumerate(runs):
         path = write_rows(folder / f"{number}.jsonl", texts)
         starts[str(path)], before = before, before + len(texts)
-        table = found(path, folder / f"out{number}", index=folder / "index", **options)
+        table = find_passages(path, folder / f"out{number}", index=folder / "index", **options)
         tables.append(by_position(table, starts))
     return tables
 
 
-def at_once(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
+def run_in_memory(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
     """The same of the last part of a run in memory over all, as long as there were no later documents."""
     texts: list[str | None] = []
     tables = []
@@ -64,8 +64,8 @@ def test_three_runs_over_licences_equal_one_in_memory(tmp_path: Path, small: Non
     size = 300 if options.get("tokens") == 1 else 600 if "bytes" in options else 1200
     texts: list[str | None] = [*[text[:size] for text in licences()[:18]], None, "", "few words"]
     runs = [[*texts[:7], texts[2]], [*texts[7:12], texts[3], texts[8]], [*texts[12:], *texts[1:3]]]
-    tables = days(tmp_path, runs, **options)
-    assert tables == at_once(runs, **options)
+    tables = run_days(tmp_path, runs, **options)
+    assert tables == run_in_memory(runs, **options)
     assert all(map(len, tables))
 
 
@@ -83,7 +83,7 @@ def test_runs_through_an_index_equal_one_in_memory(
     tmp_path_factory: pytest.TempPathFactory, small: None, runs: Any, tokens: int, keep: str, lines: bool
 ) -> None:
     options = {"tokens": tokens, "keep": keep, "whole_lines": lines, "backend": "reference"}
-    assert days(tmp_path_factory.mktemp("index"), runs, **options) == at_once(runs, **options)
+    assert run_days(tmp_path_factory.mktemp("index"), runs, **options) == run_in_memory(runs, **options)
 
 
 def test_runs_of_other_formats_find_earlier_passages(tmp_path: Path, small: None) -> None:
@@ -119,7 +119,7 @@ def two_days(folder: Path, **options: Any) -> dict[str, Any]:
     """Two files of equal texts, the first of which has joined an index; the parameters of the second run."""
     for name in "ab":
         write_rows(folder / f"{name}.jsonl", ["one two three four five six", f"{name} other words"])
-    found(folder / "a.jsonl", folder / "out", index=folder / "index", **options)
+    find_passages(folder / "a.jsonl", folder / "out", index=folder / "index", **options)
     return {"inputs": folder / "b.jsonl", "out": folder / "new", "index": folder / "index", **options}
 
 
@@ -132,13 +132,13 @@ def test_an_earlier_file_must_stay_unchanged(tmp_path: Path, how: str) -> None:
         write_rows(path, ["something else"])
     needed = f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; restore it, or start a new index"
     with pytest.raises(InputError, match=f"^{re.escape(needed)}$"):
-        found(**given)
+        find_passages(**given)
     assert not (tmp_path / "new").exists() and sorted(os.listdir(before)) == sorted(os.listdir(tmp_path / "index"))
     write_rows(tmp_path / "c.jsonl", ["nothing of it", "nothing of it here again, nothing of it here again"])
-    other = found(tmp_path / "c.jsonl", tmp_path / "other", index=shutil.copytree(before, tmp_path / "apart"))
+    other = find_passages(tmp_path / "c.jsonl", tmp_path / "other", index=shutil.copytree(before, tmp_path / "apart"))
     assert [row["first_row"] for row in other.to_pylist()] == [1]  # for which the file is not needed
     (tmp_path / "aside").rename(path)
-    assert len(found(**given)) == 1
+    assert len(find_passages(**given)) == 1
 
 
 def test_other_parameters_and_indexes_are_refused(tmp_path: Path) -> None:
@@ -157,10 +157,10 @@ def test_other_parameters_and_indexes_are_refused(tmp_path: Path) -> None:
     ]
     for kind, options, message in cases:
         with pytest.raises(kind) as caught:
-            found(**{**given, **options})
+            find_passages(**{**given, **options})
         assert message in str(caught.value) and "\n" not in str(caught.value)
         assert not (tmp_path / "new").exists()
-    assert len(found(**given)) == 1
+    assert len(find_passages(**given)) == 1
     with pytest.raises(InputError, match="is an index of passages"):
         gpulsh.Index.open(index)
 
@@ -171,11 +171,11 @@ def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
     whole = samples.read_bytes()
     samples.write_bytes(whole[:-1])
     with pytest.raises(InputError, match=r"samples-.*: is damaged, it has .* bytes"):
-        found(**given)
+        find_passages(**given)
     samples.write_bytes(whole)
     (index / "passages.json").write_bytes(b"crc32 00000000\n{}")
     with pytest.raises(InputError, match=r"passages\.json: is damaged, its checksum differs"):
-        found(**given)
+        find_passages(**given)
 
 
 def test_two_runs_may_not_use_an_index_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,19 +185,19 @@ def test_two_runs_may_not_use_an_index_at_once(tmp_path: Path, monkeypatch: pyte
 
     def beside(*_: Any) -> None:
         with pytest.raises(OutputError) as error:
-            found(tmp_path / "c.jsonl", tmp_path / "third", index=tmp_path / "index")
+            find_passages(tmp_path / "c.jsonl", tmp_path / "third", index=tmp_path / "index")
         messages.append(str(error.value))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr("gpulsh.run.file_run.write_report", beside)
         with pytest.raises(KeyboardInterrupt):
-            found(**given)
+            find_passages(**given)
     assert messages == [f"{tmp_path / 'index'}: another run uses this index; wait until it has ended"]
-    found(tmp_path / "c.jsonl", tmp_path / "third", index=tmp_path / "index")
+    find_passages(tmp_path / "c.jsonl", tmp_path / "third", index=tmp_path / "index")
     with pytest.raises(OutputError, match="is not as it was when this run began; start again with"):
-        found(**given, resume=True)
-    assert len(found(**given, overwrite=True)) == 1
+        find_passages(**given, resume=True)
+    assert len(find_passages(**given, overwrite=True)) == 1
 
 
 def test_a_stream_is_refused(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_stream_is_refused(tmp_path: Path) -> None:
     writer = threading.Timer(0.5, os.close, [end])
     writer.start()
     with pytest.raises(ParameterError, match="is a stream, which an index cannot read again; give files"):
-        found(tmp_path / "pipe.jsonl", tmp_path / "out", index=tmp_path / "index")
+        find_passages(tmp_path / "pipe.jsonl", tmp_path / "out", index=tmp_path / "index")
     writer.join()
     assert sorted(os.listdir(tmp_path)) == ["pipe.jsonl"]
 
@@ -218,10 +218,10 @@ def test_bad_records_do_not_enter_the_index(tmp_path: Path, small: None) -> None
     (tmp_path / "a.jsonl").write_text(f'{{"text": "{text}"}}\n{{\n{{"text": "x {text} y"}}\n')
     write_rows(tmp_path / "b.jsonl", [f"z {text} y"])
     with pytest.raises(InputError):
-        found(tmp_path / "a.jsonl", tmp_path / "one", index=tmp_path / "index")
+        find_passages(tmp_path / "a.jsonl", tmp_path / "one", index=tmp_path / "index")
     assert not (tmp_path / "index").exists() and not (tmp_path / "one").exists()
-    found(tmp_path / "a.jsonl", tmp_path / "one", index=tmp_path / "index", on_error="skip")
-    rows = found(tmp_path / "b.jsonl", tmp_path / "two", index=tmp_path / "index").to_pylist()
+    find_passages(tmp_path / "a.jsonl", tmp_path / "one", index=tmp_path / "index", on_error="skip")
+    rows = find_passages(tmp_path / "b.jsonl", tmp_path / "two", index=tmp_path / "index").to_pylist()
     assert [(row["first_row"], row["occurrences"]) for row in rows] == [(0, 3), (2, 2)]
 
 
@@ -245,5 +245,5 @@ def test_ranges_follow_the_samples_of_all_runs(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("gpulsh.run.passages.driver.meet", counted)
     texts = [text[:1000] for text in licences()[:6]]
     runs = [texts[:5], texts[4:]]
-    assert days(tmp_path, runs) == at_once(runs)
+    assert run_days(tmp_path, runs) == run_in_memory(runs)
     assert ranges[0] > 3 and ranges[-1] > ranges[0]

@@ -115,7 +115,7 @@ def batches(order: str) -> list[Signed]:
     return found
 
 
-def written(folder: Path, given: list[Signed], threads: int) -> list[bytes]:
+def write_runs(folder: Path, given: list[Signed], threads: int) -> list[bytes]:
     folder.mkdir()
     made, counts = sign._write_runs(folder, 0, iter(given), BANDS, Device(threads))
     assert counts["empty"] == sum(int((batch.shingles == 0).sum()) for batch in given) > 0
@@ -129,8 +129,8 @@ def written(folder: Path, given: list[Signed], threads: int) -> list[bytes]:
 def test_threads_change_no_byte(order: str, words: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sign, "RUN_DIGESTS", words)
     given = batches(order)
-    wanted = written(tmp_path / "one", given, 1)
-    assert written(tmp_path / "two", given, 2) == written(tmp_path / "nine", given, 9) == wanted
+    wanted = write_runs(tmp_path / "one", given, 1)
+    assert write_runs(tmp_path / "two", given, 2) == write_runs(tmp_path / "nine", given, 9) == wanted
     digests = np.concatenate([batch.digests for batch in given])
     filled = np.concatenate([batch.shingles > 0 for batch in given])
     found = np.zeros_like(digests)
@@ -148,10 +148,10 @@ def test_the_reading_thread_sorts_nothing_beside_others(tmp_path: Path, monkeypa
         return order(hashes)
 
     monkeypatch.setattr(sign, "range_order", watched)
-    written(tmp_path / "several", batches("C"), 3)
+    write_runs(tmp_path / "several", batches("C"), 3)
     assert threading.get_ident() not in ordering
     ordering.clear()
-    written(tmp_path / "one", batches("C"), 1)
+    write_runs(tmp_path / "one", batches("C"), 1)
     assert ordering == {threading.get_ident()}
 
 

@@ -56,7 +56,7 @@ def run(inputs: Any, out: Any = URL, **options: Any) -> FilesResult:
     return deduplicate_files(inputs, out, backend="reference", threads=1, **options)
 
 
-def there(files: Any, folder: str = "/lake/out/") -> dict[str, bytes]:
+def remote_files(files: Any, folder: str = "/lake/out/") -> dict[str, bytes]:
     """What is behind the URL, but for the reports, which tell times."""
     found = {path.removeprefix(folder): files.cat_file(path) for path in files.find(folder)}
     return {name: content for name, content in found.items() if not name.startswith("report")}
@@ -65,7 +65,7 @@ def there(files: Any, folder: str = "/lake/out/") -> dict[str, bytes]:
 def test_results_behind_a_url_equal_a_local_run(lake: Any, inputs: Path, tmp_path: Path) -> None:
     run(inputs, tmp_path / "out")
     result = run(inputs)
-    assert there(lake) == results(tmp_path / "out")
+    assert remote_files(lake) == results(tmp_path / "out")
     assert (result.output, result.data) == (URL, f"{URL}/data")
     assert json.loads(lake.cat_file("/lake/out/report.json")) == result.report
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -124,7 +124,7 @@ def test_a_run_killed_at_any_upload_resumes(
     before = [*put]
     monkeypatch.setattr(MemoryFileSystem, "put_file", put_file)
     result = run(inputs, work=work, resume=True)
-    assert there(lake) == results(tmp_path / "out") and not work.exists()
+    assert remote_files(lake) == results(tmp_path / "out") and not work.exists()
     assert not set(before[2 : last - 1]) & set(put[last:]) - {"_unfinished.json"}  # those are not put again
     assert run(inputs, work=work, resume=True).report == result.report and not work.exists()
     with pytest.raises(OutputError, match="belongs to another run: keep was 'first' and is 'longest' now"):
@@ -154,8 +154,8 @@ def test_earlier_results_are_replaced_after_the_work(lake: Any, inputs: Path, tm
     with mock.patch.object(RemoteFolder, "_upload", upload), pytest.raises(KeyboardInterrupt):
         run(inputs, work=tmp_path / "work", overwrite=True)
     run(inputs, work=tmp_path / "work", resume=True)
-    assert {name for name in there(lake) if name.startswith("data/c")} == {"data/c/y.jsonl"}
-    assert "_unfinished.json" not in there(lake)
+    assert {name for name in remote_files(lake) if name.startswith("data/c")} == {"data/c/y.jsonl"}
+    assert "_unfinished.json" not in remote_files(lake)
     assert first.report["outputs"] != run(inputs, overwrite=True).report["outputs"]
 
 
@@ -163,13 +163,13 @@ def test_an_error_leaves_other_files_unchanged(lake: Any, inputs: Path, tmp_path
     (tmp_path / "bad.jsonl").write_text('{"text": 1}\n')
     with pytest.raises(InputError, match="give a string or null"):
         run(tmp_path / "bad.jsonl")
-    assert not there(lake)
+    assert not remote_files(lake)
     lake.pipe_file("/lake/out/mine.txt", b"precious")
     with pytest.raises(OutputError, match=r"it holds files that gpulsh did not write; give another folder$"):
         run(inputs)
     with pytest.raises(OutputError, match=r"holds mine\.txt, which gpulsh did not write; move it away first"):
         run(inputs, overwrite=True)
-    assert there(lake) == {"mine.txt": b"precious"} and list((tmp_path / "tmp").iterdir()) == []
+    assert remote_files(lake) == {"mine.txt": b"precious"} and list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_a_url_may_copy_files_to_this_machine(
@@ -207,7 +207,7 @@ def test_wrong_outputs_are_refused_before_the_work(lake: Any, inputs: Path, tmp_
         run(inputs, tmp_path / "out", work=tmp_path / "work")
     with pytest.raises(ParameterError, match="give work, a folder that all nodes see"):
         run(inputs, engine="ray")
-    assert not there(lake)
+    assert not remote_files(lake)
 
 
 SHAPES: list[Any] = [None, 1, "x", [], {}, [1], [{}], [["a"]], {"a": 1}, True]
@@ -323,7 +323,7 @@ def test_missing_and_damaged_objects_are_named(bucket: Any, tmp_path: Path) -> N
 def test_results_in_a_bucket_equal_a_local_run(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", format="jsonl")
     deduplicate_files("s3://crawl/part", "s3://crawl/clean/", backend="reference", format="jsonl")
-    found = there(bucket, "crawl/clean/")
+    found = remote_files(bucket, "crawl/clean/")
     assert found == results(tmp_path / "out") and "data/deep/c.warc.jsonl.gz" in found
     outputs = json.loads(bucket.cat_file("crawl/clean/report.json"))["outputs"]
     assert set(outputs) == {path.removeprefix("crawl/clean/") for path in bucket.find("crawl/clean")}
@@ -367,7 +367,7 @@ def test_a_run_killed_during_the_upload_resumes(bucket: Any, tmp_path: Path) -> 
     deduplicate_files(tmp_path / "part", out, backend="reference", work=work, resume=True)
     deduplicate_files(tmp_path / "part", tmp_path / "out", backend="reference")
     bucket.invalidate_cache()
-    assert there(bucket, "crawl/clean/") == results(tmp_path / "out") and not work.exists()
+    assert remote_files(bucket, "crawl/clean/") == results(tmp_path / "out") and not work.exists()
 
 
 def test_an_object_key_cannot_write_outside_the_output(bucket: Any, tmp_path: Path) -> None:

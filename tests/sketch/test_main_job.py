@@ -56,7 +56,7 @@ def dropped_rows(out: Path) -> list[int]:
     return [row["row"] for row in evidence(out)]
 
 
-def decided(texts: list[str], given: dict[str, Any], options: str, folder: Path) -> tuple[gpulsh.Decision, Any]:
+def decide_all_ways(texts: list[str], given: dict[str, Any], options: str, folder: Path) -> tuple[gpulsh.Decision, Any]:
     """The decision in memory, which files and the command take, too; and the parameters that the command reports."""
     path = write_rows(folder / "a.parquet", texts)
     wanted = gpulsh.deduplicate(texts, threshold=0.6, backend="cpu", **given)
@@ -71,7 +71,7 @@ def decided(texts: list[str], given: dict[str, Any], options: str, folder: Path)
 @every_sketch
 def test_files_index_and_command_decide_as_in_memory(name: str, tmp_path: Path) -> None:
     texts, sketch = documents(), parse_sketch(f"{name}:64")
-    wanted, parameters = decided(texts, {"sketch": sketch}, f"--sketch {name}:64", tmp_path)
+    wanted, parameters = decide_all_ways(texts, {"sketch": sketch}, f"--sketch {name}:64", tmp_path)
     assert parameters["family"]["num_perm"] == 64 and parameters["family"]["name"] == SETS[name].kind
 
     index = gpulsh.Index(threshold=0.6, sketch=sketch, backend="cpu")

@@ -22,7 +22,7 @@ from gpulsh.sketch.named import SETS, parse_sketch
 from tests.backends.test_giants import pieces_of
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher, compiler
-from tests.sketch.test_main_job import decided, documents
+from tests.sketch.test_main_job import decide_all_ways, documents
 from tests.support.files import read_rows
 from tests.support.rows import LENGTHS, random_table
 from tests.support.texts import KEYS, batch_of
@@ -87,7 +87,7 @@ def test_the_kernel_equals_the_oracle() -> None:
 
 def test_main_job_index_and_command_take_the_sketch(tmp_path: Path) -> None:
     texts, sketch = documents(), parse_sketch("toy:64")
-    wanted, _ = decided(texts, {"sketch": sketch}, "--sketch toy:64", tmp_path)
+    wanted, _ = decide_all_ways(texts, {"sketch": sketch}, "--sketch toy:64", tmp_path)
     found = gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend="reference")  # type: ignore[arg-type]
     assert (found.duplicate_of == wanted.duplicate_of).all() and not wanted.keep.all()
     index = gpulsh.Index(threshold=0.6, sketch=sketch, backend="cpu")

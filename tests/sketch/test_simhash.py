@@ -26,7 +26,7 @@ WEIGHTS = ("set", "count", "idf")
 rows_of_hashes = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=40), max_size=8)
 
 
-def by_hand(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[list[int]]:
+def naive_simhash(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[list[int]]:
     keys = words_at("simhash", seed, np.arange(bits // 64, dtype=np.uint64)).tolist()
     documents = Counter(x for row in rows for x in set(row))
 
@@ -62,7 +62,7 @@ def by_hand(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[l
 def test_simhash_is_as_defined(weights: Any, backend: Any, rows: list[list[int]], bits: int, seed: int) -> None:
     found = SimHash(bits=bits, weights=weights, seed=seed)(table(rows, 2), backend=backend)
     assert found.shape == (len(rows), bits // 64) and found.dtype == np.uint64
-    assert found.values.tolist() == by_hand(rows, bits, weights, seed)
+    assert found.values.tolist() == naive_simhash(rows, bits, weights, seed)
 
 
 @pytest.mark.parametrize("values", [np.arange(3000) % 1500, np.zeros(40), np.full(900, 2.0**63)])

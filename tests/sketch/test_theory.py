@@ -46,7 +46,7 @@ def small_sets(common: int, own: tuple[int, int], pairs: int) -> Fingerprints:
     return Fingerprints(values, offset.astype(np.int64))
 
 
-def asks_theory(sketch: Any, estimates: NDArray[np.float64], similarity: float, union: int, rel: float = 0.1) -> None:
+def assert_theory(sketch: Any, estimates: NDArray[np.float64], similarity: float, union: int, rel: float = 0.1) -> None:
     """Mean and deviation of `estimates` are what theory says of them."""
     deviation = sketch.standard_deviation(similarity, size=union)
     assert abs(estimates.mean() - similarity) <= NORMAL * deviation / np.sqrt(len(estimates)) + 1e-12
@@ -105,7 +105,7 @@ def test_estimates_of_small_unions_follow_theory(name: str) -> None:
     sketch, estimates = SMALL[name]
     for common, own in UNIONS:
         rows, asked, union = small_sets(common, own, 1000), np.arange(2000).reshape(-1, 2), common + sum(own)
-        asks_theory(sketch, np.concatenate([estimates(rows, asked, seed) for seed in (1, 2)]), common / union, union)
+        assert_theory(sketch, np.concatenate([estimates(rows, asked, seed) for seed in (1, 2)]), common / union, union)
 
 
 @pytest.mark.parametrize(("common", "own"), [(0, (1, 1)), (1, (1, 0)), (3, (2, 5)), (100, (50, 50))], ids=str)
@@ -115,7 +115,7 @@ def test_estimates_by_xor_masks_follow_theory(common: int, own: tuple[int, int])
     estimates = of_sketch(lambda seed: gpulsh.MinHash(num_perm=64, family="xor", seed=seed))
     others = (Fingerprints(mixed(rows.values + np.uint64(seed)), rows.offset) for seed in range(200))
     found = np.concatenate([estimates(other, asked, seed) for seed, other in enumerate(others)])
-    asks_theory(gpulsh.MinHash(num_perm=64, family="xor"), found, common / union, union)
+    assert_theory(gpulsh.MinHash(num_perm=64, family="xor"), found, common / union, union)
 
 
 @pytest.mark.parametrize(("bins", "union"), [(1, 5), (3, 2), (64, 2), (64, 3), (7, 20)])
@@ -146,7 +146,7 @@ def test_b_bit_estimates_of_other_sketches_follow_theory(kind: type[SetSketch], 
     packing = gpulsh.BBit(bits=bits, num_perm=64)
     estimates = of_bits(packing, lambda seed: kind(num_perm=64, seed=seed))
     rows, asked = small_sets(0, (1, 1), 4000), np.arange(8000).reshape(-1, 2)
-    asks_theory(packing, estimates(rows, asked, 1), 0, 2)
+    assert_theory(packing, estimates(rows, asked, 1), 0, 2)
 
 
 # Sizes below the length of the signature, above it and, in ./ci/soak, far above it. C-MinHash computes a permutation
@@ -169,7 +169,7 @@ def test_estimates_of_large_sets_follow_theory(name: str, size: int, similarity:
     pairs = min(ESTIMATES, max(200_000 // size, 40))
     rows, asked = sets_with(common, own, pairs, np.random.default_rng(size)), np.arange(2 * pairs).reshape(-1, 2)
     found = np.concatenate([estimates(rows, asked, seed) for seed in range(1, 1 - ESTIMATES // -pairs)])
-    asks_theory(sketch, found, common / (common + 2 * own), common + 2 * own, 0.05 if len(found) >= 4000 else 0.1)
+    assert_theory(sketch, found, common / (common + 2 * own), common + 2 * own, 0.05 if len(found) >= 4000 else 0.1)
 
 
 @pytest.mark.parametrize("kind", SKETCHES)

@@ -23,7 +23,7 @@ def coordinate(seed: int, column: int, bit: int) -> int:
     return sum(drawn.tobytes()) - 2040
 
 
-def by_hand(rows: list[list[float]], bits: int, seed: int) -> list[list[int]]:
+def naive_hyperplanes(rows: list[list[float]], bits: int, seed: int) -> list[list[int]]:
     """The definition in whole numbers; a quotient is rounded to float64 first, as the rule says x / max(|row|)."""
     found = []
     for row in rows:
@@ -45,7 +45,7 @@ any_number = st.floats(-9, 9) | st.floats(allow_nan=False, allow_infinity=False)
 )
 def test_hyperplanes_follow_the_definition(vectors: Any, bits: int, seed: int) -> None:
     found = Hyperplanes(bits=bits, seed=seed)(vectors, backend="cpu")
-    assert found.values.tolist() == by_hand(vectors.tolist(), bits, seed) and found.dtype == np.uint64
+    assert found.values.tolist() == naive_hyperplanes(vectors.tolist(), bits, seed) and found.dtype == np.uint64
     assert found.shape == (len(vectors), bits // 64)
 
 
@@ -53,7 +53,7 @@ def test_small_entries_are_rounded() -> None:
     """Where the coordinate of the largest entry's column is 0, the small entry decides the bit."""
     column = next(c for c in count() if coordinate(1, c, 0) == 0 < coordinate(1, c + 1, 0))
     rows = [[0.0] * column + [1.0, x * 2**-15] for x in (0.49, 0.51, 1.49, -0.51)]
-    wanted = by_hand(rows, 64, 1)
+    wanted = naive_hyperplanes(rows, 64, 1)
     assert [row[0] & 1 for row in wanted] == [0, 1, 1, 0]
     sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
     for vectors in (rows, sparse.csr_array(rows)):

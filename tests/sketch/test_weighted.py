@@ -15,7 +15,7 @@ VALUES = 65536  # the longest signature, which holds 1024 of 64 values
 CPU: dict[str, Any] = {"backend": "cpu"}
 
 
-def alike(columns: int, scale: str, share: float) -> np.ndarray:
+def similar_rows(columns: int, scale: str, share: float) -> np.ndarray:
     """float64 [2, columns]: two vectors of which about `share` of the numbers are the same, and some 0."""
     generator = np.random.default_rng(columns)
     rows = SCALES[scale](generator, 2 * columns).reshape(2, columns)
@@ -47,7 +47,7 @@ ALIKE = [
 def test_weighted_estimates_follow_theory(kind: Any, scale: str, columns: int, share: float) -> None:
     if kind is gpulsh.KleinbergTardos and columns > 40:
         pytest.skip("its draws grow with the columns")
-    rows = alike(columns, scale, share)
+    rows = similar_rows(columns, scale, share)
     exact, found = similarity(rows), agreements(kind, rows, range(3)).reshape(-1, 64).mean(axis=1)
     if exact == 1:
         assert (found == 1).all()
@@ -60,7 +60,7 @@ def test_weighted_estimates_follow_theory(kind: Any, scale: str, columns: int, s
 @pytest.mark.parametrize("factor", [2.0**-900, 3.7, 2.0**900])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_scale_does_not_matter(kind: Any, factor: float) -> None:
-    rows = alike(10, "uniform", 0.5)
+    rows = similar_rows(10, "uniform", 0.5)
     exact, found = similarity(rows), agreements(kind, rows * factor, range(2))
     assert abs(found.mean() - exact) < NORMAL * np.sqrt(exact * (1 - exact) / len(found))
 

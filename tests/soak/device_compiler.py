@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpulsh.backends.cuda.launcher import OPTIONS
-from tests.kernels.host import built
+from tests.kernels.host import cached_file
 
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 
@@ -50,7 +50,7 @@ class Compiler:
             log, cubin = self._compile(source, architecture)
             path.write_bytes(log + b"\0" + cubin)
 
-        log, _, cubin = built(given, ".cubin", make).read_bytes().partition(b"\0")
+        log, _, cubin = cached_file(given, ".cubin", make).read_bytes().partition(b"\0")
         named = re.search(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)", cubin)
         return Compiled(_usage(log.decode()), cubin, named[1].decode() if named else self._version)
 

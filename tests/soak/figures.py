@@ -87,7 +87,7 @@ def warps(registers: int, architecture: int) -> int:
     return min(WARPS[architecture], REGISTERS_OF_A_SCHEDULER // each * SCHEDULERS)
 
 
-def worse(before: Figures, after: Figures, architecture: int) -> list[str]:
+def worse_figures(before: Figures, after: Figures, architecture: int) -> list[str]:
     """The figures that are worse, each with its value before and after."""
     found = []
     resident = [warps(one["registers"], architecture) for one in (before, after)]
@@ -125,7 +125,7 @@ def changes(file: str, architecture: int) -> list[str]:
     found = []
     for kernel, after in measure(file, architecture).items():
         before = known["kernels"].get(kernel, {}).get(architecture)
-        of_kernel = ["has no figures"] if before is None else worse(before, after, architecture)
+        of_kernel = ["has no figures"] if before is None else worse_figures(before, after, architecture)
         found += [f"{kernel} on sm_{architecture}: {one}" for one in of_kernel]
     return found
 

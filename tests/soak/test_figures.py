@@ -7,7 +7,7 @@ import pytest
 from gpulsh.backends.cuda.launcher import expanded_source
 from tests.kernels.host import signatures
 from tests.soak.device_compiler import ARCHITECTURES, compiler_for, listing
-from tests.soak.figures import ACCEPT, FILES, HOT, changes, committed, instructions, page, warps, worse
+from tests.soak.figures import ACCEPT, FILES, HOT, changes, committed, instructions, page, warps, worse_figures
 
 pytestmark = pytest.mark.kernels
 
@@ -62,9 +62,9 @@ BEFORE = {"registers": 37, "shared": 4096, "spills": 0, "instructions": 2.25}
     ],
 )
 def test_worse_figures_are_found(changed: dict[str, Any], start: str | None) -> None:
-    found = worse(BEFORE, BEFORE | changed, 90)
+    found = worse_figures(BEFORE, BEFORE | changed, 90)
     assert len(found) == (start is not None) and all(one.startswith(str(start)) for one in found)
-    assert worse({**BEFORE, "registers": 40}, {**BEFORE, "registers": 41}, 90), "a step of occupancy counts"
+    assert worse_figures({**BEFORE, "registers": 40}, {**BEFORE, "registers": 41}, 90), "a step of occupancy counts"
 
 
 def test_the_innermost_loop_with_most_minima_is_counted() -> None:

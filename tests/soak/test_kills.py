@@ -8,19 +8,19 @@ import pytest
 import gpulsh
 from tests.crash import test_index_crash as index_crash
 from tests.crash.test_index_crash import changes, crawls
-from tests.crash.test_resume import CHANGES, OPTIONS, Ended, ends_at, results, small, whole
+from tests.crash.test_resume import CHANGES, OPTIONS, Ended, fail_at, results, small_inputs, whole_results
 from tests.support.mortal import Mortals
 
 
 @pytest.mark.parametrize("changes", [12, 23])
-def test_a_run_killed_repeatedly_gives_the_same_results(small: Path, tmp_path: Path, changes: int) -> None:
+def test_a_run_killed_repeatedly_gives_the_same_results(small_inputs: Path, tmp_path: Path, changes: int) -> None:
     """Each run does so much more to the disk and is killed; what was done is not done again."""
-    wanted, out, killed = whole(small, tmp_path), tmp_path / "out", 0
+    wanted, out, killed = whole_results(small_inputs, tmp_path), tmp_path / "out", 0
     while True:
         try:
             with pytest.MonkeyPatch.context() as patch:
-                ends_at(patch, changes, Ended(), CHANGES, lasting=True)
-                gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
+                fail_at(patch, changes, Ended(), CHANGES, lasting=True)
+                gpulsh.deduplicate_files(small_inputs, out, resume=True, **OPTIONS)
             break
         except Ended:
             killed += 1

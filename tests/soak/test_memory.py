@@ -26,7 +26,7 @@ from gpulsh.run.job import Task
 from gpulsh.run.passages import documents, find
 from tests.backends.test_giants import BESIDE, FAMILY, KEYS, ONE, SHAPE, batch_of, same
 from tests.decide.test_large_buckets import joined, pages
-from tests.run.test_passages_files import found
+from tests.run.test_passages_files import find_passages
 from tests.support.files import write_rows
 from tests.support.traced import at_most
 
@@ -107,7 +107,7 @@ def test_a_document_of_one_letter_takes_little_memory(tmp_path: Path, monkeypatc
     count = 3_000_000
     pq.write_table(pa.table({"text": ["a " * count]}), tmp_path / "a.parquet")
     with at_most(20 * count):
-        table = found(tmp_path / "a.parquet", tmp_path / "out", tokens=50)
+        table = find_passages(tmp_path / "a.parquet", tmp_path / "out", tokens=50)
     assert table["tokens"].to_pylist()[:2] == [50, 50] and sum(table["tokens"].to_pylist()) == count - 50
     assert set(table["occurrences"].to_pylist()) == {count - 49}
 

@@ -244,7 +244,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def started(inputs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
+def start_run(inputs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
     """A run in a process of its own that has finished three steps, and goes no further."""
     options = ["--backend", "cpu", "--threads", "1", "--memory", "512MiB", "--engine", "ray", *more]
     command = [sys.executable, "-c", RUN, "dedup", str(inputs), "-o", str(out), *options]
@@ -263,7 +263,7 @@ def test_a_run_resumes_after_its_driver_is_killed(
     cuts(1)
     for engine_name in ("ray", "local"):
         out = tmp_path / f"with {engine_name}"
-        with started(inputs, out, "--address", joined) as process:
+        with start_run(inputs, out, "--address", joined) as process:
             process.kill()
         before = re.findall('"step": "([^"]+)"', (out / "_work" / "manifest.jsonl").read_text())
         damaged = out / "_work" / f"{before[1]}-digests.arrow"
@@ -279,7 +279,7 @@ def test_a_run_resumes_after_its_driver_is_killed(
 
 def test_an_interrupted_run_with_its_own_cluster_resumes(inputs: Path, tmp_path: Path, cuts: Cuts) -> None:
     out = tmp_path / "out"
-    with started(inputs, out, "--address", "local") as process:
+    with start_run(inputs, out, "--address", "local") as process:
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         error = process.stderr.read().decode()
@@ -295,7 +295,7 @@ def test_an_interrupted_run_with_its_own_cluster_resumes(inputs: Path, tmp_path:
 def test_a_cluster_without_room_to_write_is_an_error(inputs: Path, tmp_path: Path) -> None:
     above = tmp_path / "file"
     above.touch()
-    ran = alone(inputs, tmp_path / "out", RAY_TMPDIR=str(above))
+    ran = run_alone(inputs, tmp_path / "out", RAY_TMPDIR=str(above))
     assert ran.returncode == 1 and not (tmp_path / "out").exists()
     (line,) = ran.stderr.splitlines()
     assert line.startswith("gpulsh: error: a Ray cluster could not be started on this machine: ")
@@ -307,7 +307,7 @@ def test_a_cluster_without_room_to_write_is_an_error(inputs: Path, tmp_path: Pat
 def test_a_first_run_on_its_own_cluster_needs_no_home(inputs: Path, tmp_path: Path) -> None:
     """The cluster is still not open to others; kernels are ran of once, and are no stage's time."""
     nowhere, kernels, out = tmp_path / "gone", tmp_path / "kernels", tmp_path / "out"
-    ran = alone(inputs, out, HOME=str(nowhere), NUMBA_CACHE_DIR=str(kernels))
+    ran = run_alone(inputs, out, HOME=str(nowhere), NUMBA_CACHE_DIR=str(kernels))
     assert ran.returncode == 0, ran.stderr
     assert not nowhere.exists() and any(kernels.rglob("*.nbc"))
     assert ran.stderr.count("gpulsh: compiling kernels ") == 1
@@ -318,7 +318,7 @@ def test_a_first_run_on_its_own_cluster_needs_no_home(inputs: Path, tmp_path: Pa
     assert results(out) == results(tmp_path / "local")
 
 
-def alone(inputs: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_alone(inputs: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gpulsh", "dedup", str(inputs), "-o", str(out), "--engine", "ray"]
     given = [*command, "--backend", "cpu", "--threads", str(os.cpu_count()), "--memory", "512MiB"]  # one worker
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}

@@ -33,7 +33,7 @@ from gpulsh.run.stages.write import decided_in
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def limited_to(seconds: float) -> Iterator[None]:
     began = time.process_time()
     yield
     assert time.process_time() - began < seconds
@@ -44,12 +44,12 @@ def record(content: bytes = b"x", headers: bytes = b"") -> bytes:
     return head + b"Content-Length: %d\r\n\r\n" % len(content) + content + b"\r\n\r\n"
 
 
-def lying(length: int, count: int) -> bytes:
+def lying_records(length: int, count: int) -> bytes:
     return b"WARC/1.0\r\nContent-Length: %d\r\n\r\n" % length * count
 
 
 def small_members(length: int, count: int) -> bytes:
-    return gzip.compress(b"\r\n" + lying(length, 1), 1) * count
+    return gzip.compress(b"\r\n" + lying_records(length, 1), 1) * count
 
 
 FEW, MANY = 1 << 16, 1 << 18
@@ -67,10 +67,10 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], bool, int, int, float]] = {
     "headers without a length": (lambda: b"WARC/1.0\r\na: b\r\n\r\n" * MANY, False, 0, 1, 5),
     "lengths behind headers": (lambda: b"WARC/1.0\r\n\r\nContent-Length: 0\r\n" * FEW, False, 0, 1, 5),
     "first lines between records": (lambda: (b"WARC/1.0\r\n" * 1000 + record()) * 200, False, 200, 200, 5),
-    "lengths beyond the file": (lambda: lying(1 << 40, 60_000), False, 0, 1, 5),
-    "lengths within the file": (lambda: lying(4 << 20, 160_000), False, 0, 1, 15),
-    "lengths beyond the file, packed": (lambda: gzip.compress(lying(1 << 40, 40_000)), True, 0, 1, 5),
-    "lengths beyond members": (lambda: gzip.compress(lying(1 << 40, 1)) * 10_000, True, 0, 1, 5),
+    "lengths beyond the file": (lambda: lying_records(1 << 40, 60_000), False, 0, 1, 5),
+    "lengths within the file": (lambda: lying_records(4 << 20, 160_000), False, 0, 1, 15),
+    "lengths beyond the file, packed": (lambda: gzip.compress(lying_records(1 << 40, 40_000)), True, 0, 1, 5),
+    "lengths beyond members": (lambda: gzip.compress(lying_records(1 << 40, 1)) * 10_000, True, 0, 1, 5),
     "members of nothing": (lambda: gzip.compress(b"") * 200_000, True, 0, 0, 5),
     "small members in a record": (lambda: small_members(900_000, 20_000), True, 0, 1, 20),
     "small members that lie": (lambda: small_members(1 << 40, 6000), True, 0, 1, 20),
@@ -87,7 +87,7 @@ def test_hostile_archives_take_linear_time(name: str, checked: bool) -> None:
     make, compressed, records, broken, seconds = ARCHIVES[name]
     content = make()
     damaged: list[int] = []
-    with within(seconds):
+    with limited_to(seconds):
         records_of = warc_records(io.BytesIO(content), compressed, lambda at, _: damaged.append(at), checked=checked)
         found = sum(1 for _ in records_of)
     assert (found, len(damaged)) == (records, broken)
@@ -112,11 +112,11 @@ def test_blank_lines_take_linear_time(name: str, ending: str, tmp_path: Path) ->
     path.write_bytes(pack(content))
     texts = FileTexts(find_files([str(path)]), Columns(text="text"))
     lines = content.count(b"\n")
-    with within(5), pytest.raises(InputError, match=f"line {lines} is not JSON"):
+    with limited_to(5), pytest.raises(InputError, match=f"line {lines} is not JSON"):
         list(texts.batches(1 << 20))
     path.write_bytes(pack(content[:-2]))
     (file,) = find_files([str(path)])
-    with within(5):
+    with limited_to(5):
         format_of(file).write_kept(file, np.array([False, True]), str(tmp_path / "out"))
     kept = tmp_path / f"kept.jsonl{ending}"
     (tmp_path / "out").rename(kept)
@@ -131,11 +131,11 @@ def test_many_row_groups_take_linear_time(rows: int, tmp_path: Path, monkeypatch
         for _ in range(3000):
             out.write_table(table)
     texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"), readers=2)
-    with within(10):
+    with limited_to(10):
         assert sum(map(len, texts.batches(1 << 20))) == 3000 * rows
     texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"))
     (*_, last) = texts.partitions(1)[-1].pieces
-    with within(10):
+    with limited_to(10):
         for _ in range(1000):
             list(texts.chosen(last, np.ones(rows, np.bool_)))
 
@@ -148,7 +148,7 @@ def test_many_files_of_a_partition_take_linear_time(tmp_path: Path) -> None:
     same, none = np.ones(documents, np.float32), np.zeros(documents, np.int64)
     no_witness = np.zeros(documents, np.bool_)
     DECISIONS.write(tmp_path, 0, Decisions(every, of, same, of, no_witness, of == every, none, none, none))
-    with within(3):
+    with limited_to(3):
         for start in range(0, documents, documents >> 10):
             found, kept = decided_in(tmp_path, 0, start, start + 6)
             assert found[~kept].tolist() == [number for number in range(start, start + 6) if number % 3 == 2]

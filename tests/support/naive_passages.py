@@ -18,7 +18,7 @@ def windows(documents: Sequence[Document], size: int) -> dict[Hashable, list[Pla
     return found
 
 
-def nothing(documents: Sequence[Document]) -> Marks:
+def no_marks(documents: Sequence[Document]) -> Marks:
     return [[False] * len(document) for document in documents]
 
 
@@ -30,7 +30,7 @@ def set_marks(marks: Marks, places: Iterable[Place], size: int, value: bool = Tr
 def marked(documents: Sequence[Document], size: int, keep: str) -> Marks:
     """The marks of each document's tokens."""
     several = [places for places in windows(documents, size).values() if len(places) > 1]
-    marks = nothing(documents)
+    marks = no_marks(documents)
     set_marks(marks, [place for places in several for place in (places if keep == "none" else places[1:])], size)
     if keep == "first":
         set_marks(marks, [places[0] for places in several], size, False)
@@ -52,7 +52,7 @@ def common(one: Sequence[str], other: Sequence[str]) -> int:
 
 def lee(documents: Sequence[Document], size: int) -> Marks:
     """Lee et al. 2022, section 4.1: every substring of `size` or more that two suffixes share goes, in both."""
-    marks = nothing(documents)
+    marks = no_marks(documents)
     for (one, place), (other, next_place) in pairwise(suffixes(documents)):
         if common(one, other) >= size:
             set_marks(marks, [place, next_place], common(one, other))
@@ -61,7 +61,7 @@ def lee(documents: Sequence[Document], size: int) -> Marks:
 
 def bsade(documents: Sequence[Document], size: int) -> Marks:
     """AI2's bsade: of the suffixes that share `size` tokens, all lose them but the one that comes first in the text."""
-    marks = nothing(documents)
+    marks = no_marks(documents)
     group: list[Place] = []
     before: list[str] = []
     for suffix, place in [*suffixes(documents), ([], (0, 0))]:
@@ -80,7 +80,7 @@ def pieces(marks: Sequence[bool]) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in pairwise(bounds) if start < stop and not marks[start]]
 
 
-def left(documents: Sequence[Document], size: int, marks: Marks) -> list[tuple[Hashable, Place]]:
+def unmarked_windows(documents: Sequence[Document], size: int, marks: Marks) -> list[tuple[Hashable, Place]]:
     """The windows of unmarked tokens, in order; marks are barriers."""
     return [
         (tuple(document[at : at + size]), (number, at))
@@ -92,5 +92,5 @@ def left(documents: Sequence[Document], size: int, marks: Marks) -> list[tuple[H
 
 def lost(documents: Sequence[Document], size: int, marks: Marks) -> int:
     """Of how many windows that occur more than once no unmarked copy is left."""
-    whole = {window for window, _ in left(documents, size, marks)}
+    whole = {window for window, _ in unmarked_windows(documents, size, marks)}
     return sum(len(places) > 1 and window not in whole for window, places in windows(documents, size).items())

@@ -120,7 +120,7 @@ def test_the_command_takes_symbols(tmp_path: Path) -> None:
     assert "; case is not compared." in (tmp_path / "out/report.html").read_text()
 
 
-def read_again(method: Method) -> Method:
+def restore(method: Method) -> Method:
     return Method.restored(json.loads(json.dumps(method.matching())))
 
 
@@ -131,7 +131,7 @@ def test_only_chosen_parameters_are_written() -> None:
     plain, method = Method.chosen(), Method.chosen(shingling=Shingling(symbols=True), folding=EXACT_CASE)
     assert plain.facts()["shingling"] == {"unit": "word", "size": 5}
     assert method.folding.to_json() == '{"case":false,"form":null}'
-    assert read_again(plain) == plain != read_again(method) == method and method.digest() != plain.digest()
+    assert restore(plain) == plain != restore(method) == method and method.digest() != plain.digest()
     assert json.loads(Shingling(stop=["b", "a"]).to_json()) == {"unit": "word", "size": 5, "stop": ["a", "b"]}
 
 
@@ -183,7 +183,7 @@ def test_stems_are_shingled(backend: Any) -> None:
 )
 def test_restored_parameters_are_equal(choices: dict[str, Any]) -> None:
     method = Method.chosen(shingling=Shingling(**choices))
-    assert read_again(method) == method
+    assert restore(method) == method
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ def ops(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forgotten() -> Iterator[None]:
+def forget_results() -> Iterator[None]:
     """The reference's results are kept for the other backends of a module."""
     yield
     agreement.forget()

@@ -190,7 +190,7 @@ def test_an_unquoted_glob_gives_the_results_of_a_quoted_one(folder: Path, patter
     assert unquoted.report["files"] == quoted.report["files"]
 
 
-def saved(folder: str, *splits: str) -> None:
+def save_data_set(folder: str, *splits: str) -> None:
     """What `datasets` makes of a data set, or of one with splits."""
     for split in splits or ("",):
         place = Path(folder, split)
@@ -204,7 +204,7 @@ def saved(folder: str, *splits: str) -> None:
 
 @pytest.mark.parametrize("given", [["saved"], ["saved/*"], [], ["saved/*.arrow", "saved/*.json"]])
 def test_metadata_of_saved_data_sets_is_not_read(folder: Path, given: list[str]) -> None:
-    saved("saved")
+    save_data_set("saved")
     put("more.jsonl", WORDS)
     result = run([*(given or sorted(glob.glob("saved/*"))), "more.jsonl"] if given[1:] == [] else given[:1])
     assert result.funnel["documents"] == (3 if given[1:] == [] else 1)
@@ -214,7 +214,7 @@ def test_metadata_of_saved_data_sets_is_not_read(folder: Path, given: list[str])
             run(described)
 
 
-def computed(place: str, *names: str) -> None:
+def write_caches(place: str, *names: str) -> None:
     """What `datasets` keeps of a computation on a data set beside it."""
     table = pa.table({"indices": pa.array([0], pa.uint64())})
     for name in names:
@@ -228,10 +228,10 @@ CACHES = ("cache-124d35cc3830a6f6.arrow", "cache-576bc3b866e1a0f4_00000_of_00002
 @pytest.mark.parametrize("caches", [False, True])
 def test_splits_of_a_data_set_are_read(folder: Path, caches: bool, caplog: pytest.LogCaptureFixture) -> None:
     """What `datasets` computed of it is left out."""
-    saved("saved", "train", "test")
+    save_data_set("saved", "train", "test")
     if caches:
-        computed("saved/train", *CACHES)
-        computed("saved/test", CACHES[0])
+        write_caches("saved/train", *CACHES)
+        write_caches("saved/test", CACHES[0])
     names = {f"{split}/data-00000-of-00001.arrow" for split in ("train", "test")}
     for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{folder}/saved"):
         caplog.clear()
@@ -247,7 +247,7 @@ def test_splits_of_a_data_set_are_read(folder: Path, caches: bool, caplog: pytes
 
 def test_documents_may_have_the_names_of_metadata_files(folder: Path) -> None:
     """Early versions of `datasets` saved the data themselves under a name of those of today's caches."""
-    saved("saved")
+    save_data_set("saved")
     Path("saved/data-00000-of-00001.arrow").rename(f"saved/{CACHES[0]}")
     state = Path("saved/state.json")
     state.write_text(json.dumps({"_data_files": [{"filename": CACHES[0]}]}))
@@ -282,7 +282,7 @@ PAGE = "several words that are the text of a document"
 
 
 @pytest.fixture
-def earlier(folder: Path) -> None:
+def earlier_runs(folder: Path) -> None:
     """`out` and `evidence`, of runs over `in`."""
     write_rows("in/a.jsonl", [PAGE, PAGE, "others"])
     run("in")
@@ -307,20 +307,20 @@ NO_DOCUMENTS = "evidence: holds the results of `gpulsh dedup`; give the INPUT of
         ("index build again out", GIVE_DATA),
     ],
 )
-def test_results_are_refused_as_inputs(earlier: None, line: str, message: str, command: Command) -> None:
+def test_results_are_refused_as_inputs(earlier_runs: None, line: str, message: str, command: Command) -> None:
     with bucket() as memory:
         memory.put("out", "/results", recursive=True)
         assert command(line) == (1, "", f"gpulsh: error: {message}\n")
     assert not Path("again").exists() and not Path("again.parquet").exists()
 
 
-def test_show_ignores_later_results_that_a_glob_matches(earlier: None, command: Command) -> None:
+def test_show_ignores_later_results_that_a_glob_matches(earlier_runs: None, command: Command) -> None:
     run("i*", "i-clean")
     shown = command("show i-clean")
     assert shown.status == 0 and PAGE in shown.out and shown.err == ""
 
 
-def test_files_named_like_results_are_documents(earlier: None) -> None:
+def test_files_named_like_results_are_documents(earlier_runs: None) -> None:
     Path("mine").mkdir()
     shutil.copy("in/a.jsonl", "mine/a.jsonl")
     Path("mine/report.json").write_text(json.dumps([{"text": "gpulsh"}]))

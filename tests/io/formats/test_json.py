@@ -144,14 +144,14 @@ ATOMS = [b"a", b"bcd ", *(each.encode() for each in "ä€\N{GRINNING FACE}"), *
          rb"\ud83d\ude00", rb"\ud83d", rb"\ude00", b"\xff", b"\x80", b"\xf0\x9f", b"\xe2\x82"]  # fmt: skip
 
 
-def parsed(content: bytes | bytearray) -> Any:
+def parse(content: bytes | bytearray) -> Any:
     try:
         return orjson.loads(content)
     except ValueError:
         return json.loads(content.decode("utf-8", "replace"))
 
 
-def whole(value: Any) -> Any:
+def without_surrogates(value: Any) -> Any:
     """The value with U+FFFD for lone surrogates."""
     return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(value, ensure_ascii=False)))
 
@@ -166,10 +166,10 @@ def test_values_of_large_lines_equal_those_of_a_parser() -> None:
     for _ in range(60):
         text, name, value, key = (hard_string(seed) for _ in range(4))
         line = b'{"text": "%s", "x": ["%s", {"%s": "%s"}, 1.5, null], "id": "%s"}' % (text, name, value, key, text)
-        expected = whole(parsed(line))
+        expected = without_surrogates(parse(line))
         large = LargeObject(bytearray(line), None)
-        found = parsed(large.short)
-        assert whole(large.restored(found, long=True)) == expected
+        found = parse(large.short)
+        assert without_surrogates(large.restored(found, long=True)) == expected
         long = large.restored(found["text"])
         if isinstance(long, LongString):
             assert b"".join(long.pieces()) == expected["text"].encode()
@@ -187,7 +187,7 @@ def test_a_text_that_grows_by_replacement_is_read_whole(tmp_path: Path) -> None:
 def test_a_long_invalid_string_is_refused(wrong: bytes) -> None:
     line = b'{"text": "' + b"a" * 5000 + wrong + b"b" * 5000 + b'"}'
     with pytest.raises(ValueError, match=r"."):
-        parsed(LargeObject(line, None).short)
+        parse(LargeObject(line, None).short)
 
 
 def test_a_long_text_is_not_copied(tmp_path: Path) -> None:

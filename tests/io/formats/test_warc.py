@@ -61,7 +61,7 @@ def test_kept_records_are_copied_byte_for_byte(tmp_path: Path, name: str, conten
     (tmp_path / name).write_bytes(content)
     result = run(tmp_path / name, tmp_path / "out")
     found = (tmp_path / "out/data" / name).read_bytes()
-    records = framed(found, name.endswith(".gz"))
+    records = read_records(found, name.endswith(".gz"))
     assert [one.raw for one in records] == KEPT and found == (kept or found)
     assert kept or all(one.span for one in records)
     assert result.funnel["documents"] == 6
@@ -193,14 +193,14 @@ def test_a_missing_extra_is_named_and_wet_needs_none(tmp_path: Path, monkeypatch
 # --- framing ---
 
 
-def framed(content: bytes, compressed: bool, broken: list[Any] | None = None) -> list[framing.Record]:
+def read_records(content: bytes, compressed: bool, broken: list[Any] | None = None) -> list[framing.Record]:
     found_broken: list[Any] = [] if broken is None else broken
     found = list(framing.warc_records(io.BytesIO(content), compressed, lambda *what: found_broken.append(what)))
     assert broken is not None or not found_broken
     return found
 
 
-def whole(content: bytes, compressed: bool, one: framing.Record) -> bytes:
+def whole_record(content: bytes, compressed: bool, one: framing.Record) -> bytes:
     """All of a record, also of one that is not held."""
     if len(one.raw) == one.whole:
         return one.raw
@@ -224,8 +224,8 @@ def test_records_do_not_depend_on_how_the_file_is_read(step: int, large: int, mo
     shared = [gzip.compress(b"".join(some)) + padding for some in (records[:5], [], records[5:])]
     for parts, compressed in ((records, False), (members, True), (shared, True)):
         content = b"".join(parts)
-        found = framed(content, compressed)
-        raw = [whole(content, compressed, one) for one in found]
+        found = read_records(content, compressed)
+        raw = [whole_record(content, compressed, one) for one in found]
         assert raw == records
         assert [bytes(one._replace(raw=all_of).content) for one, all_of in zip(found, raw, strict=True)] == contents
         if parts is shared:
@@ -243,12 +243,12 @@ def test_records_do_not_depend_on_how_the_file_is_read(step: int, large: int, mo
 
 def test_odd_headers_and_blank_lines_are_read() -> None:
     odd = b"WARC/1.1\r\nwarc-type:conversion\r\nX:  a\r\n\t b\r\nNo colon\r\nX: c\r\nContent-Length:3\r\n\r\nabc"
-    found = framed(b"\r\n\n" + WET[1] + b"\r\n\r\n" + odd + b"\r\n\r\n" + WET[2].rstrip(b"\r\n") + b"\r\n", False)
+    found = read_records(b"\r\n\n" + WET[1] + b"\r\n\r\n" + odd + b"\r\n\r\n" + WET[2].rstrip(b"\r\n") + b"\r\n", False)
     assert [bytes(one.content) for one in found] == [TEXTS[0].encode(), b"abc", TEXTS[1].encode()]
     assert found[1].headers["x"] == ["a b", "c"]
     assert found[1].header("WARC-Type") == "conversion"
     assert found[1].header("Missing") is None
-    assert framed(b"", False) == framed(b"", True) == framed(gzip.compress(b""), True) == []
+    assert read_records(b"", False) == read_records(b"", True) == read_records(gzip.compress(b""), True) == []
 
 
 def length_of(one: bytes, length: str) -> bytes:
@@ -343,8 +343,8 @@ def test_records_of_random_files_depend_on_no_block_size(compressed: bool, monke
         for step in (4 << 20, 7):
             monkeypatch.setattr(framing, "PLAIN_STEP", step)
             broken: list[Any] = []
-            found = framed(content, compressed, broken)
-            records = [(one.offset, one.span, one.size, whole(content, compressed, one)) for one in found]
+            found = read_records(content, compressed, broken)
+            records = [(one.offset, one.span, one.size, whole_record(content, compressed, one)) for one in found]
             results.append((records, broken))
         assert results[0] == results[1]
         unpacked = gzip.decompress(content) if content and compressed else content

@@ -53,7 +53,7 @@ class Series:
         return self._array
 
 
-def covering() -> pa.Array:
+def null_rows_with_bytes() -> pa.Array:
     """Null rows that cover bytes."""
     found = pa.array(["hidden" if text is None else text for text in TEXTS])
     return pa.Array.from_buffers(pa.string(), len(TEXTS), [pa.array(TEXTS).buffers()[0], *found.buffers()[1:]])
@@ -72,7 +72,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "numpy masked object": lambda: masked(object),
     "numpy masked variable-width": lambda: masked(np.dtypes.StringDType()),
     "arrow string": lambda: pa.array(TEXTS),
-    "arrow nulls over bytes": covering,
+    "arrow nulls over bytes": null_rows_with_bytes,
     "arrow large_string": lambda: pa.array(TEXTS, pa.large_string()),
     "arrow string_view": lambda: pa.array(TEXTS, pa.string_view()),
     "arrow binary_view": lambda: pa.array(RAW, pa.binary_view()),
@@ -197,14 +197,14 @@ strings = st.one_of(st.text(max_size=12), st.text("ab \0", max_size=12), st.none
 surrogates = st.text(st.characters(categories=["Cs", "Lu"]), max_size=3)
 
 
-def whole(text: str) -> str:
+def without_surrogates(text: str) -> str:
     return "".join("\ufffd" if 0xD800 <= ord(character) < 0xE000 else character for character in text)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @given(st.lists(st.one_of(strings, surrogates), max_size=30), st.integers(1, 7), st.integers(1, 60), st.data())
 def test_strings_become_utf8(threads: int, held: list[Any], group: int, most: int, data: st.DataObject) -> None:
-    wanted = [whole(text).encode() if isinstance(text, str) else b"" for text in held]
+    wanted = [without_surrogates(text).encode() if isinstance(text, str) else b"" for text in held]
     with (
         mock.patch.object(memory, "MANY", 1),
         mock.patch.object(memory, "GROUP", group),
