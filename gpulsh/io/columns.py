@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpulsh.errors import InputError, ParameterError, nearest
@@ -66,8 +66,7 @@ class Columns:
     copy_key: str | None = None  # equal values: copies, for --key, or the same group, for --within
     copy_key_option: str = "--key"
     unread: bool = False  # texts are not needed: each is given as an empty one
-    more: tuple[str, ...] = ()  # columns that a later stage reads
-    more_option: str = "--source-column or --date-column"
+    more: Mapping[str, str] = field(default_factory=dict)  # columns that a later stage reads, and the option of each
     added: frozenset[str] = frozenset()  # names of columns that will be written, which files must not have
     texts: tuple[Place, ...] = field(init=False, compare=False)
 
@@ -97,7 +96,7 @@ class Columns:
             return ", which --keep names (it also takes first, longest and source:INPUT,INPUT)"
         if name == self.id:
             return ", which --id-column names for every input file; add it, or leave --id-column out"
-        option = self.copy_key_option if name == self.copy_key else self.more_option
+        option = self.copy_key_option if name == self.copy_key else self.more[name]
         return f", which {option} names"
 
 

@@ -125,7 +125,7 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
     with reading(duplicates):
         dropped = Evidence(duplicates, originals.named).rows_by_file()
     bad, names = rejected_rows(rejected), strings([file.name for file in originals.named]).to_pylist()
-    columns = Columns(parameters["text_column"], more=(column,), more_option="--by")
+    columns = Columns(parameters["text_column"], more={column: "--by"})
     counts: dict[str | None, Numbers] = {}
     only_json_lines = True  # their readers do not refuse a missing field
     for number in originals.unprotected:

@@ -137,9 +137,10 @@ class Counting:
             **({} if self.weights is None else {"weights": self.weights.to_json(), "weight_by": self.weight_by}),
         }
 
-    def input_columns(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        return tuple(name for name in (self.source, self.date) if name is not None)
+    def input_columns(self) -> Mapping[str, str]:
+        """The columns that are read, and the option of each."""
+        options = {"--source-column": self.source, "--date-column": self.date}
+        return {name: option for option, name in options.items() if name is not None}
 
     def added_columns(self, write: Write) -> tuple[str, ...]:
         """The names of the columns that are added to written rows, in order."""

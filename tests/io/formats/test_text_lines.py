@@ -121,6 +121,6 @@ def test_lines_are_part_of_the_job_and_have_no_columns(folder: Path) -> None:
         run("a.txt", resume=True)
     with pytest.raises(GpulshError, match="is plain text and has no column 'id'"):
         run("a.txt", "o", lines=True, id_column="id")
-    with pytest.raises(GpulshError, match="has no column 'host', which source_column or date_column names"):
+    with pytest.raises(GpulshError, match="has no column 'host', which source_column names"):
         run("a.txt", "o", lines=True, source_column="host")
     assert not Path("o").exists()
