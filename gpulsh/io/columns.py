@@ -68,6 +68,7 @@ class Columns:
     unread: bool = False  # texts are not needed: each is given as an empty one
     more: Mapping[str, str] = field(default_factory=dict)  # columns that a later stage reads, and the option of each
     added: frozenset[str] = frozenset()  # names of columns that will be written, which files must not have
+    unwritten: tuple[str, ...] = ()  # INPUTs whose files may have them
     texts: tuple[Place, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -116,7 +117,7 @@ def missing_column(file: File, place: Place, columns: Columns, present: Sequence
 
 def refuse_added(file: File, columns: Columns, present: Iterable[str], where: str = "") -> None:
     """InputError if the file, or the record `where`, has one of the columns that will be added."""
-    if columns.added.isdisjoint(present):
+    if columns.added.isdisjoint(present) or file.source in columns.unwritten:
         return
     both = sorted(columns.added.intersection(present))
     raise InputError(f"{file.name}: {where}has a column {both[0]!r}, which would be added; rename it")

@@ -390,6 +390,7 @@ def deduplicate_files(
             copy_key=key,
             more=counting.input_columns(),
             added=frozenset(added),
+            unwritten=tuple(guarded),
         ),
         on_error=on_error,
         write=write,

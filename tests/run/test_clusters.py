@@ -214,12 +214,17 @@ def test_json_lines_need_no_pandas(tmp_path: Path) -> None:
 
 
 def test_protected_documents_count_and_are_not_listed(tmp_path: Path) -> None:
-    """What is dropped for them stays dropped; clusters count them, and list none."""
+    """What is dropped for them stays dropped; clusters count them, and list none. They may have such columns."""
     page = " ".join(f"w{number}" for number in range(30))
-    write_rows(tmp_path / "test.jsonl", [page])
+    write_rows(tmp_path / "test.jsonl", [{"text": page, "copies": 5}])
     write_rows(tmp_path / "train.jsonl", [page, f"{page} more", "alone", "alone", "alone"])
     for number, (options, kept) in enumerate(
-        [({}, 1), ({"min_cluster": 9}, 3), ({"max_copies": 2}, 2), ({"min_sources": 2, "source_column": "text"}, 0)]
+        [
+            ({"add_counts": True}, 1),
+            ({"min_cluster": 9}, 3),
+            ({"max_copies": 2}, 2),
+            ({"min_sources": 2, "source_column": "text"}, 0),
+        ]
     ):
         out = tmp_path / f"out{number}"
         result = run(tmp_path / "train.jsonl", out, protect=tmp_path / "test.jsonl", **options)
