@@ -68,12 +68,14 @@ class _Name(click.types.StringParamType):
     """The name of a column: UTF-8, as in files, in any locale."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value.startswith("source:"):  # INPUTs, which are paths
+            return value
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 
 
 def value(names: str, metavar: str, help: str, **how: Any) -> Option:
     """An option with a value. `names` are its spellings, and its name in Python if that differs."""
-    if metavar == "COLUMN" or metavar.startswith("NAME["):
+    if metavar.endswith("COLUMN") or metavar.startswith("NAME["):
         how["type"] = _Name()
     return click.option(*names.split(), metavar=metavar, help=help, **how)
 
