@@ -34,6 +34,7 @@ VERSIONS: tuple[str, ...] = (
     *("LastModified", "last_modified", "Last-Modified", "updated", "mtime"),
 )
 
+WEB = ("http://", "https://")
 # For each protocol of URLs the package that opens it, and the extra that installs the package.
 PACKAGES: dict[str, tuple[str, Extra]] = {
     **dict.fromkeys(("s3", "s3a"), ("s3fs", "s3")),
@@ -58,7 +59,7 @@ def without_query(path: str) -> str:
     >>> without_query("https://site.org/a.jsonl?token=b/c"), without_query("bucket/a?.jsonl")
     ('https://site.org/a.jsonl', 'bucket/a?.jsonl')
     """
-    return re.split("[?#]", path, maxsplit=1)[0] if path.startswith(("http://", "https://")) else path
+    return re.split("[?#]", path, maxsplit=1)[0] if path.startswith(WEB) else path
 
 
 def cannot_open(url: str, error: Exception) -> InputError:
@@ -216,6 +217,8 @@ def _reaching(file: File) -> Iterator[None]:
         told = first_line(cause)
         if any(part in told for part in ("range requests", "Cannot seek")):
             told = f"its server sends it only as a whole; download it first, or give simplecache::{file.name}"
+        elif told == file.path:  # aiohttp tells no more
+            told = "not a valid web address"
         raise InputError(f"{file.name}: cannot be read: {told}") from cause
 
 

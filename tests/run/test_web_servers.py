@@ -1,6 +1,7 @@
 """Files behind web servers: errors in the middle of a run, and servers that send no parts or state no size."""
 
-from collections.abc import Iterator
+import gzip
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -47,6 +48,8 @@ def test_a_web_address_may_have_a_query(web: str, inputs: Path, tmp_path: Path) 
     run(f"{web}/a/x.jsonl?token=a/b.c", tmp_path / "out")
     with pytest.raises(InputError, match="no such file"):
         run(f"{web}/none.jsonl?token=a/b.c", tmp_path / "none")
+    with pytest.raises(InputError, match=r"x\.jsonl: cannot be read: not a valid web address$"):
+        run("http:///x.jsonl", tmp_path / "none")
     assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
 
 
@@ -70,11 +73,31 @@ def test_a_web_server_without_ranges_is_refused(web: str, inputs: Path, tmp_path
     run(f"simplecache::{web}/a.parquet", tmp_path / "out")
 
 
-def test_a_web_server_without_sizes_is_read(
-    web: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("states_size", [True, False])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_web_server_without_parts_is_read(
+    pack: Callable[[bytes], bytes],
+    states_size: bool,
+    web: str,
+    inputs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Plain WARC is read by places."""
-    monkeypatch.setattr(Web, "states_size", False)
-    (inputs / "a.wet").write_bytes(record(1, b"one") + record(2, b"two"))
-    run(f"{web}/a.wet", tmp_path / "out")
-    assert (tmp_path / "out/data/a.wet").read_bytes() == (inputs / "a.wet").read_bytes()
+    """WARC is read by places, and written from them."""
+    monkeypatch.setattr(Web, "states_size", states_size)
+    name = "a.wet" if pack is bytes else "a.wet.gz"
+    texts = {"2023-01-01": b"one", "2024-01-01": b"one", "2025-01-01": b"two"}
+    first, *kept = (pack(record(date, text, WARC_Date=date)) for date, text in texts.items())
+    (inputs / name).write_bytes(first + b"".join(kept))
+    run(f"{web}/{name}", tmp_path / "out", keep="WARC-Date")
+    assert (tmp_path / "out/data" / name).read_bytes() == b"".join(kept)
+
+
+def test_a_file_of_a_known_format_is_not_read_as_a_list_of_files(
+    web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fsspec would read all of it into memory if its server states no type."""
+    from fsspec.implementations.http import HTTPFileSystem
+
+    monkeypatch.setattr(HTTPFileSystem, "_ls_real", None)
+    run(f"{web}/a/x.jsonl?token=a/b.c", tmp_path / "out")

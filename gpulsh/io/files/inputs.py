@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.file import File, cannot_open, real_paths, without_query
+from gpulsh.io.file import WEB, File, cannot_open, real_paths, without_query
 from gpulsh.io.files.no_documents import nothing_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import climbs, distinct_names, refuse_outside, with_places
@@ -150,7 +150,9 @@ def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> lis
             _in_local_folder(folder, options) if filesystem is None else _in_folder(given, folder, filesystem, options)
         )
 
-    if at.isdir(path):
+    # fsspec finds out by reading a web page whole, or any file without a stated type, as a list of files.
+    is_file = plain.startswith(WEB) and (known_format(plain) is not None or options.is_text(plain))
+    if not is_file and at.isdir(path):
         if filesystem is None:  # a name and a path are one string: there may be a million
             return [File(key, relative, key, source=given) for relative, key in in_folder(path)]
         return [File(_url(given, relative), relative, key, filesystem, given) for relative, key in in_folder(path)]

@@ -28,7 +28,7 @@ from gpulsh.io.arrow.copy_keys import BYTES
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression import Compression
-from gpulsh.io.file import File, first_line, reading, reason, wrong_length
+from gpulsh.io.file import WEB, File, first_line, reading, reason, wrong_length
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing
 from gpulsh.io.formats.blocks import Instant, RecordRows, instant
 from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
@@ -192,6 +192,8 @@ class Warc(Format):
             return
         start, stop = record.span
         with reading(file):
+            while file.path.startswith(WEB) and packed.read(min(start - packed.tell(), 1 << 20)):
+                pass  # some servers send only the whole file
             packed.seek(start)
         while start < stop:
             with reading(file):

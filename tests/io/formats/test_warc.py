@@ -81,8 +81,8 @@ def test_headers_serve_as_columns(tmp_path: Path) -> None:
     assert ids == [("http://x/0", "http://x/1"), ("http://x/2", "http://x/1")]
     for option, message in {
         "id_column": r"a\.wet: has no column 'WARC-Color'.*warc-date",
-        "source_column": r"a\.wet: has no column 'WARC-Color', which source_column names",  # all documents had one source
-        "date_column": r"a\.wet: has no column 'WARC-Color', which date_column names",  # and no date
+        "source_column": r"a\.wet: has no column 'WARC-Color', which source_column",  # all documents had one source
+        "date_column": r"a\.wet: has no column 'WARC-Color', which date_column",  # and no date
         "keep": "keep takes its header WARC-Date, not 'WARC-Color'",
     }.items():
         with pytest.raises(InputError, match=message):
