@@ -107,7 +107,9 @@ def build(source: str) -> Path:
             f" {{ return host::launch(call_{name}, a, x, y, t, o, s); }}\n"
         )
     wrappers.append('extern "C" void begin_at(unsigned block) { host::first_block = block; }\n')
-    text = f"#define LIMIT_SECONDS {LIMIT_SECONDS}\n{HEADER.read_text()}\n{source}\n{''.join(wrappers)}"
+    # In a namespace, since g++ 16 refuses to put the shared memory of inline functions in one section with the rest.
+    kernels = f"namespace {{\n{source}\n}}"
+    text = f"#define LIMIT_SECONDS {LIMIT_SECONDS}\n{HEADER.read_text()}\n{kernels}\n{''.join(wrappers)}"
     command = compiler()
     assert command is not None
     # Shifts by too much, signed numbers that overflow and indexes beyond an array's bounds trap, as nothing on a device
