@@ -19,17 +19,34 @@ from gpulsh.run.engines import Runner
 from gpulsh.run.job import FileJob, Job, Layout, Stage, Task, TaskResult, fact_sum, step_of
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records import tables
-from gpulsh.run.records.documents import rejected
+from gpulsh.run.records.documents import read_rejected
 from gpulsh.run.records.results import IdColumn
 from gpulsh.run.records.tables import Ranges, Table
 from gpulsh.run.records.texts import beginnings
-from gpulsh.run.stages.arrange import gather, route
-from gpulsh.run.stages.collide import POSTING_COST, WEIGH, collide, copies, join, keys, prefix, weigh
-from gpulsh.run.stages.connect import group
-from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
-from gpulsh.run.stages.sign import sight, sign
-from gpulsh.run.stages.verify import compare, verify
-from gpulsh.run.stages.write import clusters, collect, evidence, runs_of, step_of_run, write, written
+from gpulsh.run.stages.arrange import gather_texts, route_rows
+from gpulsh.run.stages.collide import (
+    POSTING_COST,
+    WEIGH,
+    choose_prefixes,
+    find_collisions,
+    find_exact_copies,
+    find_key_copies,
+    join_prefixes,
+    weigh_slots,
+)
+from gpulsh.run.stages.connect import form_groups
+from gpulsh.run.stages.contamination import PROTECT, index_protected_items, screen_partition, write_contamination
+from gpulsh.run.stages.sign import read_sightings, sign_partition
+from gpulsh.run.stages.verify import compare_share, decide_group
+from gpulsh.run.stages.write import (
+    collect_decisions,
+    file_runs,
+    step_of_run,
+    write_clusters,
+    write_evidence,
+    write_files,
+    written_files,
+)
 from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import KNOWN, OF_TASKS, Funnel, Progress
 from gpulsh.store.columns import release_memory
@@ -128,8 +145,8 @@ def screen_partitions(
 ) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
     """Find the documents that hold protected items; the facts of the items, and of each partition."""
     pieces = tuple(piece for each in partitions for piece in each.pieces if job.protects(piece.file))
-    (items,) = stages.run_tasks("protect", [Task(PROTECT, protect, (pieces,))])
-    return items, stages.run("screen", screen, zip(partitions), total, parallel=stages.parallel)
+    (items,) = stages.run_tasks("protect", [Task(PROTECT, index_protected_items, (pieces,))])
+    return items, stages.run("screen", screen_partition, zip(partitions), total, parallel=stages.parallel)
 
 
 def _sign(job: Job, stages: Stages, partitions: Sequence[Partition], total: int | None) -> Layout:
@@ -138,7 +155,7 @@ def _sign(job: Job, stages: Stages, partitions: Sequence[Partition], total: int 
     if job.policy.overlap is not None:
         _, facts = screen_partitions(job, stages, partitions, total)
         funnel.contaminated = fact_sum(facts, "dropped")
-    signed = stages.run("sign", sign, zip(partitions), total, parallel=stages.parallel)
+    signed = stages.run("sign", sign_partition, zip(partitions), total, parallel=stages.parallel)
     if job.policy.order_column is not None:
         check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.order_column)
     for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
@@ -147,7 +164,7 @@ def _sign(job: Job, stages: Stages, partitions: Sequence[Partition], total: int 
     layout = job.layout(signed)
     funnel.protected = layout.protected
     if job.counting.input_columns():
-        stages.run("sight", sight, ((layout, number) for number in range(len(partitions))), parallel=True)
+        stages.run("sight", read_sightings, ((layout, number) for number in range(len(partitions))), parallel=True)
     return layout
 
 
@@ -157,13 +174,13 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
     funnel, numbers = stages.funnel, range(len(partitions))
     ranges, parts = Ranges(), job.ranges(EXACT_COST * len(layout))
     if job.key is not None:
-        funnel.key_copies = fact_sum(stages.run_ranges("keys", keys, parts, layout), "copies")
+        funnel.key_copies = fact_sum(stages.run_ranges("keys", find_key_copies, parts, layout), "copies")
         ranges = Ranges(keys=parts)
         if job.key.only:
             funnel.dropped = funnel.key_copies
             funnel.kept = _kept_documents(funnel)
             return RunDecisions(layout, _collect(stages, layout, numbers, parts), ranges=ranges)
-    stages.run_ranges("copies", copies, parts, layout, ranges)
+    stages.run_ranges("copies", find_exact_copies, parts, layout, ranges)
     ranges = replace(ranges, copies=parts)
     if job.method.measure == "containment":
         met, in_large = _join(job, stages, layout, ranges), 0  # no large buckets
@@ -171,21 +188,21 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
         bands = job.method.banding.bands
         met = job.ranges(len(layout) * bands)
         given = ((layout, ranges, part, met) for part in range(met))
-        in_large = fact_sum(stages.run("collide", collide, given, met * bands), "memberships")
+        in_large = fact_sum(stages.run("collide", find_collisions, given, met * bands), "memberships")
     ranges = replace(ranges, met=met)
 
-    (groups,) = stages.run_tasks("connect", [Task(tables.CONNECT, group, (layout, ranges))])
+    (groups,) = stages.run_tasks("connect", [Task(tables.CONNECT, form_groups, (layout, ranges))])
     _route(job, stages, ranges)
     read = groups["meeting"] > 0 and is_read(job.method, in_large)
     if read:
         wanted = ((layout, partition, tables.CONNECT) for partition in partitions)
-        stages.run("gather", gather, wanted, groups["meeting"], parallel=True)
+        stages.run("gather", gather_texts, wanted, groups["meeting"], parallel=True)
     if groups["shares"]:
         shares = ((layout, ranges, share) for share in range(groups["shares"]))
-        funnel.candidates = fact_sum(stages.run("compare", compare, shares, groups["pairs"]), "candidates")
+        funnel.candidates = fact_sum(stages.run("compare", compare_share, shares, groups["pairs"]), "candidates")
     gathered = len(partitions) if read else 0
     each = ((layout, ranges, gathered, number) for number in range(groups["groups"]))
-    verified = stages.run("verify", verify, each, groups["documents"])
+    verified = stages.run("verify", decide_group, each, groups["documents"])
     for name in TALLIED:
         setattr(funnel, name, getattr(funnel, name) + fact_sum(verified, name))
     funnel.dissimilar = funnel.candidates - funnel.similar
@@ -201,11 +218,11 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
 
 def _join(job: Job, stages: Stages, layout: Layout, ranges: Ranges) -> int:
     """Find documents that may contain others; the number of ranges of fingerprints."""
-    stages.run_tasks("weigh", [Task(WEIGH, weigh, (layout, ranges, stages.funnel.shingles))])
+    stages.run_tasks("weigh", [Task(WEIGH, weigh_slots, (layout, ranges, stages.funnel.shingles))])
     partitions = range(len(layout.partitions) - 1)
-    facts = stages.run("prefix", prefix, ((layout, ranges, number) for number in partitions))
+    facts = stages.run("prefix", choose_prefixes, ((layout, ranges, number) for number in partitions))
     parts = job.ranges(POSTING_COST * fact_sum(facts, "chosen"))
-    stages.run_ranges("join", join, parts, layout, ranges)
+    stages.run_ranges("join", join_prefixes, parts, layout, ranges)
     return parts
 
 
@@ -219,7 +236,7 @@ def _route(job: Job, stages: Stages, ranges: Ranges) -> None:
         tables.KEY_COPIES: ranges.keys,
     }
     files = ((table, number) for table, count in counts.items() for number in range(count))
-    tasks = [Task(table.routed(number), route, (table, number)) for table, number in files]
+    tasks = [Task(table.route_step(number), route_rows, (table, number)) for table, number in files]
     stages.run_tasks("route", tasks, parallel=True)
 
 
@@ -229,7 +246,7 @@ def _kept_documents(funnel: Funnel) -> int:
 
 def _collect(stages: Stages, layout: Layout, partitions: range, groups: int) -> tuple[int, ...]:
     """Collect the decisions of so many groups about every partition; the number of files of ids of each."""
-    facts = stages.run("collect", collect, ((layout, number, groups) for number in partitions), parallel=True)
+    facts = stages.run("collect", collect_decisions, ((layout, number, groups) for number in partitions), parallel=True)
     return tuple(int(fact["ids"]) for fact in facts)
 
 
@@ -237,17 +254,17 @@ def _write(job: Job, folder: Path, stages: Stages, decided: RunDecisions) -> Map
     """Write every file's rows, and the evidence; by the number of each written file, how many rows are kept."""
     layout, ids = decided.layout, None
     if job.added_columns():
-        known = IdColumn.of(job, folder, layout, decided.id_files, rejected(folder, layout))
+        known = IdColumn.of(job, folder, layout, decided.id_files, read_rejected(folder, layout))
         ids = decided.id_files, known.type
-    tasks = [Task(step_of_run(run), write, (layout, run, ids)) for run in runs_of(job)]
+    tasks = [Task(step_of_run(run), write_files, (layout, run, ids)) for run in file_runs(job)]
     if job.earlier is None:
-        tasks.append(Task("clusters", clusters, (layout, decided.id_files)))
+        tasks.append(Task("clusters", write_clusters, (layout, decided.id_files)))
     if job.policy.overlap is not None:
-        tasks.append(Task("contamination", contamination, (layout,)))
-    tasks.append(Task("evidence", evidence, (layout, decided.id_files, decided.ranges)))
-    total = int(np.diff(layout.files)[written(job)].sum())
-    *written_files, facts = stages.run_tasks("write", tasks, total, parallel=True)
+        tasks.append(Task("contamination", write_contamination, (layout,)))
+    tasks.append(Task("evidence", write_evidence, (layout, decided.id_files, decided.ranges)))
+    total = int(np.diff(layout.files)[written_files(job)].sum())
+    *facts_of_files, facts = stages.run_tasks("write", tasks, total, parallel=True)
     if job.on_error == "skip":
         bad_rows = (facts[name] for name in ("records", "rejected_rows", "rejected_protected"))
         stages.funnel.leave_out(*bad_rows, few_sources=job.policy.retention.min_sources > 1)
-    return {int(number): rows for found in written_files for number, rows in found.get("kept", {}).items()}
+    return {int(number): rows for found in facts_of_files for number, rows in found.get("kept", {}).items()}

@@ -190,7 +190,7 @@ def deduplicate(
         keyed = hashes.whole()
     if keyed is not None and key_only:
         with ops.here():
-            rank = None if order is None else _rank(ops.asarray(order))
+            rank = None if order is None else _ranks(ops.asarray(order))
             by_key = decide_by_key(len(source), *_key_copies(keyed, rank, ops), ops)
         return replace(by_key, sightings=sightings)
     signed = sign(source, method, keys, ops, shown)
@@ -199,7 +199,7 @@ def deduplicate(
     return decision
 
 
-Keyed = tuple[NDArray[np.uint64], Numbers]  # `KeyHashes.whole`
+HashedKeys = tuple[NDArray[np.uint64], Numbers]  # `KeyHashes.whole`
 
 
 def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress) -> SignedDocuments:
@@ -210,19 +210,21 @@ def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, 
     funnel, sizes = Funnel(), ops.sizes()
     most = sizes.resident if isinstance(source, DeviceTexts) and sizes.resident else sizes.batch
 
-    def staged(batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend) -> tuple[Signed, TextBatch | None]:
+    def sign_staged(
+        batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend
+    ) -> tuple[Signed, TextBatch | None]:
         fits = isinstance(batch.offset, np.ndarray) and total_size(batch) <= most
         there = lane.stage(batch) if fits and not texts.is_full else None
         return sign_by_method(batch if there is None else there, method, keys, lane), there
 
     with funnel.stage(progress, OF_MEMORY["sign"], None):
-        for part, text in sign_batches(source.batches(most), method, keys, ops, funnel, progress, staged):
+        for part, text in sign_batches(source.batches(most), method, keys, ops, funnel, progress, sign_staged):
             kept = ops.keep(part.digests, part.exact, part.shingles)
             for pieces, rows in zip((digests, exact, shingles), kept, strict=True):
                 pieces.append(rows)
             texts.append(text)
     with ops.here():
-        counts = _whole(shingles, np.empty(0, np.int64), ops)
+        counts = _concatenated(shingles, np.empty(0, np.int64), ops)
         filled = counts > 0
         funnel.documents, funnel.nulls, funnel.shingles = len(counts), source.nulls(), int(counts.sum())
         funnel.empty = len(counts) - int(filled.sum())
@@ -240,7 +242,7 @@ def decide(
     progress: Progress,
     retention: Retention = NO_POLICIES,
     sightings: Sightings | None = None,
-    keyed: Keyed | None = None,
+    keyed: HashedKeys | None = None,
 ) -> Decision:
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order.
 
@@ -248,19 +250,19 @@ def decide(
     """
     funnel = signed.funnel
     with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):
-        rank, filled = None, np.flatnonzero(signed.filled)
+        rank, filled = None, np.flatnonzero(signed.has_shingle)
         if order is not None:
-            rank, filled = _rank(ops.asarray(order)), ops.asarray(order)
-            filled = filled[signed.filled[filled]]
+            rank, filled = _ranks(ops.asarray(order)), ops.asarray(order)
+            filled = filled[signed.has_shingle[filled]]
         same, of = _key_copies(keyed, rank, ops)
         if len(same):
             has_key_before = np.zeros(funnel.documents, bool, like=same)
             has_key_before[same] = True
             filled = filled[~has_key_before[filled]]
-        copies, first = first_copies(_whole(signed.exact, np.empty((0, 2), np.uint64), ops), filled, None, ops)
+        copies, first = first_copies(_concatenated(signed.exact, np.empty((0, 2), np.uint64), ops), filled, None, ops)
         if method.measure == "containment":
             documents = np.setdiff1d(ops.asnumpy(filled), ops.asnumpy(copies))
-            met = _containing(documents, order, source, method, ops)
+            met = _containment_collisions(documents, order, source, method, ops)
         else:
             left_out = np.sort(np.concatenate([copies, same]))
             digests = DigestsByBand(signed.digests, left_out, method.banding.bands, funnel.documents, ops)
@@ -283,7 +285,7 @@ def decide(
     return decision
 
 
-def _key_copies(keyed: Keyed | None, rank: Array | None, ops: Backend) -> tuple[Array, Array]:
+def _key_copies(keyed: HashedKeys | None, rank: Array | None, ops: Backend) -> tuple[Array, Array]:
     """The documents that share a key with an earlier one, ascending, and the first of each."""
     if keyed is None:
         none = ops.asarray(np.empty(0, np.int64))
@@ -294,11 +296,11 @@ def _key_copies(keyed: Keyed | None, rank: Array | None, ops: Backend) -> tuple[
     return rows[later], rows[first]
 
 
-def _containing(
+def _containment_collisions(
     documents: Numbers, order: Numbers | None, source: MemoryTexts, method: Method, ops: Backend
 ) -> Collisions:
     """Which of `documents` [p], ascending, may contain which: no sketch finds them, but a join over their shingles."""
-    ordered = np.arange(len(documents)) if order is None else np.argsort(_rank(order)[documents], kind="stable")
+    ordered = np.arange(len(documents)) if order is None else np.argsort(_ranks(order)[documents], kind="stable")
     texts = ShingledTexts(ordered, ops, source.choose(documents), method, None)  # proposals are not evidence
     either = not method.drop_contained_only
     pairs = np.sort(documents[ordered][containing_pairs(texts, method.threshold, ops, either=either)], axis=1)
@@ -306,7 +308,7 @@ def _containing(
     return Collisions.of(ops.asarray(pairs), Memberships.joined([]), method.banding.bands)
 
 
-def _rank(order: Array) -> Array:
+def _ranks(order: Array) -> Array:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order), like=order)
     return rank
@@ -318,12 +320,12 @@ class SignedDocuments:
 
     digests: list[Array]  # uint64 [m, bands] each
     exact: list[Array]  # uint64 [m, 2] each
-    filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
+    has_shingle: Array  # bool [n] in the backend's memory: whether a document has a shingle
     funnel: Funnel
     texts: ResidentTexts
 
 
-def _whole(pieces: Sequence[Array], empty: NDArray[np.generic], ops: Backend) -> Array:
+def _concatenated(pieces: Sequence[Array], empty: NDArray[np.generic], ops: Backend) -> Array:
     """All rows in the backend's memory, without a copy if they are one piece there; `empty` if there are none."""
     moved = [ops.asarray(piece) for piece in pieces]
     return moved[0] if len(moved) == 1 else np.concatenate(moved or [ops.asarray(empty)])
@@ -355,7 +357,7 @@ class DigestsByBand:
         none = np.empty(0, np.uint64)
         columns = [self._ops.asarray(piece[:, band]) for piece in self._pieces]
         if parts == 1:
-            whole = _whole(columns, none, self._ops)
+            whole = _concatenated(columns, none, self._ops)
             return whole, np.arange(self.documents, like=whole)
         digests, ids, start = [self._ops.asarray(none)], [self._ops.asarray(none.view(np.int64))], 0
         for column in columns:

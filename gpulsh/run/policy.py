@@ -95,7 +95,7 @@ class Policy:
         """Whether it matters which INPUT a document is of."""
         return self.within or self.across
 
-    def order(self, facts: PartitionFacts, files: Sequence[File], where: Callable[[int], str]) -> Order | None:
+    def order(self, facts: PartitionFacts, files: Sequence[File], row_name: Callable[[int], str]) -> Order | None:
         """The decision order of the documents of a partition of `files`; None if that is their position."""
         if self.keep == "first":
             return None
@@ -108,7 +108,7 @@ class Policy:
             return Order(~sizes.view(np.uint64), np.zeros(len(sizes), np.uint64))  # longest first
         found, start = [], 0
         for values in facts.order:
-            at = partial(lambda start, row: where(start + row), start)
+            at = partial(lambda start, row: row_name(start + row), start)
             found.append(highest_first(values, self.order_column, at))
             start += len(values)
         none = np.empty(0, np.uint64)
@@ -216,10 +216,10 @@ def check_kinds(kinds: Iterable[str], column: str) -> None:
         raise InputError(f"column {column!r} is {' and '.join(several)} in different files; make it one type")
 
 
-def highest_first(values: OrderValues, column: str, where: Callable[[int], str]) -> Order:
+def highest_first(values: OrderValues, column: str, row_name: Callable[[int], str]) -> Order:
     """Highest value first, null last, for a pyarrow.Array of integers, floats, dates or times, or for Python numbers.
 
-    Integers and floats compare exactly: `major` is the nearest float, `minor` how far the value is above it. `where`
+    Integers and floats compare exactly: `major` is the nearest float, `minor` how far the value is above it. `row_name`
     names a row in messages. InputError at a NaN, and at an integer so large that the rest is, too.
     """
     if isinstance(values, pa.Array):
@@ -228,14 +228,14 @@ def highest_first(values: OrderValues, column: str, where: Callable[[int], str])
         null = np.zeros(len(values), np.bool_) if mask is None else mask
         if pa.types.is_temporal(values.type):  # dates and times are integers below
             values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
-        nearest, rest = _nearest(np.where(null, 0, numbers(values)))
+        nearest, rest = _nearest_floats(np.where(null, 0, numbers(values)))
     else:
         null = np.array([value is None for value in values], np.bool_)
-        nearest, rest = _nearest_each(values, column, where)
+        nearest, rest = _nearest_floats_of_numbers(values, column, row_name)
     strange = np.isnan(nearest) & ~null
     if strange.any():
         raise InputError(
-            f"{where(int(np.argmax(strange)))}: column {column!r} is NaN; make it a number, or null to be kept last"
+            f"{row_name(int(np.argmax(strange)))}: column {column!r} is NaN; make it a number, or null to be kept last"
         )
     bits = (nearest + 0.0).view(np.uint64)  # -0.0 is 0.0
     major = np.where(bits >> SIGN, bits, bits ^ BELOW_SIGN)  # descending
@@ -243,7 +243,7 @@ def highest_first(values: OrderValues, column: str, where: Callable[[int], str])
     return Order(np.where(null, LAST, major), np.where(null, LAST, minor))
 
 
-def _nearest(values: Values) -> tuple[NDArray[np.float64], Numbers]:
+def _nearest_floats(values: Values) -> tuple[NDArray[np.float64], Numbers]:
     """float64 [n], int64 [n]: the nearest float of each and the rest, which order like `values`."""
     nearest = values.astype(np.float64)
     if values.dtype.kind == "f":
@@ -256,8 +256,8 @@ def _nearest(values: Values) -> tuple[NDArray[np.float64], Numbers]:
     return nearest, (whole - (low + high)).view(np.int64)
 
 
-def _nearest_each(
-    values: Sequence[int | float | None], column: str, where: Callable[[int], str]
+def _nearest_floats_of_numbers(
+    values: Sequence[int | float | None], column: str, row_name: Callable[[int], str]
 ) -> tuple[NDArray[np.float64], Numbers]:
     nearest, rest = np.zeros(len(values)), np.zeros(len(values), np.int64)
     for place, value in enumerate(values):
@@ -268,7 +268,7 @@ def _nearest_each(
             rest[place] = value - int(nearest[place]) if isinstance(value, int) else 0
         except OverflowError:
             raise InputError(
-                f"{where(place)}: column {column!r} is an integer of {len(str(abs(value)))} digits;"
+                f"{row_name(place)}: column {column!r} is an integer of {len(str(abs(value)))} digits;"
                 " make it a smaller one"
             ) from None
     return nearest, rest

@@ -16,7 +16,7 @@ from gpulsh.run.driver import RunDecisions, Stages
 from gpulsh.run.file_run import OpenRun
 from gpulsh.run.job import Job
 from gpulsh.run.output.folder import PAGE, results_in
-from gpulsh.run.stages.write import written
+from gpulsh.run.stages.write import written_files
 from gpulsh.stats.counts import SAMPLED, definitions
 from gpulsh.stats.hints import give_hints
 from gpulsh.stats.stages import Funnel
@@ -33,7 +33,7 @@ def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
         "files": [{"file": file.name} for file in job.files],
         "funnel": Funnel().to_dict(),
         "outputs": [
-            *sorted(f"{DATA}/{job.files[number].relative}" for number in written(job)),
+            *sorted(f"{DATA}/{job.files[number].relative}" for number in written_files(job)),
             *lists,
             REPORT,
             *([] if missing() else [PAGE]),

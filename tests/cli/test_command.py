@@ -145,7 +145,7 @@ def test_errors_are_one_line_and_defects_have_a_traceback(command: Command, monk
     assert status == 1 and err.startswith("Traceback")
     assert err.endswith("gpulsh: error: no.parquet: no such file or folder\n")
 
-    monkeypatch.setattr(driver, "evidence", Mock(side_effect=KeyError("first line\nsecond line")))
+    monkeypatch.setattr(driver, "write_evidence", Mock(side_effect=KeyError("first line\nsecond line")))
     assert command(DEDUP).error.startswith("unexpected KeyError") and os.listdir() == ["a.parquet"]
     given = os.path.abspath("a.parquet")
     Path("gone").mkdir()
@@ -182,7 +182,7 @@ from gpulsh.run import driver
 def endless(*_):
     print("ready", flush=True)
     time.sleep(60)
-driver.copies = endless
+driver.find_exact_copies = endless
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 atexit.register(os.abort)
 from gpulsh.cli import main
@@ -213,13 +213,13 @@ sys.exit(main())
 def test_an_interrupt_before_the_first_stage_ends_leaves_nothing(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sign = driver.sign
+    sign = driver.sign_partition
 
     def raising(*arguments: Any) -> Any:
         signal.raise_signal(number)
         return sign(*arguments)
 
-    monkeypatch.setattr(driver, "sign", raising)
+    monkeypatch.setattr(driver, "sign_partition", raising)
     job = DEDUP.replace("out", "new/out").split()
     assert end_by(number, *job) == SIGNALS[number][0]
     assert capsys.readouterr().err.splitlines() == [SIGNALS[number][1]] and os.listdir() == ["a.parquet"]

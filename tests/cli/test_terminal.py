@@ -143,11 +143,11 @@ def test_a_run_continues_after_its_terminal_closes() -> None:
     code = """
 import sys
 from gpulsh.run import driver
-copies = driver.copies
+copies = driver.find_exact_copies
 def waiting(*arguments):
     sys.stdin.readline()
     return copies(*arguments)
-driver.copies = waiting
+driver.find_exact_copies = waiting
 from gpulsh.cli import main
 sys.exit(main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]))
 """

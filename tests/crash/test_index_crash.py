@@ -335,7 +335,7 @@ def interrupted_at(place: str, arguments: list[str]) -> None:
         assert main(arguments) == 130
 
 
-COMMIT, EVIDENCE = "gpulsh.index.collection.Collection.commit", "gpulsh.run.driver.evidence"
+COMMIT, EVIDENCE = "gpulsh.index.collection.Collection.commit", "gpulsh.run.driver.write_evidence"
 
 
 @pytest.mark.parametrize("keep", ["first", "longest"])

@@ -93,23 +93,23 @@ def test_a_failed_write_of_texts_or_folders_is_named(
 
 
 INPUTS = [("a.parquet", errno.EACCES), ("b.jsonl", errno.EIO), ("c.arrow", errno.EACCES)] * 2
-STAGES = ("sign", "gather", "collect", "write")
-MET = [(stage, *INPUTS[at + more]) for more in ((1, 2) if SOAK else (1,)) for at, stage in enumerate(STAGES)]
+TASKS = ("sign_partition", "gather_texts", "collect_decisions", "write_files")
+MET = [(task, *INPUTS[at + more]) for more in ((1, 2) if SOAK else (1,)) for at, task in enumerate(TASKS)]
 
 
-@pytest.mark.parametrize(("stage", "name", "number"), MET)
+@pytest.mark.parametrize(("task", "name", "number"), MET)
 def test_an_input_that_becomes_unreadable_is_named(
-    inputs: Path, wanted: dict[str, bytes], tmp_path: Path, stage: str, name: str, number: int
+    inputs: Path, wanted: dict[str, bytes], tmp_path: Path, task: str, name: str, number: int
 ) -> None:
-    """At each stage that reads it."""
+    """At each task that reads it."""
     out = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
-        unreadable_at(patch, stage, inputs / name, OSError(number, os.strerror(number), str(inputs / name)))
+        unreadable_at(patch, task, inputs / name, OSError(number, os.strerror(number), str(inputs / name)))
         with pytest.raises(InputError) as caught:
             gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     assert str(caught.value) == f"{inputs / name}: cannot be read: {os.strerror(number)}"
     done = (out / "_work/manifest.jsonl").read_text()
-    assert stage == "sign" or '"sign-000001"' in done
+    assert task == "sign_partition" or '"sign-000001"' in done
     gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
     assert results(out) == wanted
 
@@ -121,8 +121,8 @@ def parquet_opened(file: File) -> Iterator[parquet._Source]:
         yield parquet._Source(file, pq.ParquetFile(source))
 
 
-def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSError) -> None:
-    """From the first task of that stage on the file can be opened, but not be read."""
+def unreadable_at(patch: pytest.MonkeyPatch, task: str, path: Path, error: OSError) -> None:
+    """From the first task of that kind on the file can be opened, but not be read."""
 
     class Broken(io.BytesIO):
         def read(self, *_: Any) -> Any:
@@ -131,11 +131,11 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
         readinto = read
 
     begun: list[str] = []
-    task, opened, os_file = getattr(driver, stage), File.open, pa.OSFile
+    work, opened, os_file = getattr(driver, task), File.open, pa.OSFile
 
     def begin(*arguments: Any) -> Any:
-        begun.append(stage)
-        return task(*arguments)
+        begun.append(task)
+        return work(*arguments)
 
     def open_or_not(file: File, buffering: int = -1) -> Any:
         return Broken(b"x" * 1000) if begun and file.path == str(path) else opened(file, buffering)
@@ -146,6 +146,6 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
         return os_file(name, *mode)
 
     patch.setattr(pa, "OSFile", os_file_or_not)
-    patch.setattr(driver, stage, begin)
+    patch.setattr(driver, task, begin)
     patch.setattr(File, "open", open_or_not)
     patch.setattr("gpulsh.io.formats.parquet._opened", parquet_opened)

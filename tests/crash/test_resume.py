@@ -22,7 +22,7 @@ import pytest
 import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.errors import OutputError
-from gpulsh.run.stages.verify import compare as compare_share
+from gpulsh.run.stages.verify import compare_share
 from tests.support.files import read_rows, write_rows
 from tests.support.mortal import Death, Mortals, spread
 from tests.support.runs import SOAK, interrupting, small_partitions
@@ -195,9 +195,9 @@ def test_compared_shares_are_not_compared_again(inputs: Path, tmp_path: Path, mo
         return counted
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("gpulsh.run.driver.compare", compare_some(4))
+        patch.setattr("gpulsh.run.driver.compare_share", compare_some(4))
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS)
-    monkeypatch.setattr("gpulsh.run.driver.compare", compare_some(-1))
+    monkeypatch.setattr("gpulsh.run.driver.compare_share", compare_some(-1))
     result = gpulsh.deduplicate_files(inputs, tmp_path / "out", resume=True, **OPTIONS)
     assert results(tmp_path / "out") == wanted and "compare" in result.funnel["seconds"]
     assert compared == list(range(len(compared))) and len(compared) > 8
@@ -214,17 +214,17 @@ ITEMS: dict[str, Any] = {"passages": 8, "coverage": 0.9, "protect": "test.jsonl"
 
 
 @pytest.mark.parametrize(
-    ("stage", "options"),
+    ("task", "options"),
     [
-        *((stage, {"measure": "containment"}) for stage in ("weigh", "prefix", "join")),
-        *((stage, {**BY_KEY, "key_only": True}) for stage in ("keys", "collect")),
-        *((stage, BY_KEY) for stage in ("keys", "verify")),
-        *((stage, ITEMS) for stage in ("screen", "contamination")),
+        *((task, {"measure": "containment"}) for task in ("weigh_slots", "choose_prefixes", "join_prefixes")),
+        *((task, {**BY_KEY, "key_only": True}) for task in ("find_key_copies", "collect_decisions")),
+        *((task, BY_KEY) for task in ("find_key_copies", "decide_group")),
+        *((task, ITEMS) for task in ("screen_partition", "write_contamination")),
     ],
     ids=str,
 )
 def test_a_run_resumes_after_each_stage(
-    small_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, options: dict[str, Any]
+    small_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, options: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [row["text"].split()[3:20] for row in read_rows(small_inputs / "b.jsonl")]
@@ -232,7 +232,7 @@ def test_a_run_resumes_after_each_stage(
     given = {**OPTIONS, **options}
     wanted = gpulsh.deduplicate_files(small_inputs, tmp_path / "whole", **given).funnel
     assert wanted["key_copies" if "key" in options else "contaminated" if "passages" in options else "dropped"] > 4
-    with interrupting(stage):
+    with interrupting(task):
         gpulsh.deduplicate_files(small_inputs, tmp_path / "out", **given)
     with pytest.raises(OutputError, match="belongs to another run"):
         gpulsh.deduplicate_files(small_inputs, tmp_path / "out", resume=True, **OPTIONS)

@@ -190,8 +190,8 @@ def test_the_estimate_of_disk_bytes_fits_a_small_run(tmp_path: Path, monkeypatch
         seen.append(sum(path.stat().st_size for path in (tmp_path / "out/_work").glob("sign-*.arrow")))
         return after_sign(*given)
 
-    after_sign = driver.copies
-    monkeypatch.setattr(driver, "copies", copies)
+    after_sign = driver.find_exact_copies
+    monkeypatch.setattr(driver, "find_exact_copies", copies)
     funnel = gpulsh.deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference").funnel
     known = {"met": 0.4, "pairs": 1, "dropped": 0.2, "bytes_per_shingle": 6}
     found = estimate(Corpus(documents=500, bytes=funnel["bytes"], **known), {}, workers=1, nodes=1, bands=21, rows=6)

@@ -324,7 +324,7 @@ def test_an_interrupt_before_the_first_step_leaves_nothing(folder: Path) -> None
     write_lines("a.jsonl")
     Path("empty").mkdir()  # the user's own folder stays
     for out in ("new/deep/out", "empty"):
-        with interrupting("sign"):
+        with interrupting("sign_partition"):
             run("a.jsonl", out)
     assert sorted(map(str, Path().rglob("*"))) == ["a.jsonl", "empty"]
 

@@ -24,7 +24,7 @@ from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.tables import FIRSTS, SAMPLES, PlaceRows, SampleRows
 from gpulsh.run.records import tables
 from gpulsh.run.records import texts as group_texts
-from gpulsh.run.records.ranges import whole_range
+from gpulsh.run.records.ranges import sorted_range
 from gpulsh.run.records.tables import DIGESTS, PLACES, Table, TextPlaces
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages import sign
@@ -76,7 +76,7 @@ def test_a_range_is_read_without_a_copy(tmp_path: Path) -> None:
     zero = np.zeros(1, np.int64)
     layout = Layout(offsets([rows] * partitions), zero, zero, 0, ())
     with at_most(int(1.3 * 16 * partitions * rows)):
-        assert len(whole_range(SAMPLES, tmp_path, layout, 0, 1).place) == partitions * rows
+        assert len(sorted_range(SAMPLES, tmp_path, layout, 0, 1).place) == partitions * rows
 
 
 def test_runs_outside_the_rows_are_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.warc_records import warc_records
 from gpulsh.run.records.tables import DECISIONS, Decisions
-from gpulsh.run.stages.write import decided_in
+from gpulsh.run.stages.write import read_kept
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def test_many_files_of_a_partition_take_linear_time(tmp_path: Path) -> None:
     DECISIONS.write(tmp_path, 0, Decisions(every, of, same, of, no_witness, of == every, none, none, none))
     with limited_to(3):
         for start in range(0, documents, documents >> 10):
-            found, kept = decided_in(tmp_path, 0, start, start + 6)
+            found, kept = read_kept(tmp_path, 0, start, start + 6)
             assert found[~kept].tolist() == [number for number in range(start, start + 6) if number % 3 == 2]
 
 

@@ -65,8 +65,8 @@ def interrupted(*_: object, **__: object) -> Any:
 
 
 @contextmanager
-def interrupting(place: str = "evidence") -> Iterator[None]:
-    """What is run inside meets Ctrl-C where it begins that stage, or where it calls the function of that name."""
+def interrupting(function: str = "write_evidence") -> Iterator[None]:
+    """What is run inside meets Ctrl-C where it calls that function, of `run.driver` or by its full name."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(place if "." in place else f"gpulsh.run.driver.{place}", interrupted)
+        patch.setattr(function if "." in function else f"gpulsh.run.driver.{function}", interrupted)
         yield

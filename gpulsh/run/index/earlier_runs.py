@@ -47,11 +47,11 @@ from gpulsh.run.index.jobs import (
 )
 from gpulsh.run.job import ADMIT, JobContext, Layout, Task, TaskResult, fact_sum, report_done, step_of
 from gpulsh.run.policy import check_kinds
-from gpulsh.run.records.documents import RejectionsFile, rejected, write_facts
+from gpulsh.run.records.documents import RejectionsFile, read_rejected, write_facts
 from gpulsh.run.records.tables import DECISIONS, EARLIER, RANKS, Decisions, EarlierDocuments
 from gpulsh.run.records.texts import GroupTexts
-from gpulsh.run.stages.arrange import RANK, gather, rank, survey
-from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions
+from gpulsh.run.stages.arrange import RANK, gather_texts, rank_documents, read_order_values
+from gpulsh.run.stages.write import file_runs, step_of_run, write_decisions
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import OF_FILES_WITH_INDEX, Funnel
 from gpulsh.store.columns import release_memory
@@ -154,7 +154,7 @@ class EarlierRuns:
         """Decide and add the documents; the facts of the decisions, once both are durable."""
         job, tally = context.job, Funnel()
         recorded = manifest.find(ADMIT)
-        if taken_in is None and any(manifest.find(step) for step in (*map(step_of_run, runs_of(job)), EVIDENCE)):
+        if taken_in is None and any(manifest.find(step) for step in (*map(step_of_run, file_runs(job)), EVIDENCE)):
             raise OutputError(
                 f"{self.path}: has lost the documents of this run; restore it from a copy, or start again with"
                 " --overwrite"
@@ -190,7 +190,7 @@ class EarlierRuns:
             job.stamps.check()  # for the index cannot be rolled back
             manifest.add(ADMIT, files, facts)
             if taken_in is None:
-                bad = rejected(context.folder, layout).positions(layout.files)
+                bad = read_rejected(context.folder, layout).positions(layout.files)
                 collection.forget(numbers.start + source.numbers(bad))
                 collection.commit({run: (numbers.start, numbers.stop)})
         return facts
@@ -236,7 +236,7 @@ class OrderedInput:
     def arrange(self, manifest: Manifest, total: int | None, stages: Stages, *, texts: bool) -> None:
         """Read the facts and the values of `--keep`, and order the documents by them; copy `texts` into that order."""
         place, partitions, job = self._context, self._partitions, self._context.job
-        surveyed = stages.run("survey", survey, zip(partitions), total, parallel=stages.parallel)
+        surveyed = stages.run("survey", read_order_values, zip(partitions), total, parallel=stages.parallel)
         if job.policy.order_column is not None:
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.order_column)
         for facts in surveyed:
@@ -244,13 +244,13 @@ class OrderedInput:
         steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
         self.made = [TaskResult(step.files, step.facts) for step in steps if step]
         layout = job.layout(surveyed)
-        (facts,) = stages.run_tasks("rank", [Task(RANK, rank, (layout,))], len(layout))
+        (facts,) = stages.run_tasks("rank", [Task(RANK, rank_documents, (layout,))], len(layout))
         self._groups = int(facts["groups"])
         self._rank = RANKS.read(place.folder, RANK).rank
         self._ordered = np.argsort(self._rank)
         if texts:
             members = ((layout, partition, RANK) for partition in partitions)
-            stages.run("arrange", gather, members, len(layout), parallel=True, step="gather")
+            stages.run("arrange", gather_texts, members, len(layout), parallel=True, step="gather")
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once; by position, the facts of each partition are written once it was read."""

@@ -21,7 +21,7 @@ from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PassagesContext
 from gpulsh.run.passages.tables import PLACES, TakenPlaces
 from gpulsh.run.records.tables import Row, Table
-from gpulsh.run.records.texts import documents_of
+from gpulsh.run.records.texts import piece_bounds
 from gpulsh.store.columns import MappedColumns
 
 PLACES_AT_ONCE = 1 << 19  # looked up together
@@ -145,7 +145,7 @@ def chosen_texts(
     )  # an earlier run may have skipped bad records
     texts = context.texts() if is_new else job.texts(context.ops, context.parallel)
     for piece in partition.pieces:
-        start, stop = (at - layout.partitions[partition.number] for at in documents_of(layout, piece))
+        start, stop = (at - layout.partitions[partition.number] for at in piece_bounds(layout, piece))
         wanted = chosen[start:stop]
         if wanted.any():
             with nullcontext() if held is None or is_new else held.unchanged(piece.file):

@@ -18,7 +18,7 @@ from gpulsh.run.passages.evidence import LIST, LISTED, apart, collect, most_freq
 from gpulsh.run.passages.find import meet, repeat, sample, window
 from gpulsh.run.passages.job import PassagesJob
 from gpulsh.run.passages.mark import CLASSES, CLASSIFIED, hold, locate, mark
-from gpulsh.run.stages.contamination import contamination
+from gpulsh.run.stages.contamination import write_contamination
 
 # Memory, in digests, for a sample, one of a run with an index, a window, and a line or paragraph.
 SAMPLE_COST, HELD_COST, WINDOW_COST, PART_COST = 2, 3, 2, 4
@@ -79,7 +79,7 @@ def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     layout = job.layout(facts)
     held = stages.run("hold", hold, ((layout, each) for each in partitions), parallel=stages.parallel)
     ids = tuple(int(facts["ids"]) for facts in held)
-    lists = Task(LIST, write_list, (layout, ids)), Task("contamination", contamination, (layout,))
+    lists = Task(LIST, write_list, (layout, ids)), Task("contamination", write_contamination, (layout,))
     bad, _ = stages.run_tasks("list", lists)
     counts, items = _counts(bad, facts, held), int(indexed["documents"])
     others = {"documents": counts["documents"] - items, "bytes": counts["bytes"] - int(indexed["amount"])}

@@ -26,7 +26,7 @@ from gpulsh.run.output.paths import marked
 from gpulsh.run.passages.documents import PlacedRows, chosen_texts
 from gpulsh.run.passages.job import PassagesContext
 from gpulsh.run.passages.tables import BYTES, FIRST_PLACES, PASSAGES, ByteStretches, Passages
-from gpulsh.run.records.documents import rejected, write_rejected
+from gpulsh.run.records.documents import read_rejected, write_rejected
 from gpulsh.run.records.results import IdColumn, write_result
 from gpulsh.run.stages.write import write_ids
 
@@ -72,7 +72,7 @@ def collect(context: PassagesContext, layout: Layout, places: Layout, partition:
 
 def write_list(context: PassagesContext, layout: Layout, id_files: Sequence[int]) -> TaskResult:
     """Write all passages; `id_files` is the number of files of ids of each partition."""
-    job, bad = context.job, rejected(context.folder, layout)
+    job, bad = context.job, read_rejected(context.folder, layout)
     ids = IdColumn.of(job, context.folder, layout, id_files, bad)
     kinds = {"file": pa.string(), "first_file": pa.string(), "id": ids.type}
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in COLUMNS])

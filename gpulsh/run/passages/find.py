@@ -47,8 +47,8 @@ from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows, TokenPlaces, WantedDocuments, read_documents, unchanged
 from gpulsh.run.passages.job import Held, PassagesContext
-from gpulsh.run.records.documents import RejectionsFile, read_facts
-from gpulsh.run.records.ranges import bundles, rows_of_file, whole_range
+from gpulsh.run.records.documents import RejectionsFile, reading_facts
+from gpulsh.run.records.ranges import bundles, rows_of_file, sorted_range
 from gpulsh.run.records.tables import Table
 from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order
 
@@ -101,7 +101,7 @@ def sample(context: PassagesContext, partition: Partition) -> TaskResult:
         for out in outs:
             made |= out.finish_by_name()
     pieces = {} if job.index is None else {"pieces": [list(piece) for piece in partition.pieces]}
-    return TaskResult(made, {**read_facts(facts, bad), "places": start, "samples": samples, **pieces})
+    return TaskResult(made, {**reading_facts(facts, bad), "places": start, "samples": samples, **pieces})
 
 
 def _on_host(ops: Backend, found: Iterable[Samples]) -> Iterator[Samples]:
@@ -127,7 +127,7 @@ def _write_samples(
 def meet(context: PassagesContext, places: Layout, part: int, parts: int) -> TaskResult:
     """Find the samples that occur in several runs, in one of `parts` equal ranges, and earlier ones equal to them."""
     new = range(context.job.earlier_partitions, len(places.partitions) - 1)
-    samples, ops = whole_range(tables.SAMPLES, context.folder, places, part, parts, new), context.ops
+    samples, ops = sorted_range(tables.SAMPLES, context.folder, places, part, parts, new), context.ops
     with ops.here():
         met = ops.asnumpy(met_again(ops, *map(ops.asarray, samples)))
     there = np.zeros(len(places.partitions), np.bool_)
@@ -223,5 +223,5 @@ def _write_windows(held: list[Windows], origin: int, windows_out: ColumnsFile, f
 
 def repeat(context: PassagesContext, places: Layout, partitions: Sequence[int], part: int, parts: int) -> TaskResult:
     """Find the windows of `partitions` that occur more than once, in one of `parts` equal ranges."""
-    proposed, proven, equal, where = whole_range(tables.WINDOWS, context.folder, places, part, parts, partitions)
+    proposed, proven, equal, where = sorted_range(tables.WINDOWS, context.folder, places, part, parts, partitions)
     return TaskResult(tables.FOUND.write(context.folder, part, find_repeats(proposed, proven, where, equal)))

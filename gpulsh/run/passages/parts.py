@@ -31,8 +31,8 @@ from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.evidence import candidates, most_frequent, with_texts_again
 from gpulsh.run.passages.job import PassagesContext
 from gpulsh.run.passages.mark import CLASSES, CLASSIFIED, by_class, counts_of
-from gpulsh.run.records.documents import RejectionsFile, read_facts
-from gpulsh.run.records.ranges import bundles, whole_range
+from gpulsh.run.records.documents import RejectionsFile, reading_facts
+from gpulsh.run.records.ranges import bundles, sorted_range
 from gpulsh.store.columns import range_order
 
 RUN_PARTS = 1 << 18  # held before equal ones are joined
@@ -85,7 +85,7 @@ def part(context: PassagesContext, partition: Partition) -> TaskResult:
                 parts += len(hashes)
         bad = rejected.finish()
         made = out.finish_by_name() | copies_out.finish_by_name() | spots_out.finish_by_name()
-    return TaskResult(made | bad, {**read_facts(facts, bad), "parts": parts})
+    return TaskResult(made | bad, {**reading_facts(facts, bad), "parts": parts})
 
 
 def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows, tables.CopiesHere]:
@@ -101,7 +101,7 @@ def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows, tab
 
 def count(context: PassagesContext, places: Layout, part: int, parts: int) -> TaskResult:
     """Count the lines or paragraphs in one of `parts` equal ranges of hashes."""
-    upper, lower, copies, number = whole_range(tables.PARTS, context.folder, places, part, parts)
+    upper, lower, copies, number = sorted_range(tables.PARTS, context.folder, places, part, parts)
     equal = groups(upper, lower, copies)
     first = np.where(equal < 0, np.arange(len(equal)), equal)
     order = stable_order(first)

@@ -33,21 +33,21 @@ def write_facts(
 ) -> TaskResult:
     """SIZES, ORDER and rejected rows of a partition that was read."""
 
-    def where(row: int) -> str:
+    def row_name(row: int) -> str:
         file, number = facts.place(partition, row)
         return f"{context.job.files[file].name}: row {number}"
 
     sizes, number = np.concatenate([np.empty(0, np.int64), *facts.sizes]), partition.number
-    if (order := context.job.policy.order(facts, context.job.files, where)) is None:
+    if (order := context.job.policy.order(facts, context.job.files, row_name)) is None:
         made = tables.SIZES.write(context.folder, number, tables.Sizes(sizes))
     else:
         made = tables.SIZES_AND_ORDER.write(context.folder, number, tables.OrderedSizes(sizes, *order))
     bad, kinds = rejected.finish(), sorted(set(map(kind_of, facts.order)))
     stray = {"not_utf8": facts.stray.rows, "stray_bytes": facts.stray.bytes}
-    return TaskResult({**made, **bad}, {**read_facts(facts, bad), **stray, "kinds": kinds})
+    return TaskResult({**made, **bad}, {**reading_facts(facts, bad), **stray, "kinds": kinds})
 
 
-def read_facts(facts: PartitionFacts, bad: Mapping[str, FileFact]) -> dict[str, Any]:
+def reading_facts(facts: PartitionFacts, bad: Mapping[str, FileFact]) -> dict[str, Any]:
     """The facts that later stages and progress need of a partition that was read; `bad` is its file of bad records."""
     first, last = min(facts.rows, default=0), max(facts.rows, default=-1)
     rows = [facts.rows.get(number, 0) for number in range(first, last + 1)]
@@ -57,14 +57,14 @@ def read_facts(facts: PartitionFacts, bad: Mapping[str, FileFact]) -> dict[str, 
 
 def sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:
     """int64 [m]: bytes of text of the documents at ascending `positions`."""
-    return looked_up(tables.SIZES, positions, folder, layout).size
+    return rows_at(tables.SIZES, positions, folder, layout).size
 
 
 def ranks_of(positions: Numbers, context: JobContext, layout: Layout) -> Numbers:
     """int64 [m]: the place of each of ascending `positions` in the decision order of them all."""
     if context.job.policy.keep == "first":  # protected documents come first by that, too
         return np.arange(len(positions))
-    return looked_up(tables.ORDER, positions, context.folder, layout).rank(positions < layout.protected)
+    return rows_at(tables.ORDER, positions, context.folder, layout).rank(positions < layout.protected)
 
 
 def rules_of(positions: Numbers, policy: Policy, layout: Layout) -> DropRules:
@@ -73,7 +73,7 @@ def rules_of(positions: Numbers, policy: Policy, layout: Layout) -> DropRules:
     return DropRules(source, int(np.searchsorted(positions, layout.protected)), policy.across)
 
 
-def looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layout) -> Row:
+def rows_at(table: Table[Row], positions: Numbers, folder: Path, layout: Layout) -> Row:
     """The rows of the documents at ascending `positions` in a table with a row per document."""
     found = table.empty(len(positions))
     for number, part in layout.by_partition(positions):
@@ -83,7 +83,7 @@ def looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layou
     return found
 
 
-def contaminated_in(context: JobContext, partition: int) -> Numbers:
+def contaminated_rows(context: JobContext, partition: int) -> Numbers:
     """int64 [m]: the rows of a partition, ascending, that hold items of a benchmark."""
     if context.job.policy.overlap is None:
         return np.empty(0, np.int64)
@@ -98,7 +98,7 @@ class RejectionsFile(ExitStack):
 
     def __init__(self, folder: Path, partition: int) -> None:
         super().__init__()
-        self._path = _rejections(folder, partition)
+        self._path = _rejections_path(folder, partition)
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
         self._file: ColumnsFile | None = None
@@ -124,16 +124,16 @@ class RejectionsFile(ExitStack):
         self._held, self._rows = [], 0
 
 
-def _rejections(folder: Path, partition: int) -> Path:
+def _rejections_path(folder: Path, partition: int) -> Path:
     return step_file(folder, step_of("sign", partition), "rejected")
 
 
-def rejected(folder: Path, layout: Layout, files: range | None = None) -> Rejected:
+def read_rejected(folder: Path, layout: Layout, files: range | None = None) -> Rejected:
     """All rejected rows, or at least the rejected rows of these files, given by number."""
     found: list[pa.RecordBatch] = []
     for partition, first, last in layout.rejections:
         if files is None or (first < files.stop and files.start <= last):
-            found += MappedBatches(_rejections(folder, partition)).batches
+            found += MappedBatches(_rejections_path(folder, partition)).batches
     return Rejected(found)
 
 
@@ -146,7 +146,7 @@ def write_rejected(folder: Path, bad: Rejected, job: FileJob) -> dict[str, FileF
         return {REJECTED: sink.fact()}
 
 
-PLACE = r"(?s)^(?P<file>.*):(?P<row>[0-9]{1,18})$"
+FILE_AND_ROW = r"(?s)^(?P<file>.*):(?P<row>[0-9]{1,18})$"
 
 
 class EarlierKeys:
@@ -171,7 +171,7 @@ class EarlierKeys:
             found = keys.cast(ids) if fits else as_texts(keys)
             return [pa.nulls(len(keys), pa.string()), pa.nulls(len(keys), pa.int64()), found]
         keys = keys.cast(pa.string())
-        places = pc.extract_regex(keys, PLACE)
+        places = pc.extract_regex(keys, FILE_AND_ROW)
         split = places.is_valid()
         return [
             pc.if_else(split, pc.struct_field(places, "file"), keys),

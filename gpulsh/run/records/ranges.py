@@ -25,21 +25,21 @@ from gpulsh.store.durable import FileFact
 
 RUN_POSTINGS = 1 << 20  # held before they are sorted and written
 ROWS_AT_ONCE = 1 << 20  # read at once
-RELEASED = 16 << 20  # bytes of a mapped file that are in memory at once
+RELEASE_BYTES = 16 << 20  # bytes of a mapped file that are in memory at once
 
 Hashes = NDArray[np.uint64]
-Moved = Callable[[Values], Array]
+Move = Callable[[Values], Array]
 Part = TypeVar("Part")
 
 
-def bundles(parts: Iterable[Part], most: int, rows: Callable[[Part], int]) -> Iterator[list[Part]]:
+def bundles(parts: Iterable[Part], min_rows: int, rows: Callable[[Part], int]) -> Iterator[list[Part]]:
     """Lists of parts that have `most` rows or more together, the last one fewer. A list is emptied before the next."""
     held: list[Part] = []
     count = 0
     for part in parts:
         held.append(part)
         count += rows(part)
-        if count >= most:
+        if count >= min_rows:
             yield held
             held.clear()
             count = 0
@@ -81,7 +81,7 @@ class Participants:
 
     def __init__(self, folder: Path, layout: Layout, ranges: Ranges) -> None:
         self._layout = layout
-        self._known = [file.whole().document for file in ranges.copied(folder)]
+        self._known = [file.whole().document for file in ranges.all_copies(folder)]
 
     def of(self, partition: int) -> NDArray[np.bool_]:
         """bool [documents of the partition]: whether each is compared."""
@@ -100,17 +100,17 @@ def rows_in_range(
     part: int,
     parts: int,
     participants: Participants | None = None,
-    there: Moved = np.asarray,
+    move: Move = np.asarray,
 ) -> Iterator[tuple[int, list[Array], Array]]:
     """Rows whose hashes, the first column, are in one of `parts` equal ranges, some at a time.
 
     Yields the number of the run in its file, the columns before the last, and the documents; only `participants`.
-    `there` moves columns into the memory that they are wanted in, before their rows are chosen.
+    `move` moves columns into the memory that they are wanted in, before their rows are chosen.
     """
     for number in range(len(layout.partitions) - 1):
         takes_part = None if participants is None else participants.of(number)
         file = table.open(folder, number), int(layout.partitions[number])
-        yield from rows_of_file(*file, part, parts, takes_part, there)
+        yield from rows_of_file(*file, part, parts, takes_part, move)
 
 
 def rows_of_file(
@@ -119,26 +119,26 @@ def rows_of_file(
     part: int,
     parts: int,
     takes_part: NDArray[np.bool_] | None = None,
-    there: Moved = np.asarray,
+    move: Move = np.asarray,
 ) -> Iterator[tuple[int, list[Array], Array]]:
     """`rows_in_range` of one file, whose last column counts from `start` on."""
-    takes_part, looked_at = None if takes_part is None else there(takes_part), 0
+    takes_part, looked_at = None if takes_part is None else move(takes_part), 0
     for at, both in enumerate(file.runs()):
         rows = range_rows(both[0], part, parts)
         for first in range(rows.start, rows.stop, ROWS_AT_ONCE):
-            *found, documents = (there(column[first : min(first + ROWS_AT_ONCE, rows.stop)]) for column in both)
+            *found, documents = (move(column[first : min(first + ROWS_AT_ONCE, rows.stop)]) for column in both)
             chosen: slice | Array = in_part(found[0], part, parts) if parts > 1 else slice(None)
             if takes_part is not None:
                 takes = takes_part[documents]
                 chosen = takes if parts == 1 else takes & chosen
             yield at, [column[chosen] for column in found], documents[chosen].astype(np.int64) + start
             looked_at += sum(column.nbytes for column in found)
-            if looked_at > RELEASED:  # often would cost more than to read: the system stops all threads for it
+            if looked_at > RELEASE_BYTES:  # often would cost more than to read: the system stops all threads for it
                 file.release()
                 looked_at = 0
 
 
-def whole_range(
+def sorted_range(
     table: Table[Row], folder: Path, layout: Layout, part: int, parts: int, partitions: Sequence[int] | None = None
 ) -> Row:
     """The rows of `rows_in_range`, in files of `partitions`, or all, ascending by the last column as in each file."""

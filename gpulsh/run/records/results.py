@@ -65,7 +65,7 @@ class IdColumn:
         not depend on which rows are dropped, where every file has a schema and Parquet every value.
         """
         found, kinds, fits = cls(folder, layout, files, pa.null()), [*more], True
-        for _, ids in found._of(*range(len(files))):
+        for _, ids in found._read_partitions(*range(len(files))):
             kinds.append(ids.type)
             fits &= values_in_parquet(ids)
             found.largest = max(found.largest, int(_lengths(ids).max(initial=0)))
@@ -79,7 +79,7 @@ class IdColumn:
         found.type = parquet_type(kind) if kind is not None and in_parquet(kind) and fits else pa.string()
         return found
 
-    def _of(self, *partitions: int) -> Iterator[Ids]:
+    def _read_partitions(self, *partitions: int) -> Iterator[Ids]:
         return (self._read(partition, number) for partition in partitions for number in range(self._files[partition]))
 
     def sizes(self, positions: Numbers) -> Numbers:
@@ -87,7 +87,7 @@ class IdColumn:
         ascending, places = np.unique(positions, return_inverse=True)
         found = np.zeros(len(ascending), np.int64)
         for partition, part in self._layout.by_partition(ascending) if self.largest else ():
-            for known, ids in self._of(partition):
+            for known, ids in self._read_partitions(partition):
                 rows, at = found_in(known, ascending[part])
                 found[part][rows] = _lengths(ids)[at]
         return found[places]
@@ -99,7 +99,7 @@ class IdColumn:
         ascending, places = np.unique(positions, return_inverse=True)
         found = []
         for partition, part in self._layout.by_partition(ascending):
-            for known, ids in self._of(partition):
+            for known, ids in self._read_partitions(partition):
                 values = chosen(ids, found_in(known, ascending[part])[1])
                 is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
                 as_json = self.type == pa.string() and not is_string
@@ -115,7 +115,7 @@ def _lengths(ids: pa.Array) -> Numbers:
 TYPES = {NAMES: pa.list_(pa.string()), INSTANT: pa.timestamp("us", "UTC")}
 
 
-def types_of(rows: Sequence[ColumnRow], ids: pa.DataType) -> pa.Schema:
+def result_schema(rows: Sequence[ColumnRow], ids: pa.DataType) -> pa.Schema:
     """The schema of columns of a result; `ids` is the type of ids."""
     kinds = {OWN: ids, **TYPES}
     return pa.schema([(row.name, kinds.get(row.type) or pa.type_for_alias(row.type)) for row in rows])
@@ -140,7 +140,7 @@ class MarkedRows:
         """The added columns of the written documents, at ascending `positions`."""
         names = self._job.added_columns()
         known = {row.name: row for row in (*MARKS, *CLUSTERS, WEIGHT)}
-        schema = types_of([known[name] for name in names], self.ids.type)
+        schema = result_schema([known[name] for name in names], self.ids.type)
 
         def make(some: Numbers) -> pa.RecordBatch:
             return pa.record_batch(self.columns(some, names), schema=schema)

@@ -25,7 +25,7 @@ from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Job, Layout
 from gpulsh.run.records.tables import SIGHTINGS, SeenRows, SightingRows
 
-Where = Callable[[int], str]  # how a message names a row
+RowName = Callable[[int], str]  # how a message names a row
 
 
 def source_texts(values: pa.Array) -> pa.Array:
@@ -52,7 +52,7 @@ def sightings_of(sources: pa.Array | None, dates: Numbers | None) -> Sightings:
     return Sightings(number, names, dates)
 
 
-def instants(values: pa.Array, column: str, where: Where) -> Numbers:
+def instants(values: pa.Array, column: str, row_name: RowName) -> Numbers:
     """int64 [n]: dates, times of dates, or strings of ISO 8601, as microseconds since 1970 in UTC; null is NO_DATE.
 
     A time without an offset is one of UTC. InputTypeError for a column of another type, InputError for the first string
@@ -61,7 +61,7 @@ def instants(values: pa.Array, column: str, where: Where) -> Numbers:
     values = decoded(values)
     types, kind = pa.types, values.type
     if types.is_date(kind) or types.is_timestamp(kind):
-        found = _microseconds(values, column, where).view(pa.int64())
+        found = _microseconds(values, column, row_name).view(pa.int64())
     elif types.is_null(kind):
         found = pa.nulls(len(values), pa.int64())
     elif is_text(kind):
@@ -70,23 +70,25 @@ def instants(values: pa.Array, column: str, where: Where) -> Numbers:
             if key is not None and not isinstance(key, Instant):
                 given = repr(as_strings(values.slice(row, 1)).to_pylist()[0][:SHOWN])
                 raise InputError(
-                    f"{where(row)}: column {column!r} is {given}; --date-column takes dates as 2024-01-31T12:00:00Z"
+                    f"{row_name(row)}: column {column!r} is {given}; --date-column takes dates as 2024-01-31T12:00:00Z"
                 )
         found = to_arrow(np.array([NO_DATE if key is None else key for key in keys], np.int64))
     else:
-        raise InputTypeError(f"{where(0)}: column {column!r} is {kind}; --date-column takes dates, or strings of them")
+        raise InputTypeError(
+            f"{row_name(0)}: column {column!r} is {kind}; --date-column takes dates, or strings of them"
+        )
     null = null_mask(found)
     return numbers(found) if null is None else np.where(null, NO_DATE, numbers(found))
 
 
-def _microseconds(values: pa.Array, column: str, where: Where) -> pa.Array:
+def _microseconds(values: pa.Array, column: str, row_name: RowName) -> pa.Array:
     zone = values.type.tz if pa.types.is_timestamp(values.type) else None
     found = values.cast(pa.timestamp("us", zone), safe=False)  # cuts nanoseconds off
     if values.type != pa.timestamp("ns", zone):
         row = pc.index(pc.not_equal(found.cast(values.type, safe=False), values), True).as_py()
         if row >= 0:
             raise InputError(
-                f"{where(row)}: column {column!r} has a date that 64 bits of microseconds cannot hold;"
+                f"{row_name(row)}: column {column!r} has a date that 64 bits of microseconds cannot hold;"
                 " --date-column takes years from -290,000 to 290,000"
             )
     return found
@@ -97,14 +99,14 @@ def sightings_in_memory(texts: object, count: int, source: object, date: object)
 
     Raises ParameterError unless it is a column of n values, and the errors of `instants`.
     """
-    sources = None if source is None else source_texts(_values("source_column", source, texts, count))
+    sources = None if source is None else source_texts(_given_values("source_column", source, texts, count))
     if date is None:
         return sightings_of(sources, None)
-    dates = _values("date_column", date, texts, count)
+    dates = _given_values("date_column", date, texts, count)
     return sightings_of(sources, instants(dates, date if isinstance(date, str) else "date", lambda row: f"row {row}"))
 
 
-def _values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
+def _given_values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
     if isinstance(given, str) and "," in given:
         raise ParameterError(f"{name} is {given!r}; give the name of one column")
     return given_column(name, column_of(texts, [given], name) if isinstance(given, str) else given, count)

@@ -89,7 +89,7 @@ class Table(Generic[Row]):
         """The files of the first `count` steps of the stage."""
         return [self.open(folder, number) for number in range(count)]
 
-    def routed(self, number: int) -> str:
+    def route_step(self, number: int) -> str:
         """The step that brings file `number` of the stage into the order of groups."""
         return f"route-{step_file(Path(), step_of(self.stage, number), self.what).stem}"
 
@@ -336,6 +336,6 @@ class Ranges:
     copies: int = 0
     met: int = 0  # of `collide` or `join`
 
-    def copied(self, folder: Path) -> list[MappedColumns[Copies]]:
+    def all_copies(self, folder: Path) -> list[MappedColumns[Copies]]:
         """All files of later copies."""
         return [*KEY_COPIES.all(folder, self.keys), *COPIES.all(folder, self.copies)]

@@ -27,7 +27,7 @@ def texts_file(folder: Path, partition: int) -> Path:
     return folder / f"{step_of('gather', partition)}-texts.bin"
 
 
-def runs_of(size: Numbers, offset: Numbers, file: Numbers | None = None) -> list[tuple[int, int]]:
+def adjacent_runs(size: Numbers, offset: Numbers, file: Numbers | None = None) -> list[tuple[int, int]]:
     """The beginning and end of each run of texts that are adjacent, in one `file` if there are several."""
     if not len(size):
         return []
@@ -66,7 +66,7 @@ class GroupTexts:
         offset = offsets(size)
         data = np.empty(int(offset[-1]), np.uint8)
         file, begin = self._files[places], self._offsets[places]
-        runs = np.array(runs_of(size, begin, file), np.int64).reshape(-1, 2)
+        runs = np.array(adjacent_runs(size, begin, file), np.int64).reshape(-1, 2)
         runs = runs[np.argsort(file[runs[:, 0]], kind="stable")]
         first, low, high = runs[:, 0], offset[runs[:, 0]], offset[runs[:, 1]]
         wanted = zip(file[first].tolist(), begin[first].tolist(), low.tolist(), high.tolist(), strict=True)
@@ -97,7 +97,7 @@ def beginnings(
     return found
 
 
-def documents_of(layout: Layout, piece: Piece) -> tuple[int, int]:
+def piece_bounds(layout: Layout, piece: Piece) -> tuple[int, int]:
     """The position of the first document of a piece, and the one after its last."""
     start, stop = layout.file_bounds(piece.file)
     return (start + piece.start, start + piece.start + piece.part.rows) if piece.part else (start, stop)
@@ -107,7 +107,7 @@ def chosen_pieces(layout: Layout, partition: Partition, documents: Numbers) -> I
     """The pieces of a partition with some of the ascending `documents`, and which of them."""
     done = 0
     for piece in partition.pieces:
-        last = int(np.searchsorted(documents, documents_of(layout, piece)[1]))
+        last = int(np.searchsorted(documents, piece_bounds(layout, piece)[1]))
         if done < last:
             yield piece, slice(done, last)
         done = last
@@ -115,11 +115,11 @@ def chosen_pieces(layout: Layout, partition: Partition, documents: Numbers) -> I
 
 def texts_of_piece(texts: FileTexts, layout: Layout, piece: Piece, documents: Numbers) -> Iterator[list[Bytes]]:
     """The texts of ascending `documents` of a piece, some at a time."""
-    start, stop = documents_of(layout, piece)
+    start, stop = piece_bounds(layout, piece)
     return texts.chosen(piece, mask_of(documents - start, stop - start))
 
 
-def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tuple[int, int] | None = None) -> Row:
+def group_rows(table: Table[Row], folder: Path, count: int, group: int, first: tuple[int, int] | None = None) -> Row:
     """A group's rows in the first `count` files of a table, as `route` put them in order; with `first`, rows whose
     first column is in that range.
 
@@ -127,7 +127,7 @@ def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tupl
     """
     found = []
     for number in range(count):
-        file = MappedColumns(GROUPS.path(folder, table.routed(number)), table.row)
+        file = MappedColumns(GROUPS.path(folder, table.route_step(number)), table.row)
         for of, columns in zip(file.runs_of(GROUPS.row), file.runs(), strict=True):
             rows = between(of.group, group, group + 1)
             if first is not None:

@@ -23,18 +23,18 @@ from gpulsh.ragged import between, offsets, row_of
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, write_facts
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
-from gpulsh.run.records.texts import chosen_pieces, runs_of, texts_file, texts_of_piece
+from gpulsh.run.records.texts import adjacent_runs, chosen_pieces, texts_file, texts_of_piece
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import completed, unfinished
 
 ROWS_AT_ONCE = 1 << 20
 
 
-def route(context: JobContext, table: Table[Row], number: int) -> TaskResult:
+def route_rows(context: JobContext, table: Table[Row], number: int) -> TaskResult:
     """Route a file of a table whose first column holds documents."""
     documents, groups, _ = MEMBERS.read(context.folder, CONNECT)
     source = table.open(context.folder, number)
-    target = GROUPS.path(context.folder, table.routed(number))
+    target = GROUPS.path(context.folder, table.route_step(number))
     with columns_file(target, pa.schema([*GROUPS.schema(), *table.schema()])) as out:
         for columns in source.runs():
             for start in range(0, len(columns[0]), ROWS_AT_ONCE):
@@ -46,7 +46,7 @@ def route(context: JobContext, table: Table[Row], number: int) -> TaskResult:
         return TaskResult(out.finish_by_name())
 
 
-def gather(context: JobContext, layout: Layout, partition: Partition, step: str) -> TaskResult:
+def gather_texts(context: JobContext, layout: Layout, partition: Partition, step: str) -> TaskResult:
     """Copy the texts of the partition's documents that meet others; `step` has put them into groups."""
     start, stop = layout.bounds(partition.number)
     known = MEMBERS.read(context.folder, step)
@@ -63,12 +63,12 @@ def gather(context: JobContext, layout: Layout, partition: Partition, step: str)
     context.progress.advance(int(np.count_nonzero(~filled)))
     with unfinished(target) as part:
         with open(part, "wb") as out, context.unchanged_pieces(partition.pieces):
-            _copy(context, layout, partition, document[filled], size[filled], offset[filled], out.fileno())
+            _copy_texts(context, layout, partition, document[filled], size[filled], offset[filled], out.fileno())
         made[target.name] = completed(part, target)
     return TaskResult(made, {"amount": len(document), "bytes": int(size.sum())})
 
 
-def _copy(
+def _copy_texts(
     context: JobContext,
     layout: Layout,
     partition: Partition,
@@ -88,8 +88,8 @@ def _copy(
             # Sizes are of the first reading: a file that changed since would put one text over another.
             if [len(text) for text in pieces] != size[here].tolist():
                 raise wrong_length(context.job.files[piece.file])
-            for first, after in runs_of(size[here], offset[here]):
-                _write(out, pieces[first:after], int(offset[done + first]))
+            for first, after in adjacent_runs(size[here], offset[here]):
+                _write_at(out, pieces[first:after], int(offset[done + first]))
             done = here.stop
         return chosen
 
@@ -102,7 +102,7 @@ def _copy(
             context.progress.count(size=int(size[chosen].sum()))
 
 
-def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
+def _write_at(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
     data = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
     while data:
         written = os.pwrite(out, data, offset)
@@ -112,7 +112,7 @@ def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
 RANK = "rank"  # the step
 
 
-def survey(context: JobContext, partition: Partition) -> TaskResult:
+def read_order_values(context: JobContext, partition: Partition) -> TaskResult:
     """Read the values that order the documents of a partition."""
     with RejectionsFile(context.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
@@ -122,7 +122,7 @@ def survey(context: JobContext, partition: Partition) -> TaskResult:
         return write_facts(context, partition, facts, rejected)
 
 
-def rank(context: JobContext, layout: Layout) -> TaskResult:
+def rank_documents(context: JobContext, layout: Layout) -> TaskResult:
     """Put all documents in decision order, and cut that into groups of a batch each."""
     documents = np.arange(len(layout))
     ranks = ranks_of(documents, context, layout)

@@ -37,19 +37,19 @@ from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.key_rule import decide_by_key
 from gpulsh.run.records import tables
-from gpulsh.run.records.documents import looked_up, ranks_of
+from gpulsh.run.records.documents import ranks_of, rows_at
 from gpulsh.run.records.ranges import Participants, PostingsFile, bundles, rows_in_range
 from gpulsh.run.records.sightings import seen_in_group
 from gpulsh.run.records.tables import Ranges, Table
 from gpulsh.store.durable import FileFact
 
 
-def keys(context: JobContext, layout: Layout, part: int, parts: int) -> TaskResult:
+def find_key_copies(context: JobContext, layout: Layout, part: int, parts: int) -> TaskResult:
     """Find the documents that have the key of an earlier one, for the hashes in one of `parts` equal ranges."""
-    copies_of, within = _hashed(context, layout, tables.KEYS, part, parts), context.job.policy.within
-    found = copies_of(within)
+    find_copies, within = _copy_finder(context, layout, tables.KEYS, part, parts), context.job.policy.within
+    found = find_copies(within)
     if within and layout.protected:  # copies of protected documents are copies within any INPUT
-        of_all = copies_of(False)
+        of_all = find_copies(False)
         of_protected = tables.KEY_COPIES.rows(of_all, of_all.first < layout.protected)
         others = tables.KEY_COPIES.rows(found, ~np.isin(found.document, of_protected.document))
         found = tables.KEY_COPIES.joined([of_protected, others])
@@ -69,21 +69,21 @@ def keys(context: JobContext, layout: Layout, part: int, parts: int) -> TaskResu
     return TaskResult(made, facts)
 
 
-def copies(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
+def find_exact_copies(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
     """Find the copies whose hashes are in one of `parts` equal ranges; copies by keys are left out."""
     participants = Participants(context.folder, layout, ranges) if ranges.keys else None
-    copies_of = _hashed(context, layout, tables.EXACT, part, parts, participants)
+    find_copies = _copy_finder(context, layout, tables.EXACT, part, parts, participants)
     by_source = context.job.policy.by_source()
-    found = copies_of(by_source)
+    found = find_copies(by_source)
     made = tables.COPIES.write(context.folder, part, found)
     if by_source:
-        all_found = copies_of(False)
+        all_found = find_copies(False)
         others = tables.TWINS.rows(all_found, ~np.isin(all_found.document, found.document))
         made |= tables.TWINS.write(context.folder, part, others)
     return TaskResult(made)
 
 
-def _hashed(
+def _copy_finder(
     context: JobContext,
     layout: Layout,
     table: Table[tables.ExactRows],
@@ -112,27 +112,27 @@ def _hashed(
         ranks[ascending] = ranks_of(some[ascending], context, layout)
         return ops.asarray(ranks)
 
-    def copies_of(within: bool) -> tables.Copies:
+    def find_copies(within: bool) -> tables.Copies:
         with ops.here():
             given = ops.asarray(whole), ops.asarray(np.arange(len(position))), rank, ops
             later, first = map(ops.asnumpy, first_copies(*given, source if within else None))
         order = np.argsort(position[later])
         return tables.Copies(position[later][order], position[first][order])
 
-    return copies_of
+    return find_copies
 
 
 PAIRS_AT_ONCE = 1 << 20  # made and written together
 
 
-def collide(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
+def find_collisions(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
     """Find documents that share a bucket in one of `parts` equal ranges of digests; later copies are left out."""
     bands = context.job.method.banding.bands
     with context.ops.here():
         digests = _Digests(context, layout, ranges, part, parts)
         small, memberships = bucketed(digests, context.ops, lambda done: None)
         del digests
-        made = _write_met(context, layout, part, small.pieces(PAIRS_AT_ONCE), memberships)
+        made = _write_collisions(context, layout, part, small.pieces(PAIRS_AT_ONCE), memberships)
     context.progress.advance(bands)
     return TaskResult(made, {"amount": bands, "memberships": len(memberships.document)})
 
@@ -148,7 +148,7 @@ class _Digests:
         none = there(np.empty(0, np.uint64)), there(np.empty(0, np.int64))
         self._found: list[list[tuple[Array, Array]]] = [[none] for _ in range(self.bands)]
         given = context.folder, layout, part, parts, Participants(context.folder, layout, ranges)
-        for at, (digests,), documents in rows_in_range(tables.DIGESTS, *given, there=there):
+        for at, (digests,), documents in rows_in_range(tables.DIGESTS, *given, move=there):
             self._found[at % self.bands].append((digests, documents))
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
@@ -160,7 +160,7 @@ class _Digests:
         return digests, ids
 
 
-def _write_met(
+def _write_collisions(
     context: JobContext, layout: Layout, part: int, runs: Iterable[Numbers], memberships: Memberships
 ) -> dict[str, FileFact]:
     """PAIRS of a range from ascending runs [m, 2], MEMBERSHIPS, and the FOREST of the documents that both connect.
@@ -194,7 +194,7 @@ FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
 WEIGH = "weigh"  # the step
 
 
-def weigh(context: JobContext, layout: Layout, ranges: Ranges, shingles: int) -> TaskResult:
+def weigh_slots(context: JobContext, layout: Layout, ranges: Ranges, shingles: int) -> TaskResult:
     """Count the documents of each slot, for so many shingles; copies do not count."""
     bits, ops = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS)), context.ops
     with ops.here():
@@ -206,7 +206,7 @@ def weigh(context: JobContext, layout: Layout, ranges: Ranges, shingles: int) ->
         return TaskResult(tables.WEIGHTS.write(context.folder, WEIGH, tables.Weights(ops.asnumpy(counts))))
 
 
-def prefix(context: JobContext, layout: Layout, ranges: Ranges, partition: int) -> TaskResult:
+def choose_prefixes(context: JobContext, layout: Layout, ranges: Ranges, partition: int) -> TaskResult:
     """Choose the prefixes of a partition by the weights."""
     start, stop = layout.bounds(partition)
     takes_part = Participants(context.folder, layout, ranges).of(partition)
@@ -223,7 +223,7 @@ def prefix(context: JobContext, layout: Layout, ranges: Ranges, partition: int) 
     with ops.here(), PostingsFile(tables.PREFIXES, context.folder, partition) as out:
         here = ops.asarray(counts)
         for run in postings.runs():
-            documents, sets = _sets(run, owns)
+            documents, sets = _owner_sets(run, owns)
             postings.release()
             # Of a document in several runs each has its part of the prefix: any of its fingerprints do.
             parts = -(-lengths[documents] * sets.lengths // sizes[documents])
@@ -236,7 +236,7 @@ def prefix(context: JobContext, layout: Layout, ranges: Ranges, partition: int) 
     return TaskResult(made, {"chosen": chosen})
 
 
-def _sets(run: tables.PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fingerprints]:
+def _owner_sets(run: tables.PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fingerprints]:
     """The documents of a run that have prefixes, ascending, and their fingerprints in it, in any order."""
     chosen = np.flatnonzero(owns[run.row])
     rows = run.row[chosen]
@@ -251,7 +251,7 @@ def _sets(run: tables.PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fi
 POSTING_COST = 2  # the cost of a posting of a prefix, in digests
 
 
-def join(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
+def join_prefixes(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
     """Find documents that may contain others, by the fingerprints in one of `parts` equal ranges."""
     given = context.folder, layout, part, parts, Participants(context.folder, layout, ranges)
     prefixes = [(fingerprints, owners) for _, (fingerprints,), owners in rows_in_range(tables.PREFIXES, *given)]
@@ -259,7 +259,7 @@ def join(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: 
     owners = Owners(*map(np.concatenate, zip(none, *prefixes, strict=True)))
     del prefixes
 
-    def possible() -> Iterator[NDArray[np.uint64]]:
+    def possible_pairs() -> Iterator[NDArray[np.uint64]]:
         """Packed pairs i < j, ascending, each once: those in which the holder has enough fingerprints to contain the
         owner and, if only contained documents are dropped, comes first in decision order.
         """
@@ -270,13 +270,13 @@ def join(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: 
                 met = unpacked(sorted_distinct(packed(holders[others], of[others])))
                 documents, pairs = renumbered(met, len(layout))
                 rank = ranks_of(documents, context, layout)
-                size = looked_up(tables.SET_SIZES, documents, context.folder, layout).size
+                size = rows_at(tables.SET_SIZES, documents, context.folder, layout).size
                 holder, owner = pairs.T
                 may = size[holder] >= least * size[owner]
                 if job.method.drop_contained_only:
                     may &= rank[holder] < rank[owner]
                 yield sorted_distinct(packed(*np.sort(met[may], axis=1).T))
 
-    runs = (unpacked(sorted_distinct(np.concatenate(found))) for found in bundles(possible(), PAIRS_AT_ONCE, len))
+    runs = (unpacked(sorted_distinct(np.concatenate(found))) for found in bundles(possible_pairs(), PAIRS_AT_ONCE, len))
     with context.ops.here():
-        return TaskResult(_write_met(context, layout, part, runs, tables.MEMBERSHIPS.empty()))
+        return TaskResult(_write_collisions(context, layout, part, runs, tables.MEMBERSHIPS.empty()))

@@ -34,21 +34,21 @@ DOCUMENT_COST = 256  # bytes that a document in memory costs besides its text
 PAIR_COST = 96
 
 
-def group(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResult:
+def form_groups(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResult:
     """Merge all forests, and put whole components into groups."""
     folder, most = context.folder, context.job.cut.group
-    forests, copies = FOREST.all(folder, ranges.met), ranges.copied(folder)
-    document = _documents(forests, copies)
+    forests, copies = FOREST.all(folder, ranges.met), ranges.all_copies(folder)
+    document = _connected_documents(forests, copies)
     pairs = np.full(len(document), NO_PAIR, np.int32)  # how often each is the first of a candidate pair
     for file in forests:
         known, _, count = file.whole()
-        for rows in _pieces(len(known)):
+        for rows in _row_slices(len(known)):
             places = np.searchsorted(document, known[rows])
             pairs[places] = np.maximum(pairs[places], 0) + count[rows]
             file.release()
     label = _components(document, [*forests, *copies], context.ops)
 
-    def to_decide(rows: slice) -> Numbers:
+    def costs(rows: slice) -> Numbers:
         """int64 [rows]: bytes that some documents cost, with their pairs; texts of copies are not read."""
         here = pairs[rows].astype(np.int64)
         cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(here, 0), here != NO_PAIR
@@ -57,13 +57,13 @@ def group(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResult:
 
     # Groups of whole components, which overwrite their labels; groups larger than `most` are single components.
     growing = Column(label.dtype)
-    for rows in _pieces(len(label)):
+    for rows in _row_slices(len(label)):
         growing.append(rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop)))
     roots = growing.whole()
     offset = np.zeros(len(roots) + 1, np.int64)  # of the components
-    for rows in _pieces(len(label)):
+    for rows in _row_slices(len(label)):
         label[rows] = np.searchsorted(roots, label[rows])
-        np.add.at(offset[1:], label[rows], to_decide(rows))
+        np.add.at(offset[1:], label[rows], costs(rows))
     np.cumsum(offset, out=offset)
     del growing, roots
     of_component, oversized = np.empty(len(offset) - 1, label.dtype), []
@@ -71,7 +71,7 @@ def group(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResult:
         of_component[start:stop] = number
         if offset[stop] - offset[start] > most:
             oversized.append(number)
-    for rows in _pieces(len(label)):
+    for rows in _row_slices(len(label)):
         label[rows] = of_component[label[rows]]
 
     compared = oversized if context.job.method.verify != "none" else []
@@ -88,13 +88,13 @@ def group(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResult:
     return TaskResult({**members, **SHARES.write(folder, CONNECT, shares)}, facts)
 
 
-def _pieces(rows: int) -> Iterator[slice]:
+def _row_slices(rows: int) -> Iterator[slice]:
     """All rows, some at a time."""
     for start in range(0, rows, ROWS_AT_ONCE):
         yield slice(start, min(start + ROWS_AT_ONCE, rows))
 
 
-def _documents(forests: Files, copies: Files) -> Numbers:
+def _connected_documents(forests: Files, copies: Files) -> Numbers:
     """int64 [m]: the documents of all files, ascending, each once."""
     columns = [file.whole().document for file in (*forests, *copies)]
     columns += [sorted_distinct(file.whole().first) for file in copies]
@@ -117,7 +117,7 @@ def _components(document: Numbers, files: Files, ops: Backend) -> Places:
     with ops.here():
         for file in files:
             first, second, *_ = file.whole()
-            for rows in _pieces(len(first)):
+            for rows in _row_slices(len(first)):
                 edges = np.searchsorted(document, np.stack([second[rows], first[rows]], axis=1))
                 file.release()
                 roots = _roots(parent, edges)
@@ -126,7 +126,7 @@ def _components(document: Numbers, files: Files, ops: Backend) -> Places:
                 least = ops.asnumpy(ops.components(len(known), ops.asarray(places.reshape(apart.shape))))
                 parent[known] = known[least]  # the least of a tree is its root
                 parent[edges] = parent[roots]
-    for rows in _pieces(len(parent)):  # parents come before their children
+    for rows in _row_slices(len(parent)):  # parents come before their children
         parent[rows] = _roots(parent, parent[rows])
     return parent
 
@@ -150,11 +150,11 @@ def _shares(
     """
     most, cost_before, share_before = context.job.cut.group, dict.fromkeys(oversized, 0), dict.fromkeys(oversized, -1)
     room = dict.fromkeys(oversized, most)
-    for rows in _pieces(len(groups)) if oversized else ():
+    for rows in _row_slices(len(groups)) if oversized else ():
         for number in oversized:
             room[number] -= DOCUMENT_COST * int(np.count_nonzero(groups[rows] == number))
     total, group, start = 0, [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for rows in _pieces(len(groups)) if oversized else ():
+    for rows in _row_slices(len(groups)) if oversized else ():
         chosen = rows.start + np.flatnonzero(np.isin(groups[rows], oversized) & (pairs[rows] > 0))
         for number in sorted_distinct(groups[chosen]).tolist():
             own = chosen[groups[chosen] == number]

@@ -29,7 +29,7 @@ from gpulsh.repeats.benchmark import Benchmark, index_items
 from gpulsh.repeats.places import byte_spans
 from gpulsh.run.job import FileJob, Layout, TaskContext, TaskResult
 from gpulsh.run.records import tables
-from gpulsh.run.records.documents import read_facts
+from gpulsh.run.records.documents import reading_facts
 from gpulsh.run.records.results import write_result
 from gpulsh.stats.counts import CONTAMINATION
 from gpulsh.store.durable import FileFact
@@ -46,7 +46,7 @@ SHARD = re.compile(r"[-_.]\d+([-_]of[-_]\d+)?$")  # as in test-00000-of-00001
 ScreeningContext = TaskContext[FileJob]
 
 
-def protect(context: ScreeningContext, pieces: Sequence[Piece]) -> TaskResult:
+def index_protected_items(context: ScreeningContext, pieces: Sequence[Piece]) -> TaskResult:
     """Index the items in all protected files."""
     screening, facts = context.job.screening, PartitionFacts()
     assert screening is not None
@@ -60,7 +60,7 @@ def protect(context: ScreeningContext, pieces: Sequence[Piece]) -> TaskResult:
     return TaskResult(made, {"amount": facts.bytes, "documents": len(found.items.counted)})
 
 
-def screen(context: ScreeningContext, partition: Partition) -> TaskResult:
+def screen_partition(context: ScreeningContext, partition: Partition) -> TaskResult:
     """Find the documents of a partition that hold items; protected ones are left out."""
     job, screening, where = context.job, context.job.screening, (context.folder, partition.number)
     assert screening is not None
@@ -95,15 +95,15 @@ def screen(context: ScreeningContext, partition: Partition) -> TaskResult:
         first = int(np.searchsorted(spans.row, protected))
         made |= tables.HELD_SPANS.write(*where, tables.HELD_SPANS.rows(spans, slice(first, None)))
     contaminated = int(np.count_nonzero(first_of_runs(held.row)))
-    return TaskResult(made, {**read_facts(facts, {}), "dropped": contaminated})
+    return TaskResult(made, {**reading_facts(facts, {}), "dropped": contaminated})
 
 
-def contamination(context: ScreeningContext, layout: Layout) -> TaskResult:
+def write_contamination(context: ScreeningContext, layout: Layout) -> TaskResult:
     """Write the items found. Items are the first of all documents, in the order of the protected files."""
     job, splits = context.job, strings([split_of(file.name) for file in context.job.files])
     schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])
 
-    def listed() -> Iterator[pa.Table]:
+    def row_tables() -> Iterator[pa.Table]:
         for partition, start in enumerate(layout.partitions[:-1].tolist()):
             held = tables.HELD.read(context.folder, partition)
             for at in range(0, len(held.row), ROWS_AT_ONCE):
@@ -113,7 +113,7 @@ def contamination(context: ScreeningContext, layout: Layout) -> TaskResult:
                 coverage, first, stop = map(to_arrow, some[2:])
                 yield pa.table([*item, coverage, *document, first, stop], schema)
 
-    return TaskResult(write_result(context.folder, FILE, schema, listed()), {"amount": 0})
+    return TaskResult(write_result(context.folder, FILE, schema, row_tables()), {"amount": 0})
 
 
 def split_of(name: str) -> str:

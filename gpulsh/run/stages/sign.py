@@ -31,7 +31,7 @@ from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
 from gpulsh.ragged import between, mask_of, run_bounds
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.key_rule import KeyHashes
-from gpulsh.run.records.documents import RejectionsFile, contaminated_in, rejected, write_facts
+from gpulsh.run.records.documents import RejectionsFile, contaminated_rows, read_rejected, write_facts
 from gpulsh.run.records.ranges import PostingsFile
 from gpulsh.run.records.sightings import instants, source_texts
 from gpulsh.run.records.tables import DIGESTS, EXACT, KEYS, POSTINGS, SIGHTINGS, DigestRows, ExactRows, SightingRows
@@ -40,17 +40,17 @@ from gpulsh.store.columns import ColumnsFile, range_order
 from gpulsh.store.durable import FileFact
 
 RUN_DIGESTS = 1 << 22  # words held before they are sorted and written
-NONE = np.empty(0, np.int64)
+NO_ROWS = np.empty(0, np.int64)
 OTHER_WORDS = 4  # of a row, besides its digests: an exact hash, its number, and the order
 
 # Documents with a token: digests uint64 [m, bands], exact hashes uint64 [m, 2], rows of the partition uint32 [m].
 Part = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]
 
 
-def sign(context: JobContext, partition: Partition) -> TaskResult:
+def sign_partition(context: JobContext, partition: Partition) -> TaskResult:
     """Sign a partition."""
     job, where = context.job, (context.folder, partition.number)
-    left_out = contaminated_in(context, partition.number)
+    left_out = contaminated_rows(context, partition.number)
     is_signed = job.key is None or not job.key.only
     if not is_signed:  # texts are read only where --keep or a search for damage needs them
         unread = job.policy.keep != "longest" and job.on_error != "skip"
@@ -70,7 +70,7 @@ def sign(context: JobContext, partition: Partition) -> TaskResult:
                 counts = {"shingles": 0, "empty": facts.nulls + facts.bad}
             elif job.method.measure == "containment":
                 with PostingsFile(POSTINGS, *where) as postings:
-                    signed = _without_sets(sign_batches(*given, sign_sets), postings, left_out)
+                    signed = _write_postings(sign_batches(*given, sign_sets), postings, left_out)
                     made, counts = _write_runs(*where, signed, 0, context.ops, left_out)
                     made |= postings.finish()
             else:
@@ -86,7 +86,7 @@ def sign(context: JobContext, partition: Partition) -> TaskResult:
     return TaskResult({**made, **known.files}, {**known.facts, **counts})
 
 
-def _without_sets(
+def _write_postings(
     found: Iterable[tuple[Signed, Sequence[Fingerprints]]], postings: PostingsFile, left_out: Numbers
 ) -> Iterator[Signed]:
     """The signed batches; their fingerprints go to `postings`, but of rows that are `left_out`."""
@@ -101,7 +101,7 @@ def _without_sets(
 
 
 def _write_runs(
-    folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend, left_out: Numbers = NONE
+    folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend, left_out: Numbers = NO_ROWS
 ) -> tuple[dict[str, FileFact], dict[str, int]]:
     """The files of digests, none of rows `left_out`, and of exact hashes; how many shingles and empty documents."""
     documents = shingles = empty = rows = 0
@@ -138,12 +138,12 @@ def _write_run(
     digests, exact, numbers = zip(*parts, strict=True)
     row = np.concatenate(numbers)
 
-    def ordered(band: int) -> DigestRows:
+    def band_rows(band: int) -> DigestRows:
         column = np.concatenate([part[:, band] for part in digests])
         order = range_order(column)
         return DigestRows(column[order], row[order])
 
-    for columns in pipelined_map(range(bands), [ordered] * threads) if threads > 1 else map(ordered, range(bands)):
+    for columns in pipelined_map(range(bands), [band_rows] * threads) if threads > 1 else map(band_rows, range(bands)):
         digests_out.append(columns)
     first, second = (np.concatenate([part[:, half] for part in exact]) for half in (0, 1))
     order = range_order(first)
@@ -175,11 +175,11 @@ def background_writer(threaded: bool) -> Iterator[Callable[[Work], None]]:
         doing.result()
 
 
-def sight(context: JobContext, layout: Layout, partition: int) -> TaskResult:
+def read_sightings(context: JobContext, layout: Layout, partition: int) -> TaskResult:
     """Read the sources and the dates of a partition; rejected records have neither."""
     (start, stop), job, counting = layout.bounds(partition), context.job, context.job.counting
     ends = layout.file_of(np.array([start, stop - 1])).tolist() if start < stop else (0, -1)
-    bad = rejected(context.folder, layout, range(ends[0], ends[1] + 1)).positions(layout.files)
+    bad = read_rejected(context.folder, layout, range(ends[0], ends[1] + 1)).positions(layout.files)
     valid = ~mask_of(bad[(start <= bad) & (bad < stop)] - start, stop - start)
     documents, date = np.flatnonzero(valid) + start, np.full(stop - start, NO_DATE)
     names, files = [pa.nulls(0, pa.string())], layout.file_of(documents)
@@ -187,14 +187,16 @@ def sight(context: JobContext, layout: Layout, partition: int) -> TaskResult:
         number, here = int(files[first]), documents[first:last]
         file, rows = job.files[number], here - layout.files[number]
 
-        def where(row: int, file: File = file, rows: Numbers = rows) -> str:
+        def row_name(row: int, file: File = file, rows: Numbers = rows) -> str:
             return f"{file.name}: {format_of(file).place(file, int(rows[row]))}"
 
         with job.stamps.unchanged([number]):
             if counting.source is not None:
                 names.append(source_texts(format_of(file).values(file, counting.source, rows)).cast(pa.string()))
             if counting.date is not None:
-                date[here - start] = instants(format_of(file).values(file, counting.date, rows), counting.date, where)
+                date[here - start] = instants(
+                    format_of(file).values(file, counting.date, rows), counting.date, row_name
+                )
     at = np.cumsum(valid) - 1
     source = pa.concat_arrays(names).take(to_arrow(at, ~valid | (counting.source is None)))
     return TaskResult(SIGHTINGS.write(context.folder, partition, SightingRows(source, date)))

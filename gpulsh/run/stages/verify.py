@@ -28,15 +28,15 @@ from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, rules_of
 from gpulsh.run.records.sightings import seen_in_group, sightings_at
 from gpulsh.run.records.tables import CONNECT, Ranges
-from gpulsh.run.records.texts import GroupTexts, rows_of
+from gpulsh.run.records.texts import GroupTexts, group_rows
 from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import Funnel, Progress
 
 
-def compare(context: JobContext, layout: Layout, ranges: Ranges, share: int) -> TaskResult:
+def compare_share(context: JobContext, layout: Layout, ranges: Ranges, share: int) -> TaskResult:
     """Compare a share that `connect` defined."""
     group, start, stop = (int(column[share]) for column in tables.SHARES.read(context.folder, CONNECT))
-    job, met = context.job, rows_of(tables.PAIRS, context.folder, ranges.met, group, (start, stop))
+    job, met = context.job, group_rows(tables.PAIRS, context.folder, ranges.met, group, (start, stop))
     members = sorted_distinct(np.concatenate(met))
     rank = ranks_of(members, context, layout)
     candidates = unpacked(sorted_distinct(packed(*(np.searchsorted(members, column) for column in met))))
@@ -57,51 +57,51 @@ def compare(context: JobContext, layout: Layout, ranges: Ranges, share: int) -> 
     return TaskResult(made, {"amount": len(met.i), "candidates": len(candidates)})
 
 
-def verify(context: JobContext, layout: Layout, ranges: Ranges, gathered: int, group: int) -> TaskResult:
+def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: int, group: int) -> TaskResult:
     """Decide about a group. `gathered` partitions have its texts; `compare` did a group with shares before."""
     job, folder, there = context.job, context.folder, context.ops.asarray
-    memberships = rows_of(tables.MEMBERSHIPS, folder, ranges.met, group)
-    copies = rows_of(tables.COPIES, folder, ranges.copies, group)
+    memberships = group_rows(tables.MEMBERSHIPS, folder, ranges.met, group)
+    copies = group_rows(tables.COPIES, folder, ranges.copies, group)
     copies = tables.COPIES.rows(copies, np.argsort(copies.document))
-    twins = rows_of(tables.TWINS, folder, ranges.copies if job.policy.by_source() else 0, group)
-    keyed = rows_of(tables.KEY_COPIES, folder, ranges.keys, group)
+    twins = group_rows(tables.TWINS, folder, ranges.copies if job.policy.by_source() else 0, group)
+    keyed = group_rows(tables.KEY_COPIES, folder, ranges.keys, group)
     texts = GroupTexts(folder, group, ((number, None) for number in range(gathered)))
     # The shares of the group; none if its pairs are compared here.
     shares = range(*np.searchsorted(tables.SHARES.read(folder, CONNECT).group, [group, group + 1]).tolist())
-    met = rows_of(tables.PAIRS, folder, 0 if shares else ranges.met, group)
+    met = group_rows(tables.PAIRS, folder, 0 if shares else ranges.met, group)
     if shares:
         meeting = texts.documents
     else:
         meeting = sorted_distinct(np.concatenate([*met, memberships.document, memberships.bucket]))
     members = sorted_distinct(np.concatenate([meeting, *copies, *twins, *keyed]))
 
-    def number(documents: Numbers) -> Numbers:
+    def member_places(documents: Numbers) -> Numbers:
         return np.searchsorted(members, documents)
 
-    def edges() -> Edges:
+    def read_edges() -> Edges:
         found = tables.EDGES.joined(tables.EDGES.read(folder, share) for share in shares)
-        return Edges(number(found.earlier), number(found.later), found.similarity).moved(there)
+        return Edges(member_places(found.earlier), member_places(found.later), found.similarity).moved(there)
 
     collisions = Collisions.of(
-        there(unpacked(sorted_distinct(packed(*map(number, met))))),  # a pair may meet in several ranges
-        Memberships(number(memberships.document), memberships.band, number(memberships.bucket)),
+        there(unpacked(sorted_distinct(packed(*map(member_places, met))))),  # a pair may meet in several ranges
+        Memberships(member_places(memberships.document), memberships.band, member_places(memberships.bucket)),
         job.method.banding.bands,
     )
     sampler, retention = PairSampler(members), job.policy.retention
     case = Undecided(
         len(members),
         collisions,
-        there(number(copies.document)),
-        there(number(copies.first)),
+        there(member_places(copies.document)),
+        there(member_places(copies.first)),
         there(ranks_of(members, context, layout)),
         rules_of(members, job.policy, layout),
         texts,
         job.method,
         context.keys,
         context.ops,
-        Compared(there(number(meeting)), edges) if shares else None,
+        Compared(there(member_places(meeting)), read_edges) if shares else None,
         sampler,
-        (there(number(twins.document)), there(number(twins.first))),
+        (there(member_places(twins.document)), there(member_places(twins.first))),
         retention,
         sightings_at(job, folder, layout, members) if retention.min_sources > 1 else None,
     )
@@ -110,7 +110,7 @@ def verify(context: JobContext, layout: Layout, ranges: Ranges, gathered: int, g
     decision = case.decide(funnel, progress, ordered=False)
     if len(keyed.document):
         with context.ops.here():
-            of = there(number(keyed.document)), there(number(keyed.first))
+            of = there(member_places(keyed.document)), there(member_places(keyed.first))
             decision = with_key_copies(decision, *of, context.ops)
     decision = decision.to_numpy()
     kept = int(decision.keep[np.searchsorted(members, layout.protected) :].sum())

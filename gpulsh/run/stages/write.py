@@ -36,24 +36,24 @@ from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import between, cuts, found_in, offsets, sorted_distinct
 from gpulsh.run.job import FileJob, Job, JobContext, Layout, TaskContext, TaskResult, step_of
 from gpulsh.run.records import tables
-from gpulsh.run.records.documents import EarlierKeys, contaminated_in, rejected, write_rejected
-from gpulsh.run.records.results import IdColumn, MarkedRows, types_of, write_result
+from gpulsh.run.records.documents import EarlierKeys, contaminated_rows, read_rejected, write_rejected
+from gpulsh.run.records.results import IdColumn, MarkedRows, result_schema, write_result
 from gpulsh.run.records.tables import Decisions, Ids, Ranges, Row, Table, ids_table
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
 from gpulsh.store.durable import DurableFiles, FileFact, naming
 
 
-def collect(context: JobContext, layout: Layout, partition: int, groups: int) -> TaskResult:
+def collect_decisions(context: JobContext, layout: Layout, partition: int, groups: int) -> TaskResult:
     """Bring together the decisions about a partition."""
     bounds = layout.bounds(partition)
-    made = write_decisions(context, layout, partition, _of_groups(tables.DECIDED, context.folder, groups, bounds))
+    made = write_decisions(context, layout, partition, _rows_of_groups(tables.DECIDED, context.folder, groups, bounds))
     seen = tables.SEEN.write(
-        context.folder, partition, _of_groups(tables.SEEN_IN_GROUP, context.folder, groups, bounds)
+        context.folder, partition, _rows_of_groups(tables.SEEN_IN_GROUP, context.folder, groups, bounds)
     )
     return replace(made, files={**made.files, **seen})
 
 
-def _of_groups(table: Table[Row], folder: Path, groups: int, bounds: tuple[int, int]) -> Row:
+def _rows_of_groups(table: Table[Row], folder: Path, groups: int, bounds: tuple[int, int]) -> Row:
     """The rows that all groups have of the documents from one position to before another, ascending."""
     files = (table.read(folder, group) for group in range(groups))
     whole = table.joined(table.rows(columns, between(columns[0], *bounds)) for columns in files)
@@ -93,14 +93,14 @@ BRIEF_BYTES = 1 << 20  # of text; smaller results are soon written again
 _turn = Lock()
 
 
-def written(job: Job) -> list[int]:
+def written_files(job: Job) -> list[int]:
     """The numbers of the files whose kept rows are results."""
     return [] if job.write == "duplicates" else job.own_files()
 
 
-def runs_of(job: Job) -> Iterator[range]:
+def file_runs(job: Job) -> Iterator[range]:
     """The written files, in runs of neighbours that one task writes; a large file is alone."""
-    numbers, most = written(job), min(RUN_BYTES, job.cut.partition)
+    numbers, most = written_files(job), min(RUN_BYTES, job.cut.partition)
     sizes = [size if isinstance(size := job.stamps.known[number][0], int) else most for number in numbers]
     bounds = np.flatnonzero(np.diff(numbers, prepend=-2, append=-2) != 1).tolist()
     for first, last in pairwise(bounds):
@@ -114,7 +114,7 @@ def step_of_run(numbers: range) -> str:
     return step if len(numbers) == 1 else f"{step}-{len(numbers)}"
 
 
-def write(
+def write_files(
     context: JobContext, layout: Layout, numbers: range, ids: tuple[Sequence[int], pa.DataType] | None
 ) -> TaskResult:
     """Write the kept rows of the files of these numbers; of a file of one document that is dropped nothing is written.
@@ -129,16 +129,16 @@ def write(
     several_sources = job.policy.retention.min_sources > 1
     keep, size = _kept_between(context, layout, start, bounds[-1])
     bad, parts = (
-        rejected(context.folder, layout, numbers),
+        read_rejected(context.folder, layout, numbers),
         [slice(*part) for part in pairwise(np.array(bounds) - start)],
     )
 
-    def of_files(rows: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    def by_file(rows: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
         return [bad.left_out(rows[part], number) for number, part in zip(numbers, parts, strict=True)]
 
-    kept = valid = shown = of_files(keep)
+    kept = valid = shown = by_file(keep)
     if job.write == "marked" or job.format is not None:
-        valid = of_files(np.ones(len(keep), bool))
+        valid = by_file(np.ones(len(keep), bool))
     if job.write == "marked":
         shown = valid
     added = None
@@ -158,7 +158,7 @@ def write(
                 names[target] = f"{DATA}/{file.relative}"
                 # Not in `data/`: a killed attempt leaves no result.
                 part = made.part(f"{context.folder}/{step_of(STAGE, number)}", target)
-                known = KnownTexts(job.columns, partial(_held, context, number))
+                known = KnownTexts(job.columns, partial(_held_texts, context, number))
                 how: Writing = {"limit": limit, "codec": job.codec, "known": known, "typed": typed, "added": added}
                 with naming(target):
                     write_kept(job.format, job.columns, file, rows, part, **how)
@@ -175,24 +175,24 @@ def _kept_between(context: JobContext, layout: Layout, start: int, stop: int) ->
     keep, size = np.full(stop - start, context.job.policy.retention.min_sources == 1), 0
     first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
     for partition in range(first, int(np.searchsorted(layout.partitions, stop, side="left"))):
-        documents, stays = decided_in(context.folder, partition, start, stop)
+        documents, stays = read_kept(context.folder, partition, start, stop)
         keep[documents - start] = stays
         begin, end = layout.bounds(partition)
-        contaminated = contaminated_in(context, partition) + begin
+        contaminated = contaminated_rows(context, partition) + begin
         keep[contaminated[between(contaminated, start, stop)] - start] = False
         here = slice(max(start, begin) - begin, min(stop, end) - begin)
         size += int(tables.SIZES.read(context.folder, partition).size[here].sum())
     return keep, size
 
 
-def decided_in(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
+def read_kept(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
     """The documents of a partition in [start, stop) with a decision, ascending, and whether each is kept."""
     decided = tables.DECISIONS.read(folder, partition)
     some = between(decided.document, start, stop)
     return decided.document[some], decided.kept[some]
 
 
-def _held(context: JobContext, number: int, part: Part) -> list[pa.Array] | None:
+def _held_texts(context: JobContext, number: int, part: Part) -> list[pa.Array] | None:
     """The texts of a part as `sign` decoded them, if all are arrays."""
     held = None if context.held is None else context.held.find(Piece(number, part))
     arrays = [array_of(texts) for _, texts in held or ()]
@@ -206,31 +206,31 @@ KEY, EXACT, NEAR = range(3)
 SMALL_BYTES = 64 << 20  # of ids: fewer are held at once without looking at each
 
 
-def evidence(context: JobContext, layout: Layout, id_files: Sequence[int], ranges: Ranges) -> TaskResult:
+def write_evidence(context: JobContext, layout: Layout, id_files: Sequence[int], ranges: Ranges) -> TaskResult:
     """Write the evidence; `id_files` is the number of files of ids of each partition."""
     job, folder, partitions = context.job, context.folder, len(layout.partitions) - 1
-    bad = rejected(folder, layout)
+    bad = read_rejected(folder, layout)
     earlier = EarlierKeys(folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
     ids = IdColumn.of(job, folder, layout, id_files, bad, earlier.kinds() if earlier else ())
-    schema = types_of(DUPLICATES if job.key is None else (*DUPLICATES, REASON), ids.type)
+    schema = result_schema(DUPLICATES if job.key is None else (*DUPLICATES, REASON), ids.type)
     reasons = None if job.key is None else _reasons(folder, ranges, job.policy.by_source())
 
-    def where(positions: Numbers) -> list[pa.Array]:
+    def locate(positions: Numbers) -> list[pa.Array]:
         return [*job.file_and_row(layout, positions), ids.at(positions)]
 
-    def listed() -> Iterator[pa.Table]:
-        for partition, (document, target, *rest) in _dropped(folder, partitions, ids):
+    def row_tables() -> Iterator[pa.Table]:
+        for partition, (document, target, *rest) in _dropped_rows(folder, partitions, ids):
             own = target >= 0
-            of_kept = where(target[own])
+            of_kept = locate(target[own])
             if earlier is not None and not own.all():
                 of_earlier = earlier.where(partition, ~target[~own], ids.type)
                 back = np.argsort(np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)]))
                 parts = zip(of_kept, of_earlier, strict=True)
                 of_kept = [chosen(pa.concat_arrays(columns), back) for columns in parts]
             reason = [] if reasons is None else [reasons(document, target)]
-            yield pa.table([*where(document), *of_kept, *map(to_arrow, rest), *reason], schema)
+            yield pa.table([*locate(document), *of_kept, *map(to_arrow, rest), *reason], schema)
 
-    made = write_result(folder, EVIDENCE, schema, listed(), ("id", "duplicate_of_id"))
+    made = write_result(folder, EVIDENCE, schema, row_tables(), ("id", "duplicate_of_id"))
     made |= write_rejected(folder, bad, job)
     bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(job.protected_files)}
     return TaskResult(made, {"amount": 0, "records": bad.records, **bad_rows})
@@ -260,7 +260,7 @@ def _reasons(folder: Path, ranges: Ranges, by_source: bool) -> Callable[[Numbers
     return reasons
 
 
-def _dropped(folder: Path, partitions: int, ids: IdColumn) -> Iterator[tuple[int, list[Values]]]:
+def _dropped_rows(folder: Path, partitions: int, ids: IdColumn) -> Iterator[tuple[int, list[Values]]]:
     """Dropped documents in order, some of a partition at a time: document, duplicate_of, similarity, cluster.
 
     Their ids take about BLOCK_BYTES at most.
@@ -281,16 +281,16 @@ def _dropped(folder: Path, partitions: int, ids: IdColumn) -> Iterator[tuple[int
                 yield partition, [column[first:last] for column in columns]
 
 
-def clusters(context: JobContext, layout: Layout, id_files: Sequence[int]) -> TaskResult:
+def write_clusters(context: JobContext, layout: Layout, id_files: Sequence[int]) -> TaskResult:
     """Write the counts; `id_files` as in `evidence`."""
     job, partitions = context.job, len(layout.partitions) - 1
-    ids = IdColumn.of(job, context.folder, layout, id_files, rejected(context.folder, layout))
+    ids = IdColumn.of(job, context.folder, layout, id_files, read_rejected(context.folder, layout))
     marked = MarkedRows(job, context.folder, layout, id_files, ids.type)
     rows = (*CLUSTERS, *([WEIGHT] if job.counting.weights is not None else []))
-    schema = types_of(rows, ids.type)
+    schema = result_schema(rows, ids.type)
     names = [name for name in schema.names if name not in ("file", "row", "id")]
 
-    def listed() -> Iterator[pa.Table]:
+    def row_tables() -> Iterator[pa.Table]:
         for partition in range(partitions):
             decided = tables.DECISIONS.read(context.folder, partition)
             counted = decided.kept & (decided.component > 1) & (decided.document >= layout.protected)
@@ -299,4 +299,4 @@ def clusters(context: JobContext, layout: Layout, id_files: Sequence[int]) -> Ta
                 some = found[start : start + CLUSTERS_AT_ONCE]
                 yield pa.table([*marked.where(some).values(), *marked.columns(some, names)], schema=schema)
 
-    return TaskResult(write_result(context.folder, COUNTED, schema, listed(), ("id",)), {"amount": 0})
+    return TaskResult(write_result(context.folder, COUNTED, schema, row_tables(), ("id",)), {"amount": 0})
