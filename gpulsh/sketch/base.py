@@ -80,19 +80,19 @@ def check_maker(name: str, sketched: Made, sketch: object) -> None:
         )
 
 
-def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:
-    """Pairs of rows below `count` as int64 [m, 2] in the backend's memory, or a ParameterError."""
-    array = given_array("pairs", pairs, "integers of shape [m, 2]")
+def checked_pairs(pairs: Array, count: int, ops: Backend, name: str = "pairs") -> Array:
+    """Pairs of rows below `count` as int64 [m, 2] in the backend's memory, or a ParameterError about `name`."""
+    array = given_array(name, pairs, "integers of shape [m, 2]")
     array = array if isinstance(array, np.ndarray) else ops.asarray(array)
     if array.size == 0:
         return ops.asarray(np.empty((0, 2), np.int64))
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise ParameterError(
-            f"pairs is an array of {array.dtype} with shape {tuple(array.shape)}; give integers of shape [m, 2]"
+            f"{name} is an array of {array.dtype} with shape {tuple(array.shape)}; give integers of shape [m, 2]"
         )
     if int(array.min()) < 0 or int(array.max()) >= count:
         allowed = f"; give rows from 0 to {count - 1}" if count else " of none; give no pairs"
-        raise ParameterError(f"pairs holds rows from {int(array.min())} to {int(array.max())}{allowed}")
+        raise ParameterError(f"{name} holds rows from {int(array.min())} to {int(array.max())}{allowed}")
     return ops.asarray(array.astype(np.int64))
 
 

@@ -311,7 +311,10 @@ def compare(
     if truth is None:
         true = brute_force(sets, threshold)[1]
     else:
-        true = drawn.places(checked_pairs(truth, drawn.documents, select_backend("cpu")))
+        true = checked_pairs(truth, drawn.documents, select_backend("cpu"), "truth")
+        if (alone := true[true[:, 0] == true[:, 1], 0]).size:
+            raise ParameterError(f"truth pairs row {alone[0]} with itself; leave such pairs out")
+        true = drawn.places(true)
     sought, filled = sorted_distinct(packed(*np.sort(true, axis=1).T)), sets.lengths > 0
     on, where = drawn.texts, finders.where
     few = on.slice(0, min(WARM, len(on)))  # so that kernels are compiled before the clock starts
@@ -347,6 +350,9 @@ def _scores(found: int, hits: int, sought: int) -> tuple[float | None, float | N
     return precision, recall, 2 * hits / (found + sought) if found and sought else None
 
 
+PAIRS = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("i", "j")])
+
+
 def read_pairs(path: str, threshold: float) -> Numbers:
     """The pairs `i`, `j` of a Parquet file, as positions in the corpus, with a `jaccard` of at least `threshold`.
 
@@ -356,11 +362,11 @@ def read_pairs(path: str, threshold: float) -> Numbers:
         raise InputError("truth is empty; give Parquet with the columns i and j")
     try:
         table = pq.read_table(Path(path))
-        pairs = np.stack([table[name].to_numpy() for name in ("i", "j")], axis=1).astype(np.int64)
+        pairs = np.stack([column.to_numpy() for column in table.select(PAIRS.names).cast(PAIRS).columns], axis=1)
+        if "jaccard" in table.column_names:
+            pairs = pairs[table["jaccard"].to_numpy() >= threshold]
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; give Parquet with the columns i and j") from None
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as pairs: {error}; give Parquet with the columns i and j") from error
-    if "jaccard" in table.column_names:
-        pairs = pairs[table["jaccard"].to_numpy() >= threshold]
     return np.sort(pairs, axis=1)

@@ -223,6 +223,8 @@ def test_given_truth_equals_computed_truth() -> None:
     computed = gpulsh.compare(TEXTS, ["minhash:64"], **options)
     assert 0 < given.similar == computed.similar < len(TRUE)
     assert [row.true for row in given.methods] == [row.true for row in computed.methods]
+    with pytest.raises(ParameterError, match="truth pairs row 2 with itself; leave such pairs out"):
+        gpulsh.compare(TEXTS, ["minhash:64"], truth=[[0, 1], [2, 2]], **options)
 
 
 @pytest.fixture
@@ -278,8 +280,12 @@ def test_the_command_compare_shows_the_comparison(corpus: str, tmp_path: Path, c
     assert [(row["method"], row["true"]) for row in found["methods"]] == [(r.method, r.true) for r in compared.methods]
     lines = command(line).out.splitlines()
     assert max(map(len, lines)) <= 80 and lines[-1].split()[:4] == ["md5", "none", str(COPIES), str(COPIES)]
-    with pytest.raises(InputError, match="cannot be read as pairs"):
-        read_pairs(corpus, 0.5)
+    damaged: list[dict[str, list[Any]]] = [{"i": [0, None]}, {"i": [0.5, 1]}, {"jaccard": ["a", "b"]}]
+    for number, columns in enumerate(damaged):
+        pq.write_table(pa.table({"i": [0, 1], "j": [2, 3], **columns}), tmp_path / f"{number}.parquet")
+    for wrong in (corpus, *(str(tmp_path / f"{number}.parquet") for number in range(len(damaged)))):
+        with pytest.raises(InputError, match="cannot be read as pairs"):
+            read_pairs(wrong, 0.5)
     with pytest.raises(InputError, match="nothing: no such file; give Parquet"):
         read_pairs("nothing", 0.5)
     with pytest.raises(InputError, match="truth is empty; give Parquet"):
