@@ -163,7 +163,7 @@ class Collection:
         return range(before.next_number, number)
 
     def _refuse_known(self, keys: Keys, snapshot: Snapshot, start: int, names: KeyNames) -> None:
-        """ParameterError if one of the keys, numbered from `start`, is in the index or comes twice."""
+        """The error of `names` if one of the keys, numbered from `start`, is in the index or comes twice."""
         refuse_repeats(keys, start, names)
         numbers = snapshot.find(keys)
         there = np.flatnonzero(numbers != ABSENT)
@@ -174,7 +174,7 @@ class Collection:
         if number >= self.contents.next_number:
             raise repeated(start + place, key, number - self.contents.next_number, names)
         given = f"{names.of(start + place)}{names.its_key} is {key!r}"
-        raise ParameterError(f"{given}, which is in the index; {names.remedy}")
+        raise names.error(f"{given}, which is in the index; {names.remedy}")
 
     def signed(self, source: TextSource, progress: Progress) -> Iterator[SignedBatch]:
         """The documents of a source with their hashes, batch after batch."""

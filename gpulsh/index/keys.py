@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Values
-from gpulsh.errors import ParameterError
+from gpulsh.errors import GpulshError, ParameterError
 from gpulsh.index.segment import KEY_TYPES, Keys
 from gpulsh.io.arrow.validation import check_given
 from gpulsh.params import shown, shown_type
@@ -84,19 +84,20 @@ def sorted_keys(keys: pa.Array) -> Keys:
 
 @dataclass(frozen=True)
 class KeyNames:
-    """How messages name keys: the place of a number, its key, and the remedies for one in the index, or given twice."""
+    """How errors name keys: the place of a number, its key, and the remedies for one in the index, or given twice."""
 
     of: Callable[[int], str] = "keys[{}]".format
     its_key: str = ""
     remedy: str = "remove it first, or give another"
     repeated: str = "give each document its own key"
+    error: type[GpulshError] = ParameterError
 
 
 GIVEN = KeyNames()
 
 
 def refuse_repeats(known: Keys, start: int, names: KeyNames) -> None:
-    """ParameterError if a key comes twice; messages count from key number `start`."""
+    """The error of `names` if a key comes twice; messages count from key number `start`."""
     alike = np.flatnonzero(known.key_hash[1:] == known.key_hash[:-1])
     if len(alike) == 0:
         return
@@ -107,10 +108,10 @@ def refuse_repeats(known: Keys, start: int, names: KeyNames) -> None:
             raise repeated(start + place, key, start + seen[key], names)
 
 
-def repeated(place: int, key: str | int, first: int, names: KeyNames) -> ParameterError:
+def repeated(place: int, key: str | int, first: int, names: KeyNames) -> GpulshError:
     """The error of a key that comes twice."""
     given = f"{names.of(place)}{names.its_key} is {key!r}"
-    return ParameterError(f"{given}, the same as {names.of(first)}; {names.repeated}")
+    return names.error(f"{given}, the same as {names.of(first)}; {names.repeated}")
 
 
 class KeyStream:

@@ -144,7 +144,7 @@ def test_refused_commands_leave_all_files_unchanged(folder: Path, command: Comma
 
     refused(
         {
-            "build i a.jsonl --id-column n": (2, "line 2: its key is 'x', the same as a.jsonl: line 1"),
+            "build i a.jsonl --id-column n": (1, "line 2: its key is 'x', the same as a.jsonl: line 1"),
             "build i a.jsonl --id-column m": (1, "line 2: column 'm' is null"),
             "build i a.jsonl -o x.csv": (2, "give a file that ends with"),
             "build in/i in": (1, "is inside the input"),
@@ -169,7 +169,7 @@ def test_refused_commands_leave_all_files_unchanged(folder: Path, command: Comma
     refused(
         {
             "build i in": (1, "is already an index"),
-            "add i a.jsonl": (2, "'a.jsonl:0', which is in the index"),
+            "add i a.jsonl": (1, "'a.jsonl:0', which is in the index"),
             "add i n.parquet --id-column x": (1, "n.parquet: has no column 'x', which --id-column names"),
             "find i nothing.txt": (1, "'nothing.txt': No such file"),
             "add whole a.jsonl --id-column x": (1, "a.jsonl: has no column 'x', which --id-column names"),

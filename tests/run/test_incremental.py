@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import Index
-from gpulsh.errors import OutputError, ParameterError
+from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.run.index.earlier_runs import EarlierRuns
 from gpulsh.run.index.jobs import add_to_index
 from tests.crash.test_resume import results
@@ -203,7 +203,7 @@ def test_refused_runs_leave_the_index_unchanged(folder: Path, command: Command) 
     write_rows("null.jsonl", [{"text": "one", "id": "x"}, {"text": "two", "id": None}])
     message = "{} and {} cannot be combined; leave one of the two out"
     for status, line, reason in (
-        (2, "feb.jsonl jan.jsonl -o out", "it contains jan.jsonl already"),
+        (1, "feb.jsonl jan.jsonl -o out", "it contains jan.jsonl already"),
         (2, "feb.jsonl -o out --threshold 0.8", "threshold 0.7 and 0.8 was given"),
         (2, "feb.jsonl -o out --verify none", "verify is 'none'"),
         (2, "feb.jsonl -o out --resolve components", "resolve is 'components'"),
@@ -225,7 +225,7 @@ def test_refused_runs_leave_the_index_unchanged(folder: Path, command: Command) 
     assert command(line).status == 0  # parameters left open are the index's own
     assert json.loads(Path("feb/report.json").read_text())["parameters"]["threshold"] == 0.7
     before = results(Path("known"))
-    assert "'doc 0', which is in the index" in refused(2, "feb.jsonl -o out --id-column id")
+    assert "'doc 0', which is in the index" in refused(1, "feb.jsonl -o out --id-column id")
     with Index(backend="reference") as numbered:
         numbered.insert([1], [PAGE])
         numbered.save("numbered")
@@ -243,7 +243,7 @@ def test_refused_runs_leave_the_index_unchanged(folder: Path, command: Command) 
 
 def test_a_failed_run_leaves_no_new_index(folder: Path) -> None:
     write_rows("bad.jsonl", ["fine", 7])
-    with pytest.raises(gpulsh.errors.InputError):
+    with pytest.raises(InputError):
         run_files("bad.jsonl", index="known")
     assert [path.name for path in folder.iterdir()] == ["bad.jsonl"]
 
@@ -299,7 +299,7 @@ def test_a_finished_run_is_not_repeated(folder: Path) -> None:
     first = run_files(write("jan.jsonl", [PAGE, OTHER, PAGE]), index="known")
     before = results(Path("known"))
     assert run_files("jan.jsonl", index="known", resume=True).report == first.report
-    with pytest.raises(ParameterError, match="already"):
+    with pytest.raises(InputError, match="already"):
         run_files("jan.jsonl", index="known", overwrite=True)
     with pytest.raises(OutputError, match=r"index was .* and is absent now"):
         run_files("jan.jsonl", resume=True)

@@ -151,7 +151,7 @@ def test_other_parameters_and_indexes_are_refused(tmp_path: Path) -> None:
         (ParameterError, {"tokens": 50, "bytes": 9}, f"{index}: has tokens 5, and this run None"),
         (ParameterError, {"tokens": 50, "unit": "line"}, "index and unit='line' cannot be combined"),
         (ParameterError, {"protect": "a.jsonl", "passages": 3, "tokens": 50}, "index and protect cannot be combined"),
-        (ParameterError, {"inputs": tmp_path / "a.jsonl"}, f"{index}: holds {tmp_path / 'a.jsonl'} already; leave it"),
+        (InputError, {"inputs": tmp_path / "a.jsonl"}, f"{index}: holds {tmp_path / 'a.jsonl'} already; leave it"),
         (OutputError, {"index": tmp_path / "new" / "index"}, f"{tmp_path / 'new' / 'index'}: is inside the output"),
         (OutputError, {"index": tmp_path / "out"}, f"{tmp_path / 'out'}: is not an index of passages, it holds "),
     ]

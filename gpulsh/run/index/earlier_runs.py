@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.select import select_backend
-from gpulsh.errors import OutputError, ParameterError, refuse_given
+from gpulsh.errors import InputError, OutputError, ParameterError, refuse_given
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import Origin, place_keys
 from gpulsh.index.folder import has_index
@@ -196,12 +196,12 @@ class EarlierRuns:
         return facts
 
     def _refuse_known(self, index: Index, source: OrderedInput) -> None:
-        """ParameterError if the first key of a file is in the index, or of another kind; others are checked later."""
+        """An error if the first key of a file is in the index, or of another kind; others are checked later."""
         refuse_other_ids(index.collection, self.path, source.named)
         for file in () if self.key else source.named.files:
             (key,) = place_keys(file.name, np.zeros(1, np.int64)).to_pylist()
             if key in index:
-                raise ParameterError(
+                raise InputError(
                     f"{self.path}: has a document with the key {key!r}, so it contains {file.name} already; leave the"
                     " file out, or give --id-column"
                 )

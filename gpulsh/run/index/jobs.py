@@ -325,16 +325,16 @@ def origin_of(texts: FileTexts) -> Origin:
 
 
 def names_of_files(texts: FileTexts) -> KeyNames:
-    """How messages name the keys of documents: by file and row."""
+    """How errors name the keys of documents: by file and row."""
 
     def of(position: int) -> str:
         (number,), (row,) = texts.locate(np.array([position]))
         return _place(texts.files[number], row)
 
     if texts.columns.id is None:
-        return KeyNames(of, ": its key", "leave out what was added before, or give --id-column")
+        return KeyNames(of, ": its key", "leave out what was added before, or give --id-column", error=InputError)
     repeated = "give distinct ids, or leave out --id-column: keys are then FILE:ROW"
-    return KeyNames(of, ": its key", "leave it out", repeated)
+    return KeyNames(of, ": its key", "leave it out", repeated, InputError)
 
 
 def _place(file: File, row: int) -> str:

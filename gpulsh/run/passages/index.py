@@ -178,13 +178,13 @@ class PassagesIndex:
                     raise InputError(f"{self._path / name}: {wrong}; restore it from a copy, or start a new index")
 
     def _refuse_known(self, job: PassagesJob, runs: Sequence[Joined]) -> None:
-        """ParameterError if the index holds a file at that place, or could not find it again."""
+        """InputError if the index holds a file at that place, ParameterError if it could not find it again."""
         known = {source.path for run in runs for source in run.sources}
         for file in job.files:
             if file.copied:
                 raise ParameterError(f"{file.name}: is a stream, which an index cannot read again; give files")
             if Source.of(file, job.columns.text).path in known:
-                raise ParameterError(
+                raise InputError(
                     f"{self._path}: holds {file.name} already; leave it out, or give new documents in another file"
                 )
 
