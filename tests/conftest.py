@@ -68,7 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs a line of the command, with further arguments that may have spaces."""
+    """Run a line of the command, with further arguments that may have spaces."""
     from gpulsh.cli import main  # not where a device is and little else
 
     def run(line: str, *more: str) -> Printed:
@@ -81,7 +81,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture(scope="session")
 def mortals() -> Iterator[Mortals]:
-    """Runs the command in processes that end at any call."""
+    """Run the command in processes that end at any call."""
     with Mortals() as server:
         yield server
 
@@ -96,7 +96,7 @@ def disk_not_waited_for() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def memory_unlimited() -> Iterator[None]:
-    """Fails a test that leaves a limit of memory behind, which would fail or crash the tests after it."""
+    """Fail a test that leaves a limit of memory behind, which would fail or crash the tests after it."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     yield
     after = resource.getrlimit(resource.RLIMIT_DATA)

@@ -1,4 +1,4 @@
-"""The public names: shapes, types, errors, empty inputs, every backend by name, and what results can be turned into."""
+"""The public names: shapes, types, errors, empty inputs, every backend by name, and conversions of results."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""Every object that a user gets has one line, a table for a notebook, and an answer to ==."""
+"""Every public object has a one-line repr, a table for a notebook, and an answer to ==."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The examples do on real licence texts what their docstrings say."""
+"""The examples give on real licence texts the results that their docstrings promise."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ GO_ON = {"files", "index_over_days"}  # with what an earlier run left in OUT
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Whole families among them, which hold near-duplicates."""
+    """Whole families of licences, which hold near-duplicates."""
     return licences()[-FEW:]
 
 
@@ -40,7 +40,7 @@ Example = Callable[..., str]
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Example:
-    """What an example prints, by its name and arguments."""
+    """The output of an example, by its name and arguments."""
 
     def run(name: str, *arguments: object) -> str:
         if name in NEEDS:

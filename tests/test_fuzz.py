@@ -38,7 +38,7 @@ def runner() -> Iterator[Runner]:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """A case with nothing wrong: pages, a copy and near-duplicates of them."""
+    """A correct case: pages, a copy and near-duplicates of them."""
     cases.make_folders(tmp_path / "case")
     words = [f"word{number}" for number in range(30)]
     texts = [" ".join(words), " ".join(words[:29]), " ".join(words).upper(), " ".join(words[15:] + words[:9])]
@@ -48,7 +48,7 @@ def saved(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("format", NAMES)
 def test_gpulsh_passes_a_few_cases(format: str, runner: Runner) -> None:
-    """The same on every machine; `ci/fuzz` runs as many as there is time for."""
+    """The cases are the same on every machine; `ci/fuzz` runs as many as it has time for."""
     for number in range(12) if SOAK else [number for number in range(4) if not is_large(format, number)][:1]:
         verdict = runner.run(format, "suite", number)
         assert verdict.findings == [], verdict
@@ -75,7 +75,7 @@ def test_the_judge_finds_faults(fault: str, saved: Path, runner: Runner, monkeyp
 
 
 def test_the_judge_reads_lines_and_ids_as_gpulsh_does(saved: Path, runner: Runner) -> None:
-    """A mark of byte order is text behind the first line, and ids may be dates that Python has not."""
+    """A byte order mark after the first line is text, and ids may be dates that Python cannot hold."""
     with (saved / "in/a.jsonl").open("ab") as lines:
         lines.write(b"\xef\xbb\xbf\n")
     Case("jsonl", "planted", 0, [*ARGUMENTS, "--on-error", "skip"]).save(saved)

@@ -1,4 +1,4 @@
-"""Laws for any schedule: order, batches, threads and chunks change nothing; estimates err as theory says."""
+"""Laws for any schedule: order, batches, threads and chunks change no result; estimates err as theory says."""
 
 import math
 from typing import Any
@@ -21,7 +21,7 @@ CHARACTERS = Shingling(unit="char", size=2)
 
 
 def all_results(texts: list[str], threads: int | None = None) -> list[NDArray[Any]]:
-    """All that the steps of the main job hand out, arrays in one list."""
+    """All results of the steps of the main job, arrays in one list."""
     options: dict[str, Any] = {"backend": "cpu", "threads": threads}
     fingerprints = gpulsh.shingle(texts, **options)
     signatures = gpulsh.MinHash()(fingerprints, **options)
@@ -45,7 +45,7 @@ def decision_arrays(result: Decision) -> list[NDArray[Any]]:
 
 @pytest.fixture(scope="module")
 def notices() -> list[str]:
-    """The beginnings of real notices: short, so that a batch of one byte can be afforded."""
+    """The beginnings of real notices, short enough for batches of one byte."""
     return [text[:300] for text in licences()[-450:]]
 
 
@@ -65,7 +65,7 @@ def test_batches_chunks_and_threads_change_nothing(
 
 
 def test_the_order_of_documents_changes_positions_alone(notices: list[str]) -> None:
-    """The same documents in another order, decided in the first order by priority: the same, at other positions."""
+    """Shuffled documents, decided in the first order by priority, give the same result."""
     options: dict[str, Any] = {"backend": "cpu", "num_perm": 4, "bands": 4, "rows": 1, "shingling": CHARACTERS}
     for chosen in ({"backend": "cpu"}, options):
         straight = gpulsh.deduplicate(notices, **chosen)
@@ -131,7 +131,7 @@ def signed_pairs() -> tuple[NDArray[np.float64], list[gpulsh.Signatures]]:
 
 
 def count_outside(counts: NDArray[Any], n: int, probability: NDArray[np.float64]) -> int:
-    """How many counts lie outside of the interval that holds 99.9 % of a binomial one."""
+    """The number of counts outside the interval that holds 99.9 % of a binomial one."""
     from scipy.stats import binom  # a second to import, which every worker would take
 
     low, high = binom.interval(0.999, n, np.clip(probability, 1e-12, 1 - 1e-12))

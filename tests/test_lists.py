@@ -1,4 +1,4 @@
-"""Lists that must agree: of errors and of stages there is one each, and whoever needs it reads it."""
+"""Lists that must agree: errors and stages each have one list, which all code reads."""
 
 import inspect
 import re

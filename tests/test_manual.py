@@ -1,4 +1,4 @@
-"""Every page of the manual, and the tutorial, run from top to bottom beside small files: outputs are those shown."""
+"""Every page of the manual, and the tutorial, runs from top to bottom beside small files: outputs are those shown."""
 
 import ast
 import contextlib
@@ -30,7 +30,7 @@ BLOCKS = [pytest.param(block, id=block.text.split("\n")[0]) for block in blocks(
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_readme_blocks_run_as_pasted(block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In an empty folder; the output shown below is what it prints."""
+    """They run in an empty folder, and print the output shown below them."""
     if block.language == "python":
         run_python(block.text, {})
         out = capsys.readouterr().out
@@ -77,7 +77,7 @@ def parse(line: str) -> None:
 
 
 def page(number: int, last: str = "end") -> Row:
-    """A document of 60 words; those of one number differ in their last word."""
+    """A document of 60 words; documents of one number differ in the last word."""
     text = " ".join([*(f"word{number}of{place}" for place in range(60)), last])
     return {"id": f"{number}{last}", "url": f"https://example.org/{number}/{last}", "date": number, "text": text}
 
@@ -114,14 +114,14 @@ def beside_files(folder: Path) -> None:
 
 
 def commands(block: Block) -> Iterator[str]:
-    """Those of gpulsh in a block of shell; one that ends in a backslash goes on."""
+    """The commands of gpulsh in a block of shell; a backslash at the end continues one."""
     for line in block.text.replace("\\\n", " ").splitlines():
         if line.startswith("gpulsh "):
             yield line.partition(" #")[0]
 
 
 def run_commands(lines: list[str], shown: str | None, capsys: pytest.CaptureFixture[str]) -> None:
-    """All must succeed; what is shown below them is what the last one prints, or the error it ends in."""
+    """Run all; they must succeed. The text shown below is the output of the last one, or its error."""
     for line in lines:
         capsys.readouterr()
         status = main(shlex.split(line)[1:])
@@ -165,7 +165,7 @@ def text_of(output: dict[str, Any]) -> str:
 
 
 def run_cell(source: str, names: dict[str, Any]) -> str:
-    """What a cell prints, then the value of the expression that it ends in."""
+    """The output of a cell, then the value of the expression at its end."""
     *statements, last = ast.parse(source).body
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -204,7 +204,7 @@ def test_the_manual_has_every_name(manual_pages: dict[str, Any]) -> None:
 
 
 def test_manual_links_stay_within_the_manual() -> None:
-    """mkdocs checks those to pages and headings; one out of docs/ would work on no site."""
+    """mkdocs checks links to pages and headings; one out of docs/ would work on no site."""
     for path in MANUAL:
         for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
             assert not target.startswith(("../", "/")), f"{path.name}: {target}"

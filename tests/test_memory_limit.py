@@ -1,4 +1,4 @@
-"""The kernel enforces `--memory`: what would take more ends in one line that names the file or the stage."""
+"""The kernel enforces `--memory`: a run beyond it ends in one line that names the file or the stage."""
 
 import errno
 import os
@@ -49,7 +49,7 @@ def test_a_file_beyond_the_memory_limit_is_named() -> None:
 
 
 def test_a_footer_beyond_the_memory_limit_is_named(tmp_path: Path) -> None:
-    """Arrow ends the process where it finds no memory for one, which no error can follow."""
+    """Arrow ends the process where a footer finds no memory, so no error could follow."""
     path = tmp_path / "a.parquet"
     pairs = {f"{number}": "v" * 100 for number in range(250_000)}
     pq.write_table(pa.table({"text": ["a b c"]}).replace_schema_metadata(pairs), path)
@@ -78,7 +78,7 @@ def test_jobs_beyond_the_memory_limit_are_one_line(
 
 
 def test_the_command_itself_reserves_little_memory() -> None:
-    """Arrow's allocator may reserve much that nothing touches, and the kernel counts it."""
+    """Arrow's allocator may reserve memory that is never touched, and the kernel counts it."""
     assert int(python(ALLOCATED).splitlines()[-1]) < 256 << 10
 
 

@@ -20,7 +20,7 @@ HEAVY = ["jinja2", "cupy", "cudf", "numba", "llvmlite", "ray", "pyarrow", "matpl
 
 
 def loaded_after(code: str, path: Path = ROOT) -> set[str]:
-    """The top-level modules that a fresh interpreter holds after `code`."""
+    """The top-level modules of a fresh interpreter after `code`."""
     report = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     command, environment = [sys.executable, "-c", f"{code}\n{report}"], os.environ | {"PYTHONPATH": str(path)}
     ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=path, env=environment)

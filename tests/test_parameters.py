@@ -30,7 +30,7 @@ TEXTS = ["one two three four five six", "One, two, three, four, five, six!", "so
     ],
 )
 def test_sketches_may_be_named(named: dict[str, Any], same: dict[str, Any], tmp_path: Path) -> None:
-    """As the objects in memory, over files, and in an index."""
+    """They may be given as objects in memory, over files, and in an index."""
     texts = TEXTS[:1] + [f"{i} {i + 1} {i + 2} {i % 7} five six" for i in range(40)] + TEXTS
     wanted = gpulsh.deduplicate(texts, threshold=0.5, **same, **ON)
     assert gpulsh.deduplicate(texts, threshold=0.5, **named, **ON) == wanted

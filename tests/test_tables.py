@@ -1,4 +1,4 @@
-"""What was decided, beside tables and columns of every library: filtered, marked, with ids and texts, as clusters."""
+"""Decisions beside tables and columns of every library: filtered, marked, with ids and texts, as clusters."""
 
 import sys
 from collections.abc import Callable

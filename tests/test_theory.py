@@ -22,7 +22,7 @@ counts = st.integers(1, 300)
 
 
 def exact_probability(s: float, bands: int, rows: int) -> Decimal:
-    """1 - (1 - s^r)^b in 400 digits: no cancellation that a float could show."""
+    """1 - (1 - s^r)^b in 400 digits, far below the precision of a float."""
     with localcontext() as context:
         context.prec = 400
         context.Emin = -(10**9)
@@ -209,7 +209,7 @@ def test_wrong_values_are_refused() -> None:
 
 @pytest.mark.parametrize(("bits", "distance", "similarity"), [(64, 3, 0.95), (128, 12, 0.8)])
 def test_near_bits_find_pairs_as_often_as_in_theory(bits: int, distance: int, similarity: float) -> None:
-    """Pairs of equally large sets, beside the share that theory says: whose bits are near, and who meet in a table."""
+    """The share of equal-sized sets with near bits, and of those that meet in a table, equal the theory's."""
     generator, pairs, size = np.random.default_rng(1), 1000, 405
     common = round(2 * size * similarity / (1 + similarity))
     values = generator.integers(0, 2**64, (pairs, 2, size), np.uint64)

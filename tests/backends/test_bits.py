@@ -1,4 +1,4 @@
-"""The bits and the oracle: what is defined, computed here once more, and pinned in a golden file."""
+"""The bits and the oracle: each definition is computed here a second time and pinned in a golden file."""
 
 import json
 import math
@@ -87,7 +87,7 @@ HASHES = {"mix64": partial(naive.hashed, naive.SHINGLE), "rabin": rabin, "karp_r
 
 
 def fingerprints(words: list[str], shingling: Shingling) -> list[int]:
-    """Of a document's tokens, as the protocol defines them."""
+    """The fingerprints of a document's tokens, as the protocol defines them."""
     listed = [naive.tokens(word, "word", shingling.symbols) for word in shingling.stop_words]
     stop = {word[0] for word in listed if len(word) == 1}
     is_stop = ["".join(map(naive.folded, word)) in stop for word in words]
@@ -156,7 +156,7 @@ def test_invalid_bytes_are_replaced_as_python_does(document: bytes, unit: str) -
 
 @both
 def test_a_character_cut_by_the_end_of_a_document_is_invalid(ops: Backend) -> None:
-    """A document's bytes are its own: its neighbour does not complete its last character."""
+    """The bytes of the next document do not complete a document's last character."""
     for character in ("é", "漢", "𝒜"):
         raw = character.encode()
         for cut in range(1, len(raw)):
@@ -303,7 +303,7 @@ def test_components_equal_the_naive_ones(pairs: list[tuple[int, int]]) -> None:
 
 @given(small)
 def test_prefixes_hold_the_rarest_values(rows: list[list[int]]) -> None:
-    """Values stand in the upper bits here, so that each has a slot of its own and counts are exact."""
+    """Values differ in the upper bits, so that each has its own slot and counts are exact."""
     spread = [sorted({value << 59 for value in row}) for row in rows]
     counts = REFERENCE.frequencies(table(spread), np.zeros(32, np.uint8))
     flat = [value >> 59 for row in spread for value in row]
@@ -333,7 +333,7 @@ def test_prefixes_of_texts_hold_the_rarest_shingles(texts: list[str], shingling:
 
 @given(small, st.sampled_from([16, 32]), st.data())
 def test_bitmaps_bound_intersections_tightly(rows: list[list[int]], words: int, data: st.DataObject) -> None:
-    """Values are spread so that some share a bit; the bound is never below the intersection, and tight."""
+    """Some values share a bit; the bound is never below the intersection, and it is tight."""
     sets = [{value << 54 | value % 3 for value in row} | {value << 53 for value in row[:2]} for row in rows]
     unique = table([sorted(one) for one in sets])
     shift = {16: 54, 32: 53}[words]

@@ -1,4 +1,4 @@
-"""Documents that the CPU backend takes piece by piece: the same bits wherever pieces end, little held beside them."""
+"""Documents that the CPU backend takes in pieces: the bits do not depend on the cuts, and little memory is used."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ FAMILY, SHAPE = Family(num_perm=16), BandShape(bands=5, rows=3)
 
 @contextmanager
 def pieces_of(size: int) -> Iterator[None]:
-    """Every document with a byte is a giant, and taken in pieces of about `size` bytes."""
+    """Treat every document with a byte as a giant, in pieces of about `size` bytes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shingle, "GIANT_BYTES", 0)
         patch.setattr(shingle, "PIECE_BYTES", size)
@@ -37,7 +37,7 @@ def pieces_of(size: int) -> Iterator[None]:
 
 
 def operations(ops: Backend, text: TextBatch, shingling: Shingling, family: Family = FAMILY) -> Iterator[Any]:
-    """All that a backend makes of text."""
+    """The results of every operation of a backend on text."""
     yield ops.shingle(text, shingling)
     yield ops.exact_hashes(text, shingling, KEYS)
     yield ops.shingle_sets(text, shingling)
@@ -80,7 +80,7 @@ def test_pieces_of_one_token_of_separators_and_of_few_tokens(unit: Any) -> None:
 @pytest.mark.parametrize("unit", ["word", "char"])
 @pytest.mark.parametrize("symbols", [False, True])
 def test_a_piece_has_no_more_shingles_than_bytes_and_one(unit: Any, symbols: bool) -> None:
-    """Whatever the text: there is no room for more."""
+    """This holds for any text: the arrays have no room for more."""
     documents = [
         text.encode() * 300 for text in ("a", "a ", " ", "é", "漢", "漢a", "漢 a", "कि", "𠀀", "🙂", "+", "a+")
     ]

@@ -1,4 +1,4 @@
-"""The folder of compiled kernels: others cannot write to it, and a run without such a folder continues."""
+"""The folder of compiled kernels: other users cannot write to it, and a run works without such a folder."""
 
 import ast
 import gc
@@ -41,7 +41,7 @@ ROOT = Path(gpulsh.__file__).parents[1]
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place with a package, a home and a temporary folder; below pytest's own, which is private."""
+    """A package, a home and a temporary folder, in pytest's private folder."""
     for name in ("package", "home"):
         (tmp_path / name).mkdir()
     (tmp_path / "tmp").mkdir()
@@ -81,7 +81,7 @@ def test_a_folder_of_another_user_is_not_trusted(place: Path, monkeypatch: pytes
 
 @pytest.fixture
 def homeless(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The place of a user who cannot write to the package, also if that is root, and has no home."""
+    """A user without a home who cannot write to the package, even as root."""
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != place / "package" and access(path, mode))
     (place / "home").rmdir()
@@ -158,7 +158,7 @@ print(gather(np.arange(9, dtype=np.uint8), np.array([1, 5]), np.array([3, 6])).v
 
 
 def run_kernels(folder: Path, *changed: str) -> tuple[list[str], str]:
-    """What a process prints that needs kernels and keeps them in a folder, and its warnings."""
+    """The output and the warnings of a process that needs kernels and keeps them in a folder."""
     command = [sys.executable, "-c", KERNELS, str(folder), *changed]
     ran = subprocess.run(command, check=True, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
     return ran.stdout.splitlines(), ran.stderr
@@ -191,7 +191,7 @@ def test_damaged_and_outdated_kernels_are_compiled_again(cached_kernels: Path, t
 
 
 def test_the_digest_covers_the_sources_that_kernels_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It changes with a file that a kernel may take from, even if size and time stay; with no other."""
+    """It changes with each file that a kernel may use, even at equal size and time, and with no other file."""
     shutil.copytree(ROOT / "gpulsh", tmp_path / "gpulsh", ignore=shutil.ignore_patterns("__pycache__"))
     digest = kernel_cache.sources_digest.__wrapped__
     before = digest()
@@ -219,7 +219,7 @@ def test_kernels_import_constants_from_digested_sources_alone() -> None:
 
 
 def test_no_kernel_calls_another_or_reads_a_patched_bound() -> None:
-    """It may be kept without what the other takes, or with the changed bound."""
+    """The cache could keep a kernel after the other one changed, or with the patched bound."""
     changed = {tuple(name.rpartition(".")[::2]) for name in bounds()}
     for path in (ROOT / "gpulsh/backends/cpu").rglob("*.py"):
         module = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
@@ -323,7 +323,7 @@ def test_the_second_compiler_compiles_the_kernels_after_signing(tmp_path: Path) 
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[Popen[bytes]]:
-    """The processes that are started, on a machine with two processors."""
+    """The processes started from here on, on a machine with two processors."""
     found: list[Popen[bytes]] = []
 
     def start(*given: Any, **named: Any) -> Popen[bytes]:

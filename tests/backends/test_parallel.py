@@ -290,7 +290,7 @@ def test_the_vector_width_follows_the_cpu_features() -> None:
 
 
 class Squares:
-    """Computing a square computes another object's meanwhile, in another thread."""
+    """Computing a square waits for another object's square in another thread."""
 
     def __init__(self, number: int, other: "Squares | None" = None) -> None:
         self.number, self.other, self.times = number, other, 0

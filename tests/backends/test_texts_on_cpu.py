@@ -44,7 +44,7 @@ def test_a_new_thread_may_begin_with_an_empty_text(unit: Any) -> None:
 
 
 def test_a_long_document_of_a_repeated_page() -> None:
-    """Of many chunks, of one repeated page: its fingerprints repeat, and are the reference's for the page."""
+    """A document of many chunks repeats one page: it has the reference's fingerprints of that page."""
     page = "".join(text + "\n" for text in licences()[:40] if text.isascii())[:50_000].rpartition(" ")[0] + " "
     times = 5_000_000 // len(page) + 1
     for shingling in (Shingling(), Shingling(unit="char", size=9)):
@@ -58,7 +58,7 @@ def test_a_long_document_of_a_repeated_page() -> None:
 
 
 def test_a_kernel_table_lives_while_threads_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of several that they make at the same time a cache keeps one."""
+    """Threads make several tables at the same time, and the cache keeps one."""
     threads = 4
     together, made, dead = Barrier(threads), kernel_table(PLAIN), list[int]()
 
@@ -84,7 +84,7 @@ def test_a_kernel_table_lives_while_threads_read_it(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_hash_of_a_token_of_many_megabytes() -> None:
-    """Its hash is the defined sum, taken here by vector arithmetic."""
+    """The expected hash is the defined sum, computed with arrays."""
     length = 20_000_000
     text = np.random.default_rng(3).integers(ord("a"), ord("z") + 1, length, np.uint8)
     u = np.uint64
@@ -110,7 +110,7 @@ def test_the_hash_of_a_token_of_many_megabytes() -> None:
 
 @pytest.mark.parametrize(("a", "b"), [(0, 1), (2**63 + 5, 2**63 + 6), (0, 2**64 - 1), (3, 3)])
 def test_unique_takes_linear_time_for_repeats(a: int, b: int) -> None:
-    """Nothing there is quadratic in repeats."""
+    """The time must not grow with the square of the repeats."""
     rows = table([[a, b] * 50_000 + [a], [b] * 100_000])
     began = time.process_time()
     found = ONE.unique(rows)
@@ -145,7 +145,7 @@ print("read")
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes")
 def test_no_byte_is_read_after_the_text() -> None:
-    """The text ends where a page begins that may not be read: one byte too far ends the process."""
+    """The text ends at a page that cannot be read: one byte too far ends the process."""
     assert python(READS_TO_THE_LAST_BYTE) == "read\n"
 
 
@@ -168,7 +168,7 @@ def test_token_sets_become_texts(sets: list[list[Any]]) -> None:
 
 @pytest.mark.parametrize("seen", [0, 1, 3])
 def test_a_list_that_another_thread_changes_is_read_safely(seen: int) -> None:
-    """Between `len` and the kernel: the kernel takes the tokens that are there, and nothing beyond."""
+    """Where `len` and the list differ, the kernel reads the list's tokens and nothing beyond."""
 
     class Changing(list[bytes]):
         def __len__(self) -> int:
@@ -196,7 +196,7 @@ MASK = (1 << 64) - 1
 
 
 def siphash(data: bytes, key_0: int, key_1: int) -> tuple[int, int]:
-    """Aumasson, Bernstein 2012, section 2; the second half as their reference code has it."""
+    """Aumasson, Bernstein 2012, section 2; the second half follows their reference code."""
 
     def turned(x: int, bits: int) -> int:
         return (x << bits | x >> (64 - bits)) & MASK

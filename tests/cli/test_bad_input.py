@@ -1,4 +1,4 @@
-"""Each bad input is one clear line and exit status 1 or 2; nothing is left behind, nothing of the user's is touched."""
+"""Each bad input is one clear line and exit status 1 or 2; no file is left behind, and no user's file changes."""
 
 import gzip
 import json

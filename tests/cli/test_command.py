@@ -1,4 +1,4 @@
-"""The command: what it prints, where, and with which exit status."""
+"""The command: its output, where it goes, and the exit status."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_dedup_prints_the_funnel(command: Command) -> None:
 
 
 def test_column_names_are_utf8_in_any_locale(command: Command) -> None:
-    """In the locale C without UTF-8 mode, Python gives each byte of another character as a lone surrogate."""
+    """In the locale C without UTF-8 mode, Python reads each byte of such a character as a lone surrogate."""
     Path("a.csv").write_text("ü,x\n1,a b\n", encoding="utf-8")
     given = "ü".encode().decode("ascii", "surrogateescape")
     for options in (["--text-column", given], *(["--text-column", "x", name, given] for name in ("--key", "--keep"))):
@@ -69,7 +69,7 @@ def test_column_names_are_utf8_in_any_locale(command: Command) -> None:
 
 
 def python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What the code prints in a process of its own, with these arguments."""
+    """The output of code in a process of its own, with these arguments."""
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, check=False, capture_output=True, env=environment() | variables, text=True)
 
@@ -162,7 +162,7 @@ SIGNALS = {
 
 
 def end_by(number: signal.Signals, *arguments: str, ignored: bool = False) -> int:
-    """The exit status of a command in this process, in which the signal is raised."""
+    """The exit status of a command after the signal is raised in this process."""
     usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
     before = signal.signal(number, signal.SIG_IGN if ignored else usual)  # these tests may run under nohup, too
     try:
@@ -248,7 +248,7 @@ def test_a_signal_leaves_no_sample_in_the_temporary_folder(
 def test_a_signal_that_a_library_turns_into_an_error_ends_the_command(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A library in C that is being imported may end in an ImportError, which names no cause."""
+    """An import of a C library may turn the signal into an ImportError without a cause."""
 
     @click.command()
     def info() -> None:
@@ -261,7 +261,7 @@ def test_a_signal_that_a_library_turns_into_an_error_ends_the_command(
 
 
 def test_an_interrupted_command_leaves_no_partial_file(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an interrupt while the last of them is written."""
+    """The interrupt comes while the last file is written."""
 
     monkeypatch.setattr("gpulsh.run.signatures._table", interrupted)
     monkeypatch.setattr("gpulsh.run.index.jobs.duplicate_rows", interrupted)

@@ -1,4 +1,4 @@
-"""Messages advise what their reader can do: keywords in Python, options in the command, names that exist."""
+"""Messages give advice that their reader can follow: keywords in Python, options in the command, existing names."""
 
 import ast
 import inspect
@@ -60,7 +60,7 @@ def test_advice_names_options_or_keywords(
 
 
 def test_every_option_named_in_a_message_exists() -> None:
-    """And is a keyword in Python, so that `in_python` names a keyword that exists."""
+    """Each option is also a keyword, so that `in_python` names one that exists."""
     commands = [group.get_command(click.Context(group), name) for name in ("dedup", "passages")]
     parameters = [parameter for command in commands if command is not None for parameter in command.params]
     options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
@@ -81,7 +81,7 @@ def test_every_option_named_in_a_message_exists() -> None:
 
 
 def test_extras_are_named_in_quotes_and_exist() -> None:
-    """In every shell, some of which take brackets for a pattern."""
+    """Some shells take unquoted brackets for a pattern."""
     declared = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(get_args(errors.Extra)) == declared.keys() - {"cxx", "dev", "docs"}
     written = [PACKAGE.parent / "README.md", *(PACKAGE.parent / "docs").glob("*.md"), *PACKAGE.rglob("*.py")]

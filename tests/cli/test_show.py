@@ -1,4 +1,4 @@
-"""`gpulsh show`: which dropped documents it prints, and how it marks what differs; `gpulsh passages` and `cut`."""
+"""`gpulsh show` prints the dropped documents that were chosen and marks differences; `gpulsh passages` and `cut`."""
 
 import json
 import re
@@ -111,7 +111,7 @@ def test_a_wrong_output_folder_is_named(folder: Path, command: Command) -> None:
 
 @pytest.mark.parametrize("lost", ["sources", "files", "outputs", "written", "protected"])
 def test_a_report_of_another_version_is_refused(out: str, lost: str, command: Command) -> None:
-    """Or a damaged one: some ended in an unexpected error."""
+    """It lacks a value, as a damaged one may; some ended in an unexpected error."""
     path = Path(out) / "report.json"
     report = json.loads(path.read_text())
     assert report.pop(lost, None) or report["funnel"].pop(lost) == 0

@@ -1,4 +1,4 @@
-"""Output has no control characters from outside, and a reader that is gone is no reason to fail."""
+"""No control characters from outside are printed, and no command fails because its reader is gone."""
 
 import json
 import logging
@@ -94,7 +94,7 @@ def test_names_of_outputs_keys_and_warnings_are_escaped(command: Command, monkey
 
 
 def shell(command: str, redirected: str) -> subprocess.CompletedProcess[str]:
-    """The command in a shell, with redirections, and the status of the command itself."""
+    """Run the command in a shell with redirections; returns the command's own exit status."""
     variables = {**environment(), "PYTHONUNBUFFERED": ""}
     line = f"{sys.executable} -m gpulsh {command} {redirected}\nexit ${{PIPESTATUS[0]}}"
     return subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, env=variables)
@@ -136,7 +136,7 @@ def test_failed_output_sets_the_exit_status(command: str, redirected: str, statu
 
 
 def test_a_run_continues_after_its_terminal_closes() -> None:
-    """Bars are shown until the terminal is closed amid the run, which goes on."""
+    """The terminal shows bars, then closes in the middle of the run."""
     import pty
 
     leader, follower = pty.openpty()
@@ -177,7 +177,7 @@ def at_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[[i
 
 @pytest.mark.parametrize("line", ["dedup --help", "dedup --help-all", "passages --help", "index query --help"])
 def test_help_breaks_no_word_in_a_narrow_terminal(line: str, at_columns: Callable[[int, str], str]) -> None:
-    """A command of the examples goes on after a backslash, so that it still pastes."""
+    """A long example continues after a backslash, so that it can still be pasted."""
     wide, narrow = (at_columns(width, line) for width in (110, 45))
     assert max(map(len, narrow.splitlines())) <= 45
     found = [text.replace(" \\\n", " ").partition("Examples:")[2] for text in (wide, narrow)]

@@ -1,4 +1,4 @@
-"""scikit-learn's transformer and datatrove's filters: what these ask of them, and what the library gives."""
+"""scikit-learn's transformer and datatrove's filters: they pass those libraries' checks and give the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work files that are cut short, flipped or missing on resumption are named and computed again; no byte is wrong."""
+"""Work files that are truncated, flipped or missing on resumption are named and computed again; no byte is wrong."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ def damage(path: Path, how: str) -> None:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Inputs `in`, their results `whole`, and `late`, a run that was interrupted when all was done but moving them."""
+    """Inputs `in`, their results `whole`, and `late`, a run interrupted before it moved its results."""
     folder = tmp_path_factory.mktemp("base")
     given = write_inputs(folder / "in")
     page = "a page of which there are so many copies with other ends that it has large buckets of its own and "
@@ -115,7 +115,7 @@ def test_many_damaged_work_files_are_computed_again(late: Callable[[str], Path],
 @pytest.mark.parametrize("place", [0.0, 0.01, 0.3, 0.6, 1.0] if SOAK else [0.3])
 @pytest.mark.parametrize("how", ["flipped", "cut"])
 def test_a_manifest_counts_up_to_its_damage(late: Callable[[str], Path], base: Path, place: float, how: str) -> None:
-    """From a damaged line on it says nothing, and what it does not say is not done."""
+    """Lines from the damaged one on are ignored, and their steps are done again."""
     out = late("out")
     path = out / "_work/manifest.jsonl"
     data = path.read_bytes()
@@ -126,7 +126,7 @@ def test_a_manifest_counts_up_to_its_damage(late: Callable[[str], Path], base: P
 
 
 def test_foreign_files_in_the_work_folder_do_no_harm(late: Callable[[str], Path], base: Path) -> None:
-    """Parts of attempts that were killed, files that no step made: they are no results."""
+    """Parts of killed attempts and files of no step never become results."""
     out = late("out")
     (out / "_work/verify-009999-decided.arrow").write_bytes(b"not one of ours")
     (out / "_work/sign-000000-digests.arrow.0123456789abcdef0123456789abcdef.part").write_bytes(b"half")

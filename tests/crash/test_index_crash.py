@@ -34,7 +34,7 @@ ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 
 
 def make_index(path: Path, steps: int) -> dict[int, Any]:
-    """An index of so many steps at `path`; its state by generation, from 1 to one step beyond."""
+    """Make an index of `steps` steps at `path`; returns its state by generation, from 1 to one step beyond."""
     index, shadow = new_index(), new_index()
     index.save(path)
     states = {1: state(shadow)}
@@ -95,7 +95,7 @@ def state_of(index: Index | None) -> Any:
 
 
 class Reader(threading.Thread):
-    """Asks an index over and over, in snapshots held open and in the newest; an answer of neither state is an error."""
+    """Query an index repeatedly, in open snapshots and in the newest; an answer of neither state is an error."""
 
     def __init__(self, path: Path, before: Any, after: Any) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ def changes(crawls: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 def outcomes(change: Change, mortals: Mortals, path: Path) -> tuple[Any, Any, Death]:
-    """The states before and after a change that nothing befalls, and how it ended."""
+    """The states before and after an undisturbed change, and how it ended."""
     before = state_of(open_newest(change.begun(path) / "known"))
     whole = change.run(mortals, path)
     assert whole.status == 0, whole.stderr
@@ -196,7 +196,7 @@ def outcomes(change: Change, mortals: Mortals, path: Path) -> tuple[Any, Any, De
 
 
 def finish(change: Change, mortals: Mortals, path: Path, before: Any, wanted: Any) -> bool:
-    """The change is done where it was not, a run to its end; then nothing else is left. Says whether it was done."""
+    """Make the change if it is missing, and end its run; no other file is left. Returns whether it was made before."""
     index, after = path / "known", wanted[0]
     left = state_of(open_newest(index))
     assert left in (before, after)
@@ -218,7 +218,7 @@ def finish(change: Change, mortals: Mortals, path: Path, before: Any, wanted: An
 def test_a_power_cut_leaves_the_index_before_or_after_a_commit(
     name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
 ) -> None:
-    """At every so many, at each around the commit, at the last, and at none."""
+    """The power is cut at regular calls, at each call around the commit, at the last one, and never."""
     change = changes[name]
     before, wanted, whole = outcomes(change, mortals, tmp_path / "whole")
     was_done, rounds, last = [], 0, len(whole.calls)
@@ -236,7 +236,7 @@ def test_a_power_cut_leaves_the_index_before_or_after_a_commit(
 def test_a_failed_system_call_leaves_the_index_before_or_after(
     name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
 ) -> None:
-    """A run may do without some: the page, and what is removed in the end."""
+    """A run may succeed without the page, or without the last removals."""
     change, refused = changes[name], 0
     before, wanted, _ = outcomes(change, mortals, tmp_path / "whole")
     calls = change.run(mortals, change.begun(tmp_path / "counted"), error=errno.EIO).calls
@@ -256,7 +256,7 @@ def test_a_failed_system_call_leaves_the_index_before_or_after(
 
 
 def test_a_failed_write_is_named_and_can_be_repeated(tmp_path: Path) -> None:
-    """An early one leaves as many files as there were."""
+    """An early failure adds no file and removes none."""
     states = make_index(tmp_path / "begun", 3)
     refused = 0
     for at in itertools.chain([1, 5], itertools.count(8, WRITES)):
@@ -303,7 +303,7 @@ def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
 
 
 def test_an_index_of_another_format_is_refused(folder: Path, command: Command) -> None:
-    """A later one, and format 2, which has public hashes and no secret."""
+    """One is a later format; format 2 has public hashes and no secret."""
     with mock.patch.object(manifest, "FORMAT", 99):
         make_index(folder / "later", 1)
     with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
@@ -367,7 +367,7 @@ def test_an_index_that_lost_the_documents_of_a_run_is_refused(crawls: Path, tmp_
 
 @pytest.mark.parametrize("cut", [COMMIT, EVIDENCE])
 def test_another_run_may_come_between_a_run_and_its_resumption(cut: str, crawls: Path, tmp_path: Path) -> None:
-    """It comes before the documents that the index had not taken in, and after those that it had."""
+    """The other run is the later one only where the index already held the first one's documents."""
     path, wanted = (copy_first(crawls, tmp_path / name) for name in ("cut", "wanted"))
     lines = (crawls / "new/1.jsonl").read_text()
     (tmp_path / "other.jsonl").write_text(lines + json.dumps({"text": "something else"}) + "\n")

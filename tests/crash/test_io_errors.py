@@ -1,4 +1,4 @@
-"""A full disk, a file that may not be read: one line that names the file, the state intact, and the run goes on."""
+"""A full disk or an unreadable file gives one line that names the file; the state stays intact, and the run resumes."""
 
 import errno
 import io
@@ -57,7 +57,7 @@ def message_and_resume(given: Path, wanted: dict[str, bytes], out: Path, refusin
 
 
 def test_a_run_resumes_after_a_failed_system_call(inputs: Path, wanted: dict[str, bytes], tmp_path: Path) -> None:
-    """The first on each kind of file that opens, writes, makes durable or renames, once the run has begun."""
+    """The first call fails that opens, writes, syncs or renames each kind of file once the run has begun."""
     counted = Disk(str(tmp_path / "counted"), None, errno.EIO)
     with counted.patched():
         gpulsh.deduplicate_files(inputs, tmp_path / "counted", **OPTIONS)
@@ -83,7 +83,7 @@ def failing_call(function: str, number: int | None, error: OSError) -> Iterator[
 def test_a_failed_write_of_texts_or_folders_is_named(
     inputs: Path, wanted: dict[str, bytes], tmp_path: Path, function: str, path: str | None
 ) -> None:
-    """The last; an error of a handle has no name."""
+    """The last such write fails; an error of a handle has no name."""
     out = tmp_path / "out"
     error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *([f"{out}/{path}"] if path else []))
     with failing_call(function, None, error) as calls:
@@ -101,7 +101,7 @@ MET = [(task, *INPUTS[at + more]) for more in ((1, 2) if SOAK else (1,)) for at,
 def test_an_input_that_becomes_unreadable_is_named(
     inputs: Path, wanted: dict[str, bytes], tmp_path: Path, task: str, name: str, number: int
 ) -> None:
-    """At each task that reads it."""
+    """It becomes unreadable at each task that reads it."""
     out = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         unreadable_at(patch, task, inputs / name, OSError(number, os.strerror(number), str(inputs / name)))
@@ -116,13 +116,13 @@ def test_an_input_that_becomes_unreadable_is_named(
 
 @contextmanager
 def parquet_opened(file: File) -> Iterator[parquet._Source]:
-    """By its own `open`, which breaks."""
+    """Open Parquet through `file.open`, which the test breaks."""
     with reading(file), file.open() as source:
         yield parquet._Source(file, pq.ParquetFile(source))
 
 
 def unreadable_at(patch: pytest.MonkeyPatch, task: str, path: Path, error: OSError) -> None:
-    """From the first task of that kind on the file can be opened, but not be read."""
+    """From the first task of that kind on, the file opens but cannot be read."""
 
     class Broken(io.BytesIO):
         def read(self, *_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Runs of passages that end at any step or call and go on: the same bytes."""
+"""Runs of passages that end at any step or call resume to the same bytes."""
 
 import json
 import shutil
@@ -79,7 +79,7 @@ def test_a_run_that_ends_at_any_step_resumes(
 
 
 def held_by(index: Path) -> tuple[object, ...]:
-    """What an index holds: its runs but for their names, and their samples."""
+    """The content of an index: its runs but for their names, and their samples."""
     if not (index / "passages.json").exists():
         return ()
     runs = json.loads((index / "passages.json").read_bytes().partition(b"\n")[2])["runs"]

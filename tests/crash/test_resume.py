@@ -1,4 +1,4 @@
-"""A run that ends at any instant and goes on: the same bytes, and nothing of another job is taken for one's own."""
+"""A run that ends at any instant resumes to the same bytes, and takes no file of another job for its own."""
 
 import fcntl
 import json
@@ -54,7 +54,7 @@ def write_inputs(folder: Path) -> Path:
 
 
 def outlive_an_error(patch: pytest.MonkeyPatch, cut: Cut) -> None:
-    """Runs are cut so, their state outlives any error, and nothing that takes time is done for nothing."""
+    """Cut runs so, keep their state after any error, and skip the slow parts that are tested elsewhere."""
     patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
     patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     patch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
@@ -62,7 +62,7 @@ def outlive_an_error(patch: pytest.MonkeyPatch, cut: Cut) -> None:
 
 
 def results(out: Path) -> dict[str, bytes]:
-    """All that a run gives but its report, which tells times."""
+    """All results of a run but its report, which holds times."""
     return {
         str(path.relative_to(out)): path.read_bytes()
         for path in sorted(out.rglob("*"))
@@ -81,7 +81,7 @@ class Ended(BaseException):
 def fail_at(
     patch: pytest.MonkeyPatch, number: int | None, error: BaseException, names: Sequence[str], lasting: bool = False
 ) -> list[str]:
-    """The `number`th call of the functions of `os` raises, and with `lasting` every one after it; returns the calls."""
+    """Call number `number` to these functions of `os` raises, with `lasting` all later ones too; returns the calls."""
     calls: list[str] = []
 
     def wrapped(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,7 +101,7 @@ def fail_at(
 
 
 def test_a_run_that_fails_at_any_fsync_resumes(small_inputs: Path, tmp_path: Path) -> None:
-    """Disk full and Ctrl-C at every so many of them: what was finished is kept, and the run goes on."""
+    """The disk is full, or Ctrl-C comes, at regular calls: finished steps are kept, and the run resumes."""
     wanted, calls = whole_results(small_inputs, tmp_path), calls_of(small_inputs, tmp_path, ("fsync",))
     for error, every in ((OSError(28, "No space left on device"), EVERY), (KeyboardInterrupt(), 2 * EVERY)):
         at = spread(calls, every, "never")
@@ -148,7 +148,7 @@ def test_a_run_killed_while_it_replaces_results_resumes(small_inputs: Path, tmp_
 
 @pytest.fixture
 def small_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Files as `inputs`, in several partitions, ranges and groups, but few."""
+    """Files like `inputs`, in few partitions, ranges and groups, but several of each."""
     outlive_an_error(monkeypatch, Cut(memory=1 << 30, partition=40000, digests=3000, group=25000))
     return write_inputs(tmp_path / "in")
 
@@ -168,7 +168,7 @@ def calls_of(given: Path, tmp_path: Path, names: Sequence[str]) -> list[str]:
 def resumed_runs(
     given: Path, tmp_path: Path, error: BaseException, names: Sequence[str], numbers: list[int], *, lasting: bool
 ) -> Iterator[tuple[BaseException, Path]]:
-    """For each call that is to end a run, the error, and the folder once the run resumed."""
+    """For each call that ends a run: the error, and the folder after the run resumed."""
     for number in numbers:
         out = tmp_path / f"out{number}"
         with pytest.MonkeyPatch.context() as patch:
@@ -180,7 +180,7 @@ def resumed_runs(
 
 
 def test_compared_shares_are_not_compared_again(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of one component each that is too large, and a run that ends when some of their shares are done."""
+    """Each group is one component that is too large; the run ends when some of their shares are done."""
     wanted = whole_results(inputs, tmp_path)
     outlive_an_error(monkeypatch, Cut(memory=1 << 30, partition=15000, digests=3000, group=1500))
     compared: list[int] = []
@@ -204,7 +204,7 @@ def test_compared_shares_are_not_compared_again(inputs: Path, tmp_path: Path, mo
 
 
 def interrupt(given: Path | list[str], out: Path) -> None:
-    """A run that is interrupted where its evidence would be written."""
+    """Run until the evidence would be written, and interrupt there."""
     with interrupting():
         gpulsh.deduplicate_files(given, out, **OPTIONS)
 
@@ -260,7 +260,7 @@ def test_finished_and_other_jobs_open_no_engine(inputs: Path, tmp_path: Path, mo
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_a_run_resumes_only_with_inputs_in_the_same_order(step: int, inputs: Path, tmp_path: Path) -> None:
-    """What an unfinished run has found belongs to positions, and another order would give it to other documents."""
+    """Partial results belong to positions; another order would assign them to other documents."""
     out, given = tmp_path / "out", sorted(map(str, inputs.iterdir()))[::step]
     interrupt(given, out)
     with pytest.raises(OutputError, match="another run: its inputs are in another order"):
@@ -280,7 +280,7 @@ def test_a_run_resumes_only_with_its_inputs(across: bool, message: str, inputs: 
 
 
 def test_an_unfinished_run_resumes_only_on_request_and_in_its_version(inputs: Path, tmp_path: Path) -> None:
-    """Other versions wrote other facts. The first ones kept no secret, so nothing of theirs is evidence."""
+    """Other versions wrote other facts. The first ones kept no secret, so they left no evidence."""
     out, path = tmp_path / "out", tmp_path / "out/_work/manifest.jsonl"
     interrupt(inputs, out)
     with pytest.raises(OutputError, match="unfinished run; give resume=True"):
@@ -311,7 +311,7 @@ gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", t
 
 
 def test_a_killed_process_resumes(inputs: Path, tmp_path: Path) -> None:
-    """Between the first and the last change of the disk; GPULSH_SEED says which instants."""
+    """It is killed between the first and the last change of the disk; GPULSH_SEED chooses the instants."""
     wanted, killed = whole_results(inputs, tmp_path), 0
     instants = random.Random(int(os.environ.get("GPULSH_SEED", "3")))
 
@@ -343,7 +343,7 @@ FILES = 24
 
 
 def test_a_run_over_many_small_files_resumes_after_a_power_cut(mortals: Mortals, tmp_path: Path) -> None:
-    """At every so many switches, and around those that publish results."""
+    """The power is cut at regular calls, and around each one that publishes results."""
     for number in range(FILES):
         text = " ".join(f"w{(number - (number % 7 == 6)) * 5 + i}" for i in range(30))
         (tmp_path / f"in/{number % 2}").mkdir(parents=True, exist_ok=True)

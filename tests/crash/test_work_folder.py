@@ -1,4 +1,4 @@
-"""Nothing of the user's is written to or removed: in OUT/_work, behind links, by a manifest that somebody wrote."""
+"""No user's file is written or removed: in OUT/_work, behind links, or through a manifest that somebody wrote."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def assert_refused(match: str, out: str = "out", **options: Any) -> None:
 
 
 def leave_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OUT of a run that was interrupted before it moved its results."""
+    """Make OUT by a run that is interrupted before it moves its results."""
     monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     with interrupting("gpulsh.run.output.folder.OutputFolder.commit"):
         run()
@@ -151,7 +151,7 @@ def test_links_and_pipes_in_the_work_folder_are_refused(
 
 
 def test_a_foreign_report_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside what a killed run left, which has a report that lists one."""
+    """A killed run left files beside it, and a report that lists one."""
     leave_unfinished(monkeypatch)
     Path("out/report.json").write_text('{"mine": 1}')
     assert_refused(r"holds report\.json, which gpulsh did not write", overwrite=True)
@@ -207,7 +207,7 @@ def test_a_second_run_in_a_folder_is_refused(here: Path, command: Command) -> No
 
 
 def test_a_run_that_begins_at_the_same_instant_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another one makes the folder between the look and the deed."""
+    """The other run makes the folder between this run's check and its own attempt."""
     check = OutputFolder._check
 
     def checked(folder: OutputFolder) -> None:

@@ -1,4 +1,4 @@
-"""What each kept document stands for: as a naive count over the pairs has it, on real and random text."""
+"""The documents that each kept one represents equal a naive count over the pairs, on real and random text."""
 
 import json
 import math
@@ -31,7 +31,7 @@ def words_of(texts: list[str | None]) -> list[tuple[str, ...]]:
 
 @cache
 def near_copies() -> tuple[str | None, ...]:
-    """Of a few pages, and texts without a token."""
+    """Near-copies of a few pages, and texts without a token."""
     random = Random(5)
     pages = [[random.choice("abcdefghij") * random.randrange(1, 4) for _ in range(30)] for _ in range(6)]
     found: list[str | None] = []
@@ -139,7 +139,7 @@ def cluster_sizes_of_fineweb_2(signatures: np.ndarray, bands: int, rows: int) ->
 
 
 def test_component_sizes_equal_those_of_fineweb_2() -> None:
-    """Its parameters, 14 buckets of 8 hashes of 5 words, on real licences; verified components are no larger."""
+    """Its parameters, 14 buckets of 8 hashes of 5 words, on licences; verified components are no larger."""
     texts = list(licences())
     how: dict[str, Any] = {"num_perm": 112, "bands": 14, "rows": 8, "backend": "cpu", "shingling": "word:5"}
     signatures = gpulsh.MinHash(num_perm=112)(gpulsh.shingle(texts, backend="cpu"), backend="cpu")

@@ -1,4 +1,4 @@
-"""The decision equals a naive greedy, document after document: on real and random text, in buckets of every size."""
+"""The decision equals a naive greedy one, document by document: on real and random text, in buckets of every size."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -23,7 +23,7 @@ from tests.support.texts import WORDS, licences
 
 
 def sets_of(sequences: Sequence[Sequence[str]], size: int) -> list[set[int]]:
-    """Shingle sets, shingles numbered as they come, for speed."""
+    """Shingle sets, with shingles numbered in order of appearance, for speed."""
     numbers: dict[tuple[str, ...], int] = {}
     return [{numbers.setdefault(s, len(numbers)) for s in naive.shingles(words, size)} for words in sequences]
 
@@ -45,7 +45,7 @@ def naive_documents(
 
 
 def estimated_similarity(texts: Sequence[str | None], shingling: Shingling, num_perm: int) -> NDArray[np.float64]:
-    """[n, n] shares of equal signature values."""
+    """The shares of equal signature values, [n, n]."""
     rows = []
     for text in texts:
         shingles = naive.shingles(naive.tokens(text or "", shingling.unit), shingling.size)
@@ -71,7 +71,7 @@ def assert_decision(result: Decision, wanted: naive.Decision) -> None:
 def decide_as_naively(
     texts: Sequence[str | None], shape: tuple[int, int, int], small_bucket: int = 256, **options: Any
 ) -> tuple[Decision, naive.Documents]:
-    """The decision with signatures of `shape` (num_perm, bands, rows), equal to the naive one; and the documents."""
+    """Decide with signatures of `shape` (num_perm, bands, rows), equal to the naive decision; also the documents."""
     num_perm, bands, rows = shape
     given = {"backend": "cpu", "threshold": 0.8, "shingling": Shingling(size=1), "verify": "exact", **options}
     result = gpulsh.deduplicate(texts, num_perm=num_perm, bands=bands, rows=rows, **given)
@@ -190,7 +190,7 @@ def set_tiny_bounds(patch: pytest.MonkeyPatch, seed: int) -> None:
 def test_decisions_on_random_text_equal_the_naive_greedy(
     texts: list[str | None], seed: int, options: dict[str, Any], large: bool
 ) -> None:
-    """In small buckets by every measure, in large ones by exact similarity, which the prefix filter is for."""
+    """Small buckets by every measure; large ones by exact similarity, which the prefix filter needs."""
     shape = [(32, 16, 2), (16, 16, 1), (16, 4, 4)][seed % 3]
     with pytest.MonkeyPatch.context() as patch:
         if large:
@@ -208,7 +208,7 @@ def test_decisions_on_random_text_equal_the_naive_greedy(
 
 @pytest.mark.parametrize("size", [256, 257])
 def test_a_bucket_is_large_above_256_distinct_documents(size: int) -> None:
-    """Up to there all its similar pairs are reported, above only those with a kept one; copies do not count."""
+    """Up to 256, all similar pairs are reported; above, only pairs with a kept document. Copies do not count."""
     words = [f"w{i}" for i in range(60)]
     texts = [" ".join([*words[:i], f"own{i}", *words[i:]]) for i in range(350)]
     digests = [digest for (digest,) in naive_documents(texts, Shingling(size=1), 1, 1, 1).digests]
@@ -223,7 +223,7 @@ def test_a_bucket_is_large_above_256_distinct_documents(size: int) -> None:
 
 @pytest.mark.parametrize(("seed", "verify"), [(0, "signature"), (1, "none"), (2, "signature"), (3, "none")])
 def test_large_buckets_without_exact_verification(verify: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The prefix filter says who is compared: all that are exactly similar, and what is reported is true."""
+    """Kept documents that share a bucket are not similar, and each reported pair passed the chosen check."""
     set_tiny_bounds(monkeypatch, seed)
     texts = corpus(seed, 80, 2, 20, 0.04)
     shingling, threshold = Shingling(size=2), 0.6

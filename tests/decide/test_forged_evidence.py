@@ -1,4 +1,4 @@
-"""Text that is made to hash like other text drops nothing: evidence is computed under a secret."""
+"""Text forged to hash like other text drops no document: evidence is computed under a secret."""
 
 import json
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_forged_exact_hash_needs_the_secret() -> None:
 
 
 def test_a_large_bucket_of_forged_pages_drops_no_unrelated_page() -> None:
-    """In a bucket of more than 256 documents the prefix filter, too, goes by evidence."""
+    """In a bucket of more than 256 documents the prefix filter uses evidence, too."""
     pages = [f"{VICTIM} {number}" for number in range(300)]
     found = gpulsh.deduplicate([*pages, LIKE_VICTIM], backend="cpu", num_perm=16, bands=16)
     assert found.funnel.crowded > 256
@@ -138,7 +138,7 @@ def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: P
 
 
 def test_files_that_hold_the_secret_are_private(tmp_path: Path) -> None:
-    """The work folder, also of an earlier version, and the files of an index: hashes are linear in the keys."""
+    """Work folders, old ones too, and index files are private: hashes are linear in the keys."""
     (tmp_path / "a.txt").write_text("some words")
     work = tmp_path / "out" / "_work"
     work.mkdir(parents=True, mode=0o755)
@@ -160,7 +160,7 @@ def test_files_that_hold_the_secret_are_private(tmp_path: Path) -> None:
 
 
 def test_no_printed_object_shows_the_secret(tmp_path: Path) -> None:
-    """Neither what prints objects, nor what an error tells with --verbose."""
+    """Neither a printed object nor an error with --verbose shows it."""
     keys = evidence_keys(SECRET)
     with gpulsh.Index(backend="cpu", secret=SECRET) as index:
         index.save(tmp_path / "index")

@@ -1,4 +1,4 @@
-"""The main job by containment, against naive sets, and by SimHash, on every way to it."""
+"""The main job by containment, against naive sets, and by SimHash, through every interface."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ some_texts = st.lists(st.lists(words, max_size=12).map(" ".join) | st.none(), ma
 
 
 def by_sets(texts: list[str | None], threshold: float, priority: list[float] | None, either: bool) -> naive.Decision:
-    """All documents meet; with `either` by the share of the smaller one."""
+    """The naive decision over all pairs; `either` divides by the smaller set."""
     tokens = [tuple((text or "").split()) for text in texts]
     sets = [set(naive.shingles(words, 2)) for words in tokens]
 

@@ -69,7 +69,7 @@ def naive_pages(ordered: bool) -> naive.Documents:
 
 
 def record_calls(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
-    """The arguments of each call of `owner.name` from here on."""
+    """Record the arguments of each later call of `owner.name`."""
     noted, called = list[Any](), getattr(owner, name)
     patch.setattr(owner, name, lambda *given: noted.append(given) or called(*given))
     return noted
@@ -114,7 +114,7 @@ def test_decisions_over_files_equal_the_naive_greedy(tmp_path: Path, keep: str, 
 
 @pytest.mark.parametrize("most", [4096, 0], ids=["by bitmaps", "by prefixes"])
 def test_few_pairs_are_compared_by_fingerprints(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all pairs an eighth at most; and matches of prefixes are listed as pairs, not as the shingles they share."""
+    """At most an eighth of all pairs; matches of prefixes are listed as pairs, not as shared shingles."""
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
     measured, listed = record_calls(monkeypatch, comparing, "exact"), record_calls(monkeypatch, Matches, "pairs")
     result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
@@ -125,7 +125,7 @@ def test_few_pairs_are_compared_by_fingerprints(most: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("words", [16, 256])
 def test_no_bitmap_rules_out_a_similar_pair(words: int) -> None:
-    """At the very threshold too, and of rows far longer than a bitmap."""
+    """This holds at the threshold itself, and for rows far longer than a bitmap."""
     source = np.random.default_rng(words)
     rows, wanted = [], []
     for size in (1, 5, 90, 4000):
@@ -147,7 +147,7 @@ def test_no_bitmap_rules_out_a_similar_pair(words: int) -> None:
 
 
 def test_pairs_of_small_buckets_come_in_bounded_pieces() -> None:
-    """Each pair once, in order, and no piece much larger than asked for, also where a document is a large number."""
+    """Each pair comes once, in order, in pieces near the requested size, also with large document numbers."""
     source = Random(1)
     for ops, stretch in ((CpuBackend(2), 1), (CpuBackend(1), 1 << 33), (ReferenceBackend(), 1)):
         buckets = [sorted(source.sample(range(60), source.randrange(2, 12))) for _ in range(40)]
@@ -163,7 +163,7 @@ def test_pairs_of_small_buckets_come_in_bounded_pieces() -> None:
 
 
 class StageRecorder(Progress):
-    """What each stage reported: its total, then its steps."""
+    """Record each stage's total, then its steps."""
 
     def __init__(self) -> None:
         self.of: dict[str, list[int]] = {}
@@ -182,7 +182,7 @@ class StageRecorder(Progress):
 
 @pytest.mark.parametrize("files", [False, True], ids=["in memory", "within a group of a run over files"])
 def test_progress_advances_in_small_steps(files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the pairs of small buckets and of the documents of large ones, in small steps that add up to the whole."""
+    """Pairs of small buckets and documents of large ones advance in small steps that add up to the whole."""
     reported = StageRecorder()
     monkeypatch.setattr(f"gpulsh.run.{'file_run' if files else 'memory'}.open_progress", lambda show: reported)
     monkeypatch.setattr(comparing, "PAIRS_AT_ONCE", 1000)
@@ -225,7 +225,7 @@ def naive_of(kind: str, rules: DropRules) -> Outcome:
 
 
 def by_sets(texts: list[str], rules: DropRules = ALL) -> Outcome:
-    """The same, of every document with every kept one before it; one that only asks is compared with no other."""
+    """The same by comparing each document with all kept ones before it; a query drops no later document."""
     sets = [set(zip(*(text.split()[at:] for at in range(5)), strict=False)) for text in texts]
     witnesses: list[int] = []
     kept, found = [True] * len(texts), []
@@ -296,14 +296,14 @@ def test_every_join_finds_the_pairs_of_a_full_comparison(
 @pytest.mark.parametrize("first", [0, 1 << 40])
 def test_memberships_are_grouped_by_sparse_document_numbers(first: int) -> None:
     """Numbers of a run are dense, those of a group of a large run are not."""
-    crowd = Memberships(*(np.array(column) for column in ([7, 3, 3, 9, 7], [0, 0, 1, 1, 2], [3, 3, 3, 3, 7])))
-    found = Collisions.of(np.empty((0, 2), np.int64), crowd._replace(document=crowd.document + first), 3)
+    members = Memberships(*(np.array(column) for column in ([7, 3, 3, 9, 7], [0, 0, 1, 1, 2], [3, 3, 3, 3, 7])))
+    found = Collisions.of(np.empty((0, 2), np.int64), members._replace(document=members.document + first), 3)
     assert found.in_large.tolist() == [first + 3, first + 7, first + 9]
     assert found.bucket.tolist() == [[3, 3, -1], [3, -1, 7], [-1, 3, -1]]
 
 
 def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are compared with the page that is kept, however many they are."""
+    """Each is compared with the kept page, however many there are."""
     texts = near_copies(600, 600)
     monkeypatch.setattr(CpuBackend, "frequencies", None)
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
@@ -314,14 +314,14 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_small_join_reads_each_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their fingerprints are held: bitmaps and the measure take them from memory."""
+    """Bitmaps and the measure read the fingerprints held in memory."""
     read = record_calls(monkeypatch, ShingledTexts, "fingerprints")
     joined(pages(400, 6), CpuBackend(2))
     assert [len(places) for _, places in read] == [400]
 
 
 def test_prefixes_find_documents_kept_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of 64, 128, 256 and 512: the second and the last are joined by prefixes, the one between needs none."""
+    """Blocks of 64 to 512: the second and the last are joined by prefixes, the one between needs none."""
     one, other, third, fourth = (near_copies(*given) for given in ((900, 1), (28, 2), (20, 3), (20, 4)))
     texts = one[:164] + other + one[164:419] + third[:1] + one[419:] + fourth + third[1:]
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
@@ -345,7 +345,7 @@ def test_joins_that_do_not_fit_in_memory_are_halved(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("sample", [1, 1 << 30])
 def test_prefixes_hold_no_shingles_of_a_single_document(monkeypatch: pytest.MonkeyPatch, sample: int) -> None:
-    """Pages of one frame lead to nobody, whatever part of them a sample knows."""
+    """Pages of one frame find no other page by it, whichever part a sample has seen."""
     source = Random(3)
     frame = " ".join(f"frame{number}" for number in range(100))
     texts = [f"{frame} {' '.join(f'own{source.random()}' for _ in range(30))}" for _ in range(2000)]

@@ -1,4 +1,4 @@
-"""The order of the decision: priorities of any numbers or dates, of every library, and those that are refused."""
+"""The order of the decision: priorities of any numbers or dates, of every library, and refused ones."""
 
 from datetime import date, datetime, timedelta, timezone
 from typing import Any

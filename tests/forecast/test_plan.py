@@ -1,4 +1,4 @@
-"""`gpulsh plan`: its numbers against sums done by hand, those from a sample, and what it refuses."""
+"""`gpulsh plan`: its numbers against sums by hand, estimates from a sample, and its refusals."""
 
 import errno
 import json
@@ -259,7 +259,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The arguments of each run. A stand-in reports planted costs of as many documents as there are."""
+    """The arguments of each run. A stand-in reports planted costs for the number of documents."""
     found: list[list[str]] = []
 
     def stand_in(arguments: list[str], out: Path) -> Any:
@@ -298,7 +298,7 @@ def test_samples_run_as_the_command_runs(here: Path, runs: list[list[str]], monk
 def test_small_inputs_run_in_full(
     files: float, here: Path, runs: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the very small run, or the sample, would be most of the files."""
+    """The smallest run, or the sample, would be most of the files."""
     size = sum(path.stat().st_size for path in Path("in").iterdir())
     monkeypatch.setattr(sample, "FIRST_BYTES", round(files * size))
     monkeypatch.setattr(sample, "next_share", lambda share, small: 0.7)
@@ -329,7 +329,7 @@ def test_a_slow_method_gets_a_smaller_sample() -> None:
 
 
 def test_a_dry_run_writes_nothing(here: Path, command: Command) -> None:
-    """The one real run: a process of its own."""
+    """The one test here with a real run, in a process of its own."""
     write_rows("few.parquet", pa.table({"text": [*texts(30), *texts(9)], "id": range(39)}))
     before = tree(here)
     found = json.loads(command("dedup few.parquet -o out --backend reference --id-column id --dry-run --json").out)

@@ -37,7 +37,7 @@ class Case:
         return Random(f"{self.seed}/{self.format}/{self.number}")
 
     def noted(self, damaged: tuple[bytes, str]) -> bytes:
-        """Damaged bytes; the case keeps the name of the damage."""
+        """Record the name of the damage; returns the damaged bytes."""
         content, name = damaged
         self.damage.append(name)
         return content

@@ -1,4 +1,4 @@
-"""Arrow IPC and Parquet: columns of every type, damaged anywhere, and dictionaries that stand for gigabytes.
+"""Arrow IPC and Parquet: columns of every type, damaged anywhere, and dictionaries that expand to gigabytes.
 
 pyarrow reads both containers.
 """

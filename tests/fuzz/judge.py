@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 
 
 def state(folder: Path, case: Case) -> State:
-    """Everything in the case's folder that must not change: of each path its kind, size and time of change."""
+    """The kind, size and time of change of every path in the case's folder that must not change."""
     found: State = {}
     waiting = [folder]
     while waiting:
@@ -276,7 +276,7 @@ class Judge:
         return set(naive.shingles(naive.tokens(characters, unit), int(size)))
 
     def _files(self) -> dict[str, str]:
-        """Input files in order, and the place of the kept rows of each in data/."""
+        """The input files in order, and where data/ holds the kept rows of each."""
         found = {}
         for given in self.inputs:
             top = self.folder / given

@@ -70,7 +70,7 @@ def _bomb(source: Random, content: bytes, ending: str) -> tuple[bytes, str]:
 
 
 def _array(source: Random, lines: bytes) -> bytes:
-    """The lines as elements, now and then with something wrong between them."""
+    """The lines as elements of an array, sometimes with an error between them."""
     between = source.choice([b",\n", b",", b" , ", b",\r\n\t"])
     whole = b"[" + between.join(line for line in lines.split(b"\n") if line.strip()) + b"]"
     wrong = [whole[:-1], whole + b"x", whole.replace(b",", b",,", 1), b"[" + whole]
@@ -91,7 +91,7 @@ WORDS = [b"true", b"null", b'""', b"[]", b"{}", b"nul", b"'a'", b"undefined", b"
 
 
 def _value(source: Random) -> bytes:
-    """A JSON value, or nearly."""
+    """A JSON value, or almost one."""
     depth = source.choice([1, 100, 1020, 1030, 20_000, 200_000])
     return source.choice(
         [
@@ -111,7 +111,7 @@ def _value(source: Random) -> bytes:
 
 
 def _odd_lines(source: Random, content: bytes) -> tuple[bytes, str]:
-    """The lines with one more, or all of them with other ends or in another encoding."""
+    """The lines and one more, or all of them with other line ends or in another encoding."""
     lines = content.splitlines(keepends=True) or [b"\n"]
     name = source.choice([b"text", b"text", b"url", b"score", b"deep", b"url", b"a"])
     text = b"" if name == b"text" else b', "text": "a b c d e f g"'

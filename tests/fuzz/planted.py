@@ -27,7 +27,7 @@ def honest(arguments: list[str]) -> int:
 def _plant(
     name: str, kind: str, before: Act = lambda: None, then: int | None = None, after: Act = lambda: None
 ) -> None:
-    """A command `name` with an act before and after what it should do, or in place of it with a status."""
+    """Add a command `name` that acts before and after the honest one, or ends with status `then` in its place."""
 
     def command(arguments: list[str]) -> int:
         before()
@@ -108,7 +108,7 @@ def _lines(change: Callable[[list[bytes]], Any]) -> Callable[[], None]:
 
 
 def _keep_copies() -> None:
-    """The results of a run that finds no copies at all, and whose books are in order."""
+    """The results of a run that finds no copies, and whose counts add up."""
     _rows(list.clear)()
     report = json.loads(Path("out/report.json").read_text())
     report["funnel"] |= {"dropped": 0, "kept": report["funnel"]["documents"]}

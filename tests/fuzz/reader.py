@@ -21,7 +21,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 class Broken(Exception):
-    """No reader should take this for a whole file."""
+    """No reader should read such a file as a whole one."""
 
 
 class Unknown(Exception):

@@ -96,7 +96,7 @@ class Runner:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy a file whose holes stay holes, for some are larger than the disk."""
+    """Copy a file and keep its holes: some files are larger than the disk."""
     size = os.path.getsize(source)
     if os.stat(source).st_blocks * 512 >= size // 2:
         shutil.copyfile(source, target)

@@ -49,7 +49,7 @@ class Server(server.Server):
     module = "tests.fuzz.server"
 
     def run(self, folder: Path, arguments: list[str], *, writes: list[str], limit: float, target: str) -> Ended:
-        """`target(arguments)` in `folder`, for at most `limit` seconds of a processor, and as long without one."""
+        """Run `target(arguments)` in `folder`, for at most `limit` seconds of a processor, or as long asleep."""
         asked = {"arguments": arguments, "writes": writes, "limit": limit, "target": target}
         return Ended(**self.ask(folder=str(folder), **asked))
 
@@ -105,7 +105,7 @@ def _watch(child: int, limit: float) -> str:
 
 
 def _used(child: int) -> tuple[int, float]:
-    """Resident bytes and seconds of a processor."""
+    """Resident bytes and seconds of processor time."""
     try:
         resident = int(Path(f"/proc/{child}/statm").read_text().split()[1]) * PAGE
         fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
@@ -245,7 +245,7 @@ def _is_within(path: str, root: str) -> bool:
 
 
 def _is_compiler() -> bool:
-    """Whether Numba, whose caches are pickled, does it."""
+    """Whether Numba, whose caches are pickled, makes this call."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("numba."):

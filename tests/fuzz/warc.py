@@ -1,4 +1,4 @@
-"""WARC and WET, plain and gzip: headers that lie, records that nest or never end, pages that are no pages."""
+"""WARC and WET, plain and gzip: false headers, nested and endless records, and pages that are not HTML."""
 
 import gzip
 import zlib
@@ -43,7 +43,7 @@ def make(case: Case, folder: Path, ending: str) -> None:
 
 
 def _packed(case: Case, source: Random, records: list[bytes]) -> bytes:
-    """A member a record, all records in one, a bomb behind them, or an odd stream."""
+    """One member a record, all records in one, a bomb after them, or an odd stream."""
     how = source.random()
     members = b"".join(map(gzip_member, records))
     if how < 0.6:

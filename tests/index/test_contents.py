@@ -1,4 +1,4 @@
-"""The index equals one of dictionaries and sets, whatever is inserted, added, removed, saved, opened and compacted."""
+"""The index equals one of dictionaries and sets, after any inserts, adds, removals, saves, openings and compactions."""
 
 import os
 import shutil
@@ -49,7 +49,7 @@ texts = st.one_of(
 
 @contextmanager
 def small_limits(batch: int = 200) -> Iterator[None]:
-    """Every limit so low that small tests pass it."""
+    """Lower every limit so far that small tests exceed it."""
     with (
         mock.patch.object(admission, "LARGE_BUCKET", 3),
         mock.patch.multiple(merging, SPILL_BYTES=2000, SETS_AT_ONCE=3, ROWS_AT_ONCE=5, SAMPLED=2, NARROW=12),
@@ -90,7 +90,7 @@ def assert_same(index: Index, naive: NaiveIndex, asked: list[str | None]) -> Non
 
 
 class Machine(RuleBasedStateMachine):
-    """Any sequence of verbs, some of them on what was opened again."""
+    """Any sequence of verbs, some of them on a reopened index."""
 
     measure = "jaccard"
 
@@ -164,7 +164,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def knows_its_keys(self) -> None:
-        """Those of dropped documents, too."""
+        """It also knows the keys of dropped documents."""
         assert len(self.index) == len(self.naive.keys())
         for key in self.naive.keys()[:5]:
             assert key in self.index
@@ -180,7 +180,7 @@ TestMachine = Machine.TestCase
 @settings(max_examples=18, deadline=None)
 @given(st.lists(texts, max_size=40), st.data(), st.sampled_from([60, 400, 1 << 20]))
 def test_batches_of_any_size_decide_as_one_run(given: list[Any], data: st.DataObject, batch: int) -> None:
-    """And counts as loops over that run's decisions do."""
+    """Its counts equal those of loops over that run's decisions."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(given)), max_size=4)))
     wanted = gpulsh.deduplicate(given, threshold=THRESHOLD, shingling=SHINGLING, **SHAPE, backend="cpu")
     words = [tokens(text or "", "word") for text in given]
@@ -248,7 +248,7 @@ def test_sequences_of_calls_equal_the_naive_index(name: str, spill: int, tmp_pat
 
 
 def test_a_template_of_many_held_documents_is_compared_once() -> None:
-    """As often as there are documents, not as pairs: 100 new ones meet 300 held ones in large buckets."""
+    """100 new documents meet 300 held ones in large buckets: one join compares them."""
     page = [f"w{number}" for number in range(60)]
     given = [" ".join([*page[:30], *(f"x{number}y{i}" for i in range(9)), *page[30:]]) for number in range(400)]
     index = Index(threshold=0.9, num_perm=16, bands=8, rows=2, backend="cpu")
@@ -378,7 +378,7 @@ def test_first_copies_equal_a_plain_search(hashes: list[tuple[int, int]], data: 
 
 @pytest.mark.parametrize("evidence", ["index", "source"])
 def test_many_copies_of_a_page_take_linear_memory(evidence: Any) -> None:
-    """Memory grew with the square of their number: 16,000 new copies beside as many known ones took gigabytes."""
+    """Memory grew with the square: 16,000 new copies of as many known ones took gigabytes."""
     count, page = 4000, "a b c d e f g"
     read = (lambda keys: [page] * len(keys)) if evidence == "source" else None
     index = Index(evidence=evidence, read=read, backend="cpu")
@@ -400,7 +400,7 @@ def test_one_document_starts_no_threads() -> None:
 
 
 def test_a_folder_removed_while_it_is_opened_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed build removes its folder, perhaps between two looks of who opens it."""
+    """A failed build may remove its folder between two reads of a process that opens it."""
     (tmp_path / "index").mkdir()
     is_folder = os.path.isdir
 

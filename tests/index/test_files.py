@@ -1,4 +1,4 @@
-"""`gpulsh index`: files in, an index that grows and answers; the same documents as one run over all files keeps."""
+"""`gpulsh index`: it takes in files, grows and answers, and keeps the documents that one run over all files keeps."""
 
 import errno
 import json
@@ -63,7 +63,7 @@ def test_an_index_built_in_parts_keeps_the_documents_of_one_run(folder: Path, co
 
 @pytest.mark.parametrize("name", ["none.csv", "none.json", "none.jsonl"])
 def test_files_without_documents_add_nothing(folder: Path, name: str, command: Command) -> None:
-    """Nothing says of which type their ids would be."""
+    """Such files give no type for their ids."""
     Path(name).write_text({".csv": "id,text\n", ".json": "[]", ".jsonl": ""}[Path(name).suffix])
     options = ("--backend", "reference", "--id-column", "id")
     assert command(f"index build index {name} -o found.parquet", *options).status == 0
@@ -102,7 +102,7 @@ def test_counts_grow_with_runs_and_shrink_with_removals(folder: Path, command: C
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
 def test_findings_need_a_commit(verb: str, committed: bool, error: Any, folder: Path, command: Command) -> None:
-    """Where there was none, the same command works when it is given again."""
+    """Without a commit, the same command works a second time."""
     write("before.jsonl", ["h i j k l m"])
     write("a.jsonl", ["a b c d e f g", "a b c d e f g"])
     if verb == "add":
@@ -204,7 +204,7 @@ def test_no_input_is_replaced(verb: str, given: str, output: str, message: str, 
 
 
 def test_duckdb_finds_the_same_candidates(folder: Path) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="the SQL door is tested with DuckDB where it is installed")
+    duckdb = pytest.importorskip("duckdb", reason="SQL is tested with DuckDB where it is installed")
     texts = licences()[::6]
     index = Index(backend="cpu")
     index.insert(range(len(texts)), texts)
@@ -294,7 +294,7 @@ def test_ids_of_another_type_are_refused_before_signing(folder: Path, command: C
 
 
 def test_types_of_ids_are_read_a_few_times_a_file(folder: Path, command: Command) -> None:
-    """They were read from every file for each file: with the square of their number."""
+    """Every file was read once for each file: the reads grew with the square."""
     count, kinds = 16, []
     Path("in").mkdir()
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Filters rule nothing out that is there, most that is not, and spare looking at a segment's digests."""
+"""Filters rule out no present digest and most absent ones, and save reading a segment's digests."""
 
 import os
 import shutil
@@ -51,7 +51,7 @@ def test_false_positives_of_a_group_fail_its_segments_filters() -> None:
 
 
 def bytes_touched(kind: str) -> int:
-    """Bytes of mapped files of a kind that this process has touched."""
+    """The bytes that this process has touched in mapped files of a kind."""
     touched = inside = 0
     for line in Path("/proc/self/smaps").read_text().splitlines():
         name, _, rest = line.partition(" ")
@@ -103,7 +103,7 @@ def test_absent_digests_touch_no_page_of_a_segment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
 def test_grouped_segments_give_the_same_answers(measure: str, tmp_path: Path) -> None:
-    """Of 2, 3, 5 and 8 segments of ten documents each."""
+    """The groups have 2, 3, 5 and 8 segments of ten documents each."""
     texts = repeating_texts(120)
     options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "measure": measure, "backend": "cpu"}
     found, made = [], set()
@@ -176,7 +176,7 @@ def test_group_filters_are_reused_and_rebuilt_if_damaged(tmp_path: Path) -> None
 
 
 def test_filters_are_saved_in_the_folder_of_their_index(tmp_path: Path) -> None:
-    """In memory, then in one folder and in another: each save, of whatever little, keeps its filters beside it."""
+    """An index moves from memory to one folder and another: each small save writes filters beside it."""
     index = Index(num_perm=16, bands=8, rows=2, backend="cpu")
     for number, path in enumerate(("here", "there")):
         index.save(tmp_path / path)

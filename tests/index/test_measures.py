@@ -1,4 +1,4 @@
-"""Indexes by each measure: their pairs and buckets, streams of documents, and runs, all as other code decides them."""
+"""Indexes by each measure: pairs, buckets, streams of documents and runs equal the decisions of other code."""
 
 import json
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_pairs_and_buckets_equal_those_of_the_steps(
 
 
 def test_hamming_tables_decide_a_stream_as_deduplicate(tmp_path: Path) -> None:
-    """Query, then add, then reopened and changed: as `deduplicate` with the same tables, and as its pairs."""
+    """It is queried, then added, then reopened and changed: the pairs equal those of `deduplicate`."""
     given: dict[str, Any] = {"threshold": 0.6, "sketch": gpulsh.SimHash(bits=64), "distance": 3, "backend": "cpu"}
     texts = [*documents()[::2], "", *documents()[1::2], "..."]
     half = len(texts) // 2
@@ -154,7 +154,7 @@ lettered = st.lists(st.one_of(st.text("ab", max_size=12), st.text("abcd", max_si
 
 
 def expected(texts: list[str], text: str, size: int, least: int) -> list[tuple[int, int, int]]:
-    """Document, first token and tokens of each stretch."""
+    """The document, first token and tokens of each stretch."""
     query = naive.tokens(text, "word")
     length = min(size, len(query))
     found = []
@@ -219,7 +219,7 @@ def test_stretches_of_removed_and_dropped_documents_are_not_found(
 
 
 def test_reordered_combining_marks_have_no_stretch() -> None:
-    """NFKC puts the dot below before the dot above, so neither has bytes of its own."""
+    """NFKC puts the dot below before the dot above, so neither has its own bytes."""
     folding = gpulsh.Folding(form="NFKC")
     index = gpulsh.Index(shingling="char:1", folding=folding, backend="cpu")
     index.insert(["marks", "letters"], ["\u0323\u0307", "qx"])

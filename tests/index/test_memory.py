@@ -1,4 +1,4 @@
-"""Taking in documents holds a bounded part of them, however many there are and however their keys are cut."""
+"""Adding documents holds a bounded part of them in memory, whatever their number and the cuts of their keys."""
 
 import errno
 import gc
@@ -42,7 +42,7 @@ def test_keys_of_two_types_are_refused() -> None:
 
 @contextmanager
 def small_batches(spill: int) -> Iterator[None]:
-    """Batches of 2000 bytes, and segments that are written from `spill` bytes on."""
+    """Batches have 2000 bytes, and segments are written from `spill` bytes on."""
     with (
         mock.patch.object(reference, "SIZES", SMALL),
         mock.patch.object(merging, "SPILL_BYTES", spill),
@@ -52,7 +52,7 @@ def small_batches(spill: int) -> Iterator[None]:
 
 
 def most_held(path: Path, count: int, spill: int) -> tuple[int, int]:
-    """The bytes of segments in memory while `count` documents are added, at most, and those of the largest join."""
+    """The most bytes of segments in memory while `count` documents are added, and those of the largest join."""
     held, joins = [0], [0]
     settled, joined = merging.settled, merging.joined
 
@@ -85,7 +85,7 @@ def test_memory_does_not_grow_with_the_documents_added(tmp_path: Path) -> None:
 
 
 def test_small_segments_of_several_calls_are_written_too(tmp_path: Path) -> None:
-    """A call of a large batch and a small one makes two segments, and both count."""
+    """A call with a large batch and a small one makes two segments, and both count."""
     large, few = [text(number) for number in range(80)], ["one more text"]
     sizes = SMALL._replace(batch=sum(len(one) for one in large) + 1)
     with (
@@ -144,7 +144,7 @@ def test_segments_are_merged_in_bounded_runs(whole: bool, tmp_path: Path, monkey
 
 
 def test_many_similar_documents_are_paired_in_bounded_blocks() -> None:
-    """Each of 700 new documents is similar to each of 700 held ones; a block has at most 2048 of these pairs."""
+    """700 new documents are each similar to 700 held ones; a block has at most 2048 of these pairs."""
     common = " ".join(f"w{number}" for number in range(60))
     texts = [f"{common} own{number}" for number in range(1400)]
     index = Index(threshold=0.5, backend="cpu", num_perm=32)

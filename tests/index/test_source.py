@@ -1,4 +1,4 @@
-"""Evidence at the source: a compact index decides and answers as the full one, and reads texts again to do so."""
+"""Evidence at the source: a compact index reads texts again, and decides and answers as the full one."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def write(name: str, texts: list[str]) -> None:
 
 
 def corpus() -> list[str]:
-    """Real texts on one line each, some of them again as they are, and some with a change."""
+    """Real texts on one line each, some repeated unchanged, and some repeated with a change."""
     texts = [" ".join(text.split()) for text in licences()[::6]]
     chosen = random.Random(7).sample(texts, len(texts) // 2)
     return [*texts, *(text if len(text) % 2 else f"{text} and more" for text in chosen)]
@@ -135,7 +135,7 @@ def test_texts_at_urls_in_archives_and_moved_files_are_read_again(folder: Path) 
 
 
 def test_an_index_at_the_source_takes_400_bytes_a_document(folder: Path, command: Command) -> None:
-    """Of documents all of which are held, with the default banding, before and after segments are merged."""
+    """It holds all documents, with the default banding; measured before and after a merge of segments."""
     words = random.Random(3)
     for number in range(3):
         texts = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=30)) for _ in range(1000 * 4**number)]
@@ -155,7 +155,7 @@ def test_an_index_at_the_source_takes_400_bytes_a_document(folder: Path, command
 
 
 def test_an_index_of_format_6_is_read_and_changed(folder: Path, command: Command) -> None:
-    """As format 6 has them: read, grown and compacted, with the same answers."""
+    """An index of format 6 is read, grown and compacted, and gives the same answers."""
     texts = corpus()
     options = [*OPTIONS, "--text-column", "body"]
     for name, half in (("a.jsonl", texts[::2]), ("b.jsonl", texts[1::2])):
@@ -165,7 +165,7 @@ def test_an_index_of_format_6_is_read_and_changed(folder: Path, command: Command
     assert command("index build new a.jsonl --evidence source", *options).status == 0
 
     def sizes() -> list[int]:
-        """Of the two indexes, which give the same answers."""
+        """The sizes of the two indexes, which give the same answers."""
         indexes = [Index.open(name, backend="cpu") for name in ("old", "new")]
         old, new = ([list(index.query(texts)), list(index.counts())] for index in indexes)
         assert old == new and len(old[0]) > 9
@@ -280,7 +280,7 @@ def test_an_index_at_the_source_refuses_streams(folder: Path, command: Command) 
 
 
 def test_a_copy_in_another_folder_answers_alike(folder: Path) -> None:
-    """Of segments in files and in memory, whose documents count from other numbers in the copy."""
+    """It has segments in files and in memory; the copy numbers their documents anew."""
     texts = corpus()
     for number in range(3):
         write(f"{number}.jsonl", texts[number::3])
@@ -304,7 +304,7 @@ def test_a_copy_in_another_folder_answers_alike(folder: Path) -> None:
 
 @pytest.mark.parametrize("uses", ["add", "insert", "query", "save", "remove"])
 def test_read_must_not_use_its_own_index(uses: str, tmp_path: Path) -> None:
-    """It would wait for itself for ever."""
+    """It would wait for itself forever."""
     texts = {0: "one two three four five six seven eight", 1: "nine ten eleven twelve thirteen"}
     errors = list[object]()
 

@@ -49,7 +49,7 @@ CALLS = st.one_of(
 
 @pytest.fixture(autouse=True, scope="module")
 def frequent_switches() -> Iterator[None]:
-    """Threads take turns as often as Python lets them."""
+    """Python switches between threads as often as it can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -57,7 +57,7 @@ def frequent_switches() -> Iterator[None]:
 
 
 def run_at_once(calls: list[Callable[[], Any]]) -> list[Any]:
-    """What each call returns, or the error that it raises, all of them begun together."""
+    """Start all calls together; returns each one's result or error."""
     begin, found = Barrier(len(calls)), [None] * len(calls)
 
     def run(place: int) -> None:
@@ -86,7 +86,7 @@ def answer_to(index: Index, verb: str, given: Any) -> Any:
 
 
 def expected_answer(naive: NaiveIndex, verb: str, given: Any) -> Any:
-    """What it is to answer, or the error that it is to raise."""
+    """The expected answer, or the expected error."""
     known = set(naive.keys())
     if verb in ("save", "compact"):
         return None
@@ -98,7 +98,7 @@ def expected_answer(naive: NaiveIndex, verb: str, given: Any) -> Any:
 
 
 def replay(naive: NaiveIndex, calls: list[Any], answers: list[Any], after: Callable[[NaiveIndex], bool]) -> Any:
-    """The naive index after the calls in an order that gives each answer, and for which `after` holds."""
+    """The naive index after the calls in some order that gives each answer and satisfies `after`."""
     for order in permutations(range(len(calls))):
         found = naive.copy()
         wanted = [(expected_answer(found, *calls[place]), answers[place]) for place in order]
@@ -109,14 +109,14 @@ def replay(naive: NaiveIndex, calls: list[Any], answers: list[Any], after: Calla
 
 
 def keys_in_order(index: Index) -> list[str]:
-    """The keys in the order of insertion, which later answers to ties depend on."""
+    """The keys in the order of insertion, which decides later ties."""
     array, _ = checked_keys(list(KEYS))
     numbers = index.collection.contents.find(sorted_keys(array)).tolist()
     return [key for number, key in sorted(zip(numbers, KEYS, strict=True)) if number != ABSENT]
 
 
 class Machine(RuleBasedStateMachine):
-    """Two or three verbs at once, over and over; there are few keys, so that they meet."""
+    """Two or three verbs at once, repeatedly; there are few keys, so that the verbs meet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ def test_queries_run_while_documents_are_added() -> None:
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_query_sees_one_state(saved: bool, tmp_path: Path) -> None:
-    """What is found is named by its key, though it was removed since, and its segment merged away."""
+    """A match keeps its key, though its document was removed meanwhile and its segment merged."""
     index = new_index()
     index.insert(["a", "b", "c"], [PAGES[0], PAGES[0], PAGES[1]])
     if saved:
@@ -296,7 +296,7 @@ def test_a_closed_index_is_saved_unless_another_writer_changed_it(tmp_path: Path
 
 
 def test_a_lock_on_a_removed_file_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new index is closed before its first save, between two calls of another process that would lock it."""
+    """A new index closes before its first save, just before another process locks it."""
     (tmp_path / "i").mkdir()
     first = Index.create(tmp_path / "i", backend="cpu")
     lock = fcntl.flock
@@ -327,7 +327,7 @@ def test_an_index_closed_before_its_first_save_says_so(there: bool, tmp_path: Pa
     path = tmp_path / "i"
     if there:
         path.mkdir()
-    with mock.patch.object(merging, "SPILL_BYTES", 0):  # its segments lie in the folder
+    with mock.patch.object(merging, "SPILL_BYTES", 0):  # its segments are in the folder
         index = Index.create(path, threshold=THRESHOLD, shingling=SHINGLING, **SHAPE, backend="cpu")
         index.insert(["a"], [PAGES[0]])
         index.close()
@@ -418,7 +418,7 @@ print(status, len(index))
 
 
 def test_a_process_forked_while_a_thread_writes_does_not_wait_for_it(tmp_path: Path) -> None:
-    """The thread is not in the child, and would hold its locks there for ever."""
+    """The thread is not in the child, and would hold its locks there forever."""
     assert python(FORKED_WHILE_A_THREAD_WRITES, tmp_path / "i") == "0 2\n"
 
 

@@ -84,7 +84,7 @@ def test_rows_of_intact_members_are_read(name: str, held: str, tmp_path: Path, m
 
 @pytest.mark.parametrize(("kind", "cut"), [("gz", 30), ("zst", 30), ("bz2", 0), ("gz", -1), ("gz", -30), ("xz", -30)])
 def test_lines_that_are_cut_are_lost(kind: str, cut: int, tmp_path: Path) -> None:
-    """Members end where they do, not where lines do; a line that lost only its newline is whole."""
+    """Members need not end where lines do; a line that lost only its newline is whole."""
     content = b"".join(LINES)
     ends = [len(b"".join(LINES[:row])) + cut for row in (20, 40)]
     packed = [PACK[kind](part) for part in (content[: ends[0]], content[ends[0] : ends[1]], content[ends[1] :])]
@@ -121,7 +121,7 @@ def test_zeros_after_a_gzip_member_are_ignored(tmp_path: Path) -> None:
 
 
 def test_no_record_of_a_damaged_large_member_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its damage shows at its end only, behind records that could be read."""
+    """The damage shows only at the member's end, after readable records."""
     monkeypatch.setattr(compression, "MOST_HELD", 0)
     records = [record(row, page.encode() * 4) for row, page in enumerate(PAGES)]
     packed = [gzip.compress(b"".join(records[at : at + 20])) for at in (0, 20, 40)]
@@ -135,7 +135,7 @@ def test_no_record_of_a_damaged_large_member_is_read(tmp_path: Path, monkeypatch
 
 
 def test_large_members_are_read_twice_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is read for its checksum, then for its content; each reading has a decoder, with a window of any size."""
+    """First for the checksum, then for the content; each pass has a decoder with a window of any size."""
     readings: list[str] = []
 
     def pieces(_: str, source: BinaryIO, start: int = 0) -> Generator[Piece]:
@@ -183,7 +183,7 @@ def test_output_reads_back(kind: Compression, content: bytes, tmp_path: Path, mo
 
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
 def test_a_file_truncated_anywhere_is_an_error(kind: Compression) -> None:
-    """Also in a frame of Zstandard without content, between the members."""
+    """So is one that ends in a Zstandard frame without content, between members."""
     parts = [b"some text, and some more", random.Random(6).randbytes(300)]
     first, last = map(PACK[kind], parts)
     first += b"\x50\x2a\x4d\x18\x05\0\0\0hello" if kind == "zst" else b""
@@ -239,7 +239,7 @@ def test_parquet_keeps_codecs_and_dictionaries(texts: list[str], tmp_path: Path)
 
 
 def test_the_level_of_the_input_does_not_matter(texts: list[str], tmp_path: Path) -> None:
-    """Whatever the input's level: a high one would take minutes."""
+    """Writing at a high level would take minutes, so the input's level is not kept."""
     found = []
     for level in (1, 19):
         path = tmp_path / f"{level}.parquet"
@@ -270,7 +270,7 @@ def test_compression_options_are_applied(texts: list[str], tmp_path: Path) -> No
     [("a.jsonl", "zstd:3"), ("a.txt", "none"), ("a.jsonl.gz", "zstd:3"), ("a.jsonl.gz", "gzip")],
 )
 def test_a_compression_that_no_input_takes_is_refused(name: str, compression: str, tmp_path: Path) -> None:
-    """A codec alone leaves a file at the level that it has; with a level it is taken."""
+    """A codec alone keeps the file's level, so it applies to no INPUT; a codec with a level applies."""
     write_rows(tmp_path / name, ["some words"])
     test = write_rows(tmp_path / "test.parquet", ["other words"])  # is only read
     with pytest.raises(ParameterError, match=f"'{compression}', which no INPUT takes"):

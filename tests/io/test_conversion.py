@@ -1,4 +1,4 @@
-"""Kept rows in another format than their file's: what each gives, and under which names."""
+"""Kept rows in another format than their file's: the rows and the names that each conversion gives."""
 
 import datetime as dt
 import decimal
@@ -67,7 +67,7 @@ def crawled(number: int, text: str) -> bytes:
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """A file of each kind of format; COPY comes first in a.jsonl and is dropped elsewhere."""
+    """A file of each kind of format; COPY comes first in a.jsonl and is dropped from the others."""
     folder = tmp_path / "in"
     write_rows(folder / "d.parquet", TYPED)
     write_rows(folder / "e.arrow", TYPED.slice(1))
@@ -252,7 +252,7 @@ def array_of(kind: pa.DataType, values: list[Any]) -> pa.Array:
 
 
 def every_column() -> Iterator[tuple[str, pa.Array]]:
-    """Each type, in a struct too, of which one is null, and in a list, of which one is null and one empty."""
+    """Each type alone, in structs with a null one, and in lists with a null and an empty one."""
     alone = [(str(kind), array_of(kind, values)) for kind, values in TYPES]
     children = [pa.array([1, 2, None] * 2), pa.array(["a", None, "c"] * 2)]
     alone.append(("union", pa.UnionArray.from_sparse(SPARSE, children)))
@@ -270,7 +270,7 @@ HELD = {name: values for name, values in COLUMNS.items() if in_parquet(values.ty
 
 @pytest.fixture(scope="module")
 def types(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All columns in one file of Arrow, and those that Parquet has in one of their own."""
+    """One Arrow file with all columns, and one with those that Parquet can hold."""
     folder = tmp_path_factory.mktemp("types")
     for name, some in (("every", COLUMNS), ("held", HELD)):
         write_rows(folder / f"{name}.arrow", pa.table({"text": SIX_TEXTS, **some}))

@@ -1,4 +1,4 @@
-"""`cuda`, the CUDA backend in every cut, and the marker of the tests that run on a device."""
+"""`cuda`, the CUDA backend in every cut, and the marker of tests that run on a device."""
 
 import pytest
 
@@ -14,14 +14,14 @@ def kernels_built() -> None:
 
 @pytest.fixture
 def in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The threads of kernels run in random order alone: other tests, and ./ci/soak, have them in every order."""
+    """Run the threads of kernels in random order only: other tests, and ./ci/soak, run them in every order."""
     if not EVERY_CUT:
         monkeypatch.setattr(host, "ORDERS", {"random": host.ORDERS["random"]})
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs on a device; names would choose host-run modules about devices, too."""
+    """Mark tests that run on a device; a choice by name would take host-run modules, too."""
     for item in items:
         if hasattr(item, "callspec") and on_device(item.callspec.params.get("cuda", "")):
             item.add_marker("device")

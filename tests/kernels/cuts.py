@@ -56,7 +56,7 @@ def build_kernels() -> None:
 
 
 class InPieces(CudaBackend):
-    """Takes each document in pieces, as one that memory does not hold, from the host or the device."""
+    """Treats each document as one that memory does not hold, and takes it in pieces from the host or the device."""
 
     def sign(self, text: TextBatch, shingling: Shingling, *how: Any) -> Signed:
         if not shingling.in_one_pass:
@@ -110,7 +110,7 @@ def on_device(where: object) -> bool:
 
 
 def memory_of(ops: CudaBackend, host: np.ndarray) -> Any:
-    """What the backend's device takes for its memory: on the host the array, on a device a copy in the same layout."""
+    """The memory that the backend's device uses: on the host the array, on a device a copy in the same layout."""
     xp = ops.arrays
     if xp.ndarray is DeviceArray:
         return host
@@ -126,7 +126,7 @@ def device_array(ops: CudaBackend, host: np.ndarray) -> Any:
 
 
 def address(array: Any) -> int:
-    """Where the memory of an array begins, on the host or a device."""
+    """The first address of an array's memory, on the host or a device."""
     if isinstance(array, np.ndarray):
         return int(array.ctypes.data)
     return int(array.__cuda_array_interface__["data"][0])

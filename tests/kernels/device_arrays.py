@@ -39,15 +39,15 @@ METHODS = """
 
 
 class OutOfMemoryError(MemoryError):
-    """What CuPy raises when neither the device nor the pool has memory."""
+    """CuPy's error where neither the device nor the pool has memory."""
 
 
 class CUDARuntimeError(RuntimeError):
-    """What CuPy raises where the runtime refuses something."""
+    """CuPy's error where the runtime refuses a call."""
 
 
 class _Memory:
-    """What arrays hold of the devices' memory, all devices together."""
+    """The memory that arrays hold on all devices together."""
 
     def __init__(self) -> None:
         self.limit = 1 << 62
@@ -71,7 +71,7 @@ MEMORY = _Memory()
 
 @contextmanager
 def scarce_memory(size: int) -> Iterator[_Memory]:
-    """Inside, `size` bytes more than are held now."""
+    """Allow only `size` bytes more than are held now."""
     MEMORY.limit, MEMORY.peak = MEMORY.held + size, MEMORY.held
     try:
         yield MEMORY
@@ -88,7 +88,7 @@ def current_device() -> int:
 
 @contextmanager
 def _workspace(size: int) -> Iterator[None]:
-    """What a sort takes beside its arrays. Thrust asks for it, and what C++ throws is not CuPy's own error."""
+    """The memory of a sort beside its arrays. Thrust allocates it, and its C++ exception is not CuPy's own error."""
     try:
         MEMORY.take(size)
     except OutOfMemoryError:
@@ -111,7 +111,7 @@ _counting: list[list[Transfer]] = []  # where transfers are counted
 
 @contextmanager
 def counted_transfers() -> Iterator[list[Transfer]]:
-    """Inside, every copy between the host and a device or two devices, of any thread."""
+    """Record every copy between the host and a device or two devices, by any thread."""
     _counting.append([])
     try:
         yield _counting[-1]
@@ -135,7 +135,7 @@ PLACES: list[tuple[int, int, int]] = []  # of device memory that no DeviceArray 
 
 
 def put(memory: np.ndarray, device: int) -> None:
-    """What is made of `memory` lies on `device` until PLACES is cleared."""
+    """Put arrays made of `memory` on `device`, until PLACES is cleared."""
     PLACES.append((*np.lib.array_utils.byte_bounds(memory), device))
 
 
@@ -263,7 +263,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 class DeviceModule:
-    """What the backend takes of `cupy`, with as many devices."""
+    """The part of `cupy` that the backend uses, with any number of devices."""
 
     def __init__(self, devices: int = 1) -> None:
         self.cuda = SimpleNamespace(
@@ -354,7 +354,7 @@ class _Device:
 
 
 class _Stream:
-    """Everything is done when it is asked for, but for copies between devices."""
+    """Each call is done at once, but for copies between devices."""
 
     ptr = 0
 
@@ -374,7 +374,7 @@ class _Stream:
 
 
 class _Event:
-    """Of a stream, which it waits for; asleep where it blocks."""
+    """An event of a stream; waits for the stream, asleep where it blocks."""
 
     def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
         self.blocks = block
@@ -391,7 +391,7 @@ class _Event:
 
 
 class _Interface:
-    """What says that it is device memory, as the host memory it is; keeps it alive."""
+    """An array interface that calls device memory host memory, and keeps it alive."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -410,7 +410,7 @@ class _Capsule:
 
 
 def _check(known: str, name: str, given: Any = (), **options: Any) -> None:
-    """AttributeError for a name that is not known to be CuPy's, TypeError for arguments that it does not take."""
+    """Raise AttributeError for names unknown in CuPy, and TypeError for arguments that it does not take."""
     found = re.search(rf"\b{name}\((.*?)\)", known)
     if found is None:
         raise AttributeError(f"{name} is not among those known to be CuPy's")
@@ -431,7 +431,7 @@ def _poison(host: np.ndarray) -> None:
 
 
 def _copied(array: DeviceArray) -> DeviceArray:
-    """On the current device, when this thread synchronizes; until then `array` has to be kept."""
+    """A copy on the current device, complete when this thread synchronizes; until then `array` must be kept."""
     if not array.flags.c_contiguous and not array.flags.f_contiguous:
         raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
     _count(None, array.host)

@@ -1,7 +1,7 @@
 """The host launcher: compiles `kernels/*.cu` with a C++ compiler and `cuda_host.h`, and runs them on NumPy memory.
 
 Each launch runs three times on fresh copies of its arrays, with the threads in ascending, descending and random order.
-The copies lie against pages that cannot be touched, behind them or in front; the three results must be equal.
+The copies adjoin pages that cannot be touched, behind them or in front; the three results must be equal.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Parameter(NamedTuple):
 
 
 def signatures(source: str) -> dict[str, list[Parameter]]:
-    """The kernels of a source text and what they take."""
+    """The kernels of a source text and their parameters."""
     found = {}
     for name, text in _KERNEL.findall(source):
         matches = [_PARAMETER.match(" ".join(part.split())) for part in text.split(",")]
@@ -64,7 +64,7 @@ CACHE = Path(os.environ.get("GPULSH_KERNEL_CACHE", Path(__file__).parents[2] / "
 
 
 def cached_file(given: Sequence[str], suffix: str, make: Callable[[Path], None]) -> Path:
-    """The file that `make` writes to its path, unless the cache has it for the same `given`."""
+    """The file that `make` writes to its path, unless the cache has one made from `given`."""
     name = hashlib.sha256("\0".join(given).encode()).hexdigest()[:32]
     found = CACHE / f"{name}{suffix}"
     if not found.exists():
@@ -95,7 +95,7 @@ def compiler() -> list[str] | None:
 
 
 def build(source: str) -> Path:
-    """The shared library of an expanded source, from the cache where the same was built before."""
+    """The shared library of an expanded source, from the cache if it was built before."""
     wrappers = []
     for name, parameters in signatures(source).items():
         types = re.search(rf"\b{name}\(([^)]*)\)", source)[1].split(",")  # type: ignore[index]
@@ -210,7 +210,7 @@ class HostLauncher:
     def _run(
         self, function: Any, blocks: tuple[int, int], threads: int, given: list[tuple[Parameter, Any]], order: str
     ) -> dict[int, bytes]:
-        """One run; the arrays it may have written, by argument."""
+        """Run once; returns the arrays that may have changed, by argument."""
         slots = (ctypes.c_uint64 * len(given))()
         taken, written = [], []
         for index, (parameter, value) in enumerate(given):

@@ -55,7 +55,7 @@ class GivenSource(HostLauncher):
 
 
 class HostCupy(ModuleType):
-    """Put it at sys.modules["cupy"]."""
+    """The module to put at sys.modules["cupy"]."""
 
     __version__ = "0 (on the host)"
     uint8 = np.uint8
@@ -94,7 +94,7 @@ class HostCupy(ModuleType):
 
 @contextmanager
 def devices_unknown() -> Iterator[None]:
-    """The process has not looked for devices yet, and will look again afterwards."""
+    """Forget the devices of the process, before and after."""
     caches = (device._reason, backend._device)
     users = device._users[:]
     for cache in caches:

@@ -259,7 +259,7 @@ PAIRED = list(zip([*LIBRARIES, "CuPy"], LAYOUTS, strict=True))
 
 
 def steps(lay: Callable[[np.ndarray], Any], backend: Any) -> tuple[Any, ...]:
-    """The results of each public call for arrays that `lay` lays out."""
+    """The results of each public call on arrays in the layout that `lay` gives."""
     text = gpulsh.shingle(texts(12), backend="reference")
     fingerprints = gpulsh.Fingerprints(lay(text.values), lay(text.offset))
     minhash, banding = gpulsh.MinHash(num_perm=16), gpulsh.Banding(bands=8, rows=2)

@@ -38,7 +38,7 @@ class Options:
 
 
 def pylibcudf(ops: CudaBackend, read: list[Any], old: bool = False, fails: Exception | None = None) -> Any:
-    """A pylibcudf whose reader is Arrow's; `read` gets what is asked of it."""
+    """A pylibcudf whose reader is Arrow's; `read` records the reader's arguments."""
 
     def read_parquet(options: Options) -> Any:
         read.append((options.path, options.names, options.groups))
@@ -57,7 +57,7 @@ def pylibcudf(ops: CudaBackend, read: list[Any], old: bool = False, fails: Excep
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """Two files, one in many row groups, one a row group long; and one without a row."""
+    """Three files: one in many row groups, one in a single row group, and one without a row."""
     given = texts(60)
     table = pa.table({"text": given, "id": range(len(given)), "rank": [i % 7 for i in range(len(given))]})
     write_rows(tmp_path / "in/a[1].parquet", table[:40], group=6)

@@ -1,4 +1,4 @@
-"""A missing, broken or old CUDA is reported with its reason; nothing here needs a device."""
+"""A missing, broken or old CUDA is reported with its reason; no test here needs a device."""
 
 import os
 import stat
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kernels
 
 
 def cupy_with(place: str, value: Any) -> HostCupy:
-    """A `cupy` that works but for one of its attributes."""
+    """A working `cupy` but for one of its attributes."""
     cupy = HostCupy()
     *above, name = place.split(".")
     setattr(reduce(getattr, above, cupy), name, value)
@@ -114,7 +114,7 @@ def test_a_forked_child_works_on_the_cpu_and_says_why() -> None:
 
 
 def test_the_device_launcher_compiles_a_kernel_once() -> None:
-    """Also when lanes need the kernel at once."""
+    """Several lanes may need the kernel at once."""
     made, calls, lanes = [], [], 3
     together, busy = threading.Barrier(lanes), threading.Event()
 

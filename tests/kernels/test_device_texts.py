@@ -1,4 +1,4 @@
-"""Texts on the device: TextBatch, cuDF's columns, the Arrow device interface. None passes through the host."""
+"""Texts on the device: TextBatch, cuDF's columns, the Arrow device interface. No text passes through the host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TypeId(IntEnum):
 
 
 class Span:
-    """An Arrow buffer in device memory, as pylibcudf hands it out."""
+    """An Arrow buffer in device memory, as pylibcudf returns it."""
 
     def __init__(self, ops: CudaBackend, buffer: pa.Buffer) -> None:
         self.owner = memory_of(ops, np.frombuffer(buffer, np.uint8))
@@ -43,7 +43,7 @@ class Span:
 
 
 class Column:
-    """As much of pylibcudf 26.10's Column as the library uses."""
+    """The part of pylibcudf 26.10's Column that the library uses."""
 
     def __init__(
         self, kind: TypeId, size: int = 1, data: Any = None, mask: Any = None, nulls: int = 0, offset: int = 0, *of: Any
@@ -290,7 +290,7 @@ def test_columns_that_are_no_text_are_refused(cuda: CudaBackend) -> None:
 
 
 class Frame:
-    """As much of cuDF's objects as results use."""
+    """The part of cuDF's objects that results use."""
 
     __module__ = "cudf.core.dataframe"
 

@@ -1,4 +1,4 @@
-"""The host launcher finds what it is there to find, and the launch code gives it what the kernels expect."""
+"""The host launcher finds the faults of kernels, and the launch code passes the arguments that kernels expect."""
 
 import re
 from collections.abc import Callable

@@ -43,7 +43,7 @@ def batches(word: str, count: int) -> list[TextBatch]:
 
 
 class Watched(with_sizes(batch=200, tile=300)):  # type: ignore[misc]
-    """A lane that two open `pipelined_map` share is an error."""
+    """Fails where two open `pipelined_map` share a lane."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -81,7 +81,7 @@ def test_an_index_compares_and_signs_in_different_lanes(monkeypatch: pytest.Monk
 def test_tiles_are_compared_in_lanes_only_while_texts_are_copied(
     held: bool, only: int, lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`lanes`: how often a call works in lanes: to sign, and to compare."""
+    """`lanes` counts the calls that work in lanes: to sign, and to compare."""
     calls: list[int] = []
 
     class Small(with_sizes(batch=200, tile=150, largest_tile=150, only=only)):  # type: ignore[misc]
@@ -146,12 +146,12 @@ def test_lanes_are_reused() -> None:
 
 
 class Pinned(bytearray):
-    """Page-locked memory that somebody may still hold."""
+    """Page-locked memory that may still be in use."""
 
 
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostCupy]:
-    """A process that finds CUDA, before its first call; `made` counts what calls had it make."""
+    """A process that finds CUDA, before its first call; `made` counts the streams and memory that calls make."""
     cupy = HostCupy()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     cupy.made, cupy.pinned = [], []
@@ -212,13 +212,13 @@ FULL = CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
 
 
 def text_of(size: int) -> TextBatch:
-    """A batch that begins and ends within its values."""
+    """A batch that begins and ends inside its values."""
     values = np.random.default_rng(size).integers(0, 256, size + 9, np.uint8)
     return TextBatch(values, np.array([4, 4 + size // 2, 4 + size], np.int64))
 
 
 def check(way: Staging, *sizes: int) -> None:
-    """The text of one size, or one in parts of these, arrives."""
+    """Copy a text of one size, or one in parts of these sizes, and compare it."""
     parts = [text_of(size) for size in sizes]
     batch = TextParts(parts) if len(parts) > 1 else parts[0]
     there = way.on_device(batch)
@@ -229,7 +229,7 @@ def check(way: Staging, *sizes: int) -> None:
 
 
 class Arrays(DeviceModule):
-    """Counts the pinned memory that it is asked for, and refuses what comes after so many slots."""
+    """Counts the requests for pinned memory, and refuses those after the first `slots`."""
 
     def __init__(self, slots: int = 1 << 30) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ class Arrays(DeviceModule):
 
 @pytest.fixture
 def stager(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staging]:
-    """Makes a way to the device in slots of so many bytes, `most` bytes of them at the same time."""
+    """Makes a `Staging` with slots of `slot` bytes, of which at most `most` bytes are used at once."""
 
     def make(arrays: DeviceModule, slot: int = 64, most: int = MOST_PINNED) -> Staging:
         monkeypatch.setattr(staging, "SLOT", slot)
@@ -274,7 +274,7 @@ def test_texts_are_staged_through_a_bounded_number_of_slots(
 
 @pytest.fixture
 def late_fillers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Four threads fill slots. Time passes before a slot is copied from, so that they need slots of their own."""
+    """Four threads fill slots and sleep before a slot is copied, so that they need their own slots."""
     fill = staging._fill
 
     def late(slot: Any, sources: Any) -> Any:
@@ -290,7 +290,7 @@ def late_fillers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("late_fillers")
 def test_threads_do_not_overwrite_each_others_slots(stager: Callable[..., Staging]) -> None:
-    """Slots are few, and a text is copied from one after it was filled."""
+    """There are few slots, and a text is copied from its slot some time after it was filled."""
     way = stager(DeviceModule(), 100, 300)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(partial(check, way), range(1000, 1008)))
@@ -352,7 +352,7 @@ def test_without_pinned_memory_text_is_copied_directly(
 def test_a_failing_copy_of_a_text_raises(
     fails: str, monkeypatch: pytest.MonkeyPatch, stager: Callable[..., Staging]
 ) -> None:
-    """It would be waited for without end if the slot were lost."""
+    """A lost slot would be waited for without end."""
     arrays, errors = DeviceModule(), list[BaseException]()
 
     def failing(event: _Event, *given: Any) -> None:
@@ -377,7 +377,7 @@ def test_a_failing_copy_of_a_text_raises(
 
 @pytest.mark.usefixtures("late_fillers")
 def test_no_byte_is_copied_after_a_failed_copy(monkeypatch: pytest.MonkeyPatch, stager: Callable[..., Staging]) -> None:
-    """Its memory may be another text's already."""
+    """Its memory may already hold another text."""
     arrays, copied, failed = DeviceModule(), list[int](), threading.Event()
     copy = arrays.cuda.runtime.memcpyAsync
 
@@ -404,7 +404,7 @@ def test_no_byte_is_copied_after_a_failed_copy(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.fixture
 def busy_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The lines of the backend that read what was begun since this thread waited asleep."""
+    """The lines of the backend that read results before this thread slept until they were done."""
     begun, found, wait = threading.local(), list[str](), _Event.synchronize
 
     def first(effect: Callable[[], None], owner: Any, *names: str) -> None:

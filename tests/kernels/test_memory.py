@@ -46,7 +46,7 @@ KEY_BYTES = 8 * (WORDS + TOKEN_FAR)  # secret ones, and public ones, of which th
 
 
 def decided(documents: Any, ops: Any, **options: Any) -> tuple[Decision, list[Transfer]]:
-    """A decision, and what crossed after `sign`."""
+    """The decision, and the transfers after `sign`."""
     source = documents if isinstance(documents, DeviceTexts) else open_texts(documents, ops)
     method = Method.chosen(**options)
     signed = sign(source, method, KEYS, ops, Progress())
@@ -157,7 +157,7 @@ def test_giant_text_of_another_device_is_signed_in_pieces(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize(("documents", "bands"), [(100, 40), (2000, 1)])
 def test_digests_beyond_device_memory_are_grouped_in_parts(documents: int, bands: int) -> None:
-    """Memory ends in the arrays between operations, too."""
+    """Memory runs out in array code between operations, too."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     digests = np.random.default_rng(1).integers(0, 2**63, (documents, bands)).astype(np.uint64)
     digests[-1] = digests[0]
@@ -203,7 +203,7 @@ def test_every_failed_allocation_is_a_device_memory_error() -> None:
 
 
 def test_a_failed_attempt_frees_its_memory_at_once() -> None:
-    """The halves need its memory at once."""
+    """The halves need that memory at once."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     values = ops.asarray(np.random.default_rng(1).integers(0, 2**64, 5000, np.uint64))
     fingerprints = Fingerprints(values, ops.asarray(np.array([0, 5000])))
@@ -221,7 +221,7 @@ def test_a_failed_attempt_frees_its_memory_at_once() -> None:
 
 
 def test_an_unused_backend_frees_its_memory_at_once() -> None:
-    """Each call makes one, with page-locked memory, keys and sketches."""
+    """Each call makes a backend with page-locked memory, keys and sketches."""
     text = TextBatch(np.frombuffer(b"one text", np.uint8), np.array([0, 8]))
     gc.collect()
     gc.disable()
@@ -241,7 +241,7 @@ def test_an_unused_backend_frees_its_memory_at_once() -> None:
     "message", ["cudaErrorMemoryAllocation: out of memory", "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "std::bad_alloc"]
 )
 def test_memory_errors_of_runtime_and_driver_are_converted(message: str) -> None:
-    """The runtime and the driver need memory, too, and have errors of their own, which are no MemoryError."""
+    """The runtime and the driver have their own errors for want of memory, which are no MemoryError."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     wanted = rf"CUDA device 0 does not suffice \({message}\); free"  # named once, however deep
     with pytest.raises(DeviceMemoryError, match=wanted), ops.here(), ops.here():
@@ -254,7 +254,7 @@ def test_memory_errors_of_runtime_and_driver_are_converted(message: str) -> None
 
 
 def test_keep_copies_to_the_host_if_the_device_is_full() -> None:
-    """A part of a lane's memory would be held otherwise, however small it is."""
+    """Otherwise even a small part would hold a lane's whole memory."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     values = np.arange(20_000, dtype=np.uint64).reshape(-1, 2)
     made = ops.asarray(values).T
@@ -290,7 +290,7 @@ def test_sizes_follow_the_budget_of_the_host(memory: int, devices: int) -> None:
 
 
 def test_pinned_memory_is_at_most_a_batch() -> None:
-    """By a lane, and by operations outside of lanes."""
+    """This holds for a lane, and for operations outside lanes."""
     arrays = Arrays()
     little = CudaBackend(Shared(arrays, HostLauncher()), memory=32 << 20)
     text = TextBatch(np.full(3 << 20, ord("a"), np.uint8), np.array([0, 3 << 20], np.int64))
@@ -337,13 +337,13 @@ def test_no_array_of_documents_crosses_to_the_host(options: dict[str, Any]) -> N
 def test_only_documents_of_large_buckets_cross_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 8)
     page = [f"word{number}" for number in range(60)]
-    crowd = [" ".join([*page, f"own{number}"]) for number in range(12)]
-    documents = [*texts(DOCUMENTS), *crowd]
+    crowded = [" ".join([*page, f"own{number}"]) for number in range(12)]
+    documents = [*texts(DOCUMENTS), *crowded]
     decision, found = decided(documents, backend())
     assert_decisions(decision, gpulsh.deduplicate(documents, backend="reference"))
-    assert decision.funnel.crowded == len(crowd)
+    assert decision.funnel.crowded == len(crowded)
     bands = Method.chosen().banding.bands
-    assert FEW < max(one.items for one in found if one.to_host) <= len(crowd) * bands < DOCUMENTS
+    assert FEW < max(one.items for one in found if one.to_host) <= len(crowded) * bands < DOCUMENTS
 
 
 @pytest.mark.parametrize("batch", [BATCH, 3000])
@@ -382,7 +382,7 @@ def host(kernels_built: None) -> Machine:
 
 
 def test_a_machine_holds_few_secrets(host: Machine) -> None:
-    """Calls outside a run release nothing, and each run has a secret of its own."""
+    """Calls outside a run release no secret, and each run has its own."""
     for number in range(3 * KEPT):
         host.keys(evidence_keys(bytes([number]) * 32))
     assert host.keys.cache_info().currsize == KEPT

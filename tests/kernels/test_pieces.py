@@ -51,7 +51,7 @@ texts = st.lists(
 
 
 class Watched(DeviceModule):
-    """Keeps the most bytes of text of an upload."""
+    """Records the most bytes of text in one upload."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def pieces_of(document: bytes, unit: Unit, piece_bytes: int, reading: Reading = 
 
 
 def longest(document: bytes, unit: Unit) -> int:
-    """Bytes of the longest stretch that no cut may enter: a token of words, a code point of characters."""
+    """The bytes of the longest stretch that a cut must not split: a token of words, a code point of characters."""
     most = run = 0
     for character in document.decode("utf-8", "surrogateescape"):
         escaped = 0xDC80 <= ord(character) <= 0xDCFF
@@ -144,7 +144,7 @@ def test_little_is_read_to_find_a_cut() -> None:
 @SMALL_CUT
 @pytest.mark.parametrize("unit", ["word", "char"])
 def test_shingles_are_counted_across_pieces(cuda: CudaBackend, unit: Unit) -> None:
-    """With a last piece without a token, no short shingle follows exactly one full one."""
+    """A last piece without a token must not add a short shingle after exactly one full one."""
     for count, size in ((0, 5), (1, 1), (1, 64), (31, 64), (32, 5), (33, 1), (255, 5), (257, 64)):
         tokens, shingling = count + size - 1, Shingling(unit=unit, size=size)
         text = " ".join(f"w{i}" for i in range(tokens)) if unit == "word" else "x" * tokens
@@ -155,7 +155,7 @@ def test_shingles_are_counted_across_pieces(cuda: CudaBackend, unit: Unit) -> No
 
 
 def test_bins_without_a_probe_in_one_permutation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With so many probes no bin is ever left; so here there are none."""
+    """The usual number of probes fills every bin, so this test makes none."""
     folder = tmp_path / "kernels"
     shutil.copytree(kernel_folder(), folder)
     source = (folder / "one_permutation.cu").read_text("utf-8")
@@ -227,7 +227,7 @@ def test_a_document_of_minima_of_all_ones(cuda: CudaBackend, count: int, spared:
 
 @pytest.mark.parametrize("span_begin", [(1 << 29) + 1024, (1 << 30) + 1024, 1 << 31])
 def test_a_document_of_more_than_32_bits_of_tokens(kernels_built: None, span_begin: int) -> None:
-    """One warp in the midst of it, of a grid that the host could not run."""
+    """Only one warp in the middle runs; the host could not run the whole grid."""
     span, size, tokens, row = 1024, 5, (1 << 31) + 2005, 5
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE, which Python names from 3.13 on
     sums = np.frombuffer(mmap.mmap(-1, 8 * (tokens + 10), flags), np.uint64)

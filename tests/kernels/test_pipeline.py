@@ -1,4 +1,4 @@
-"""Public calls on the CUDA backend, from single steps to whole jobs: CuPy's arrays can do all they ask for."""
+"""Public calls on the CUDA backend, from single steps to whole jobs: CuPy's arrays support all of their operations."""
 
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ BACKENDS: tuple[Any, Any] = ("cuda", "reference")
 
 
 def both(call: Any, *given: Any) -> None:
-    """`call` gives arrays on the device, equal to the reference's."""
+    """`call` on the device; its arrays equal the reference's."""
     for found, wanted in zip(*(arrays_of(call(*given, backend=name)) for name in BACKENDS), strict=True):
         assert not isinstance(found, np.ndarray) and found.dtype == wanted.dtype
         np.testing.assert_array_equal(on_host(found), wanted)
@@ -90,7 +90,7 @@ def test_bitmaps_rule_out_pairs_of_large_buckets(
 def test_texts_of_files_are_decoded_once(
     selected: CudaBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: str, times: int
 ) -> None:
-    """They wait in memory until those that met others are copied, and the kept ones are written."""
+    """They stay in memory until the candidates are copied and the kept ones are written."""
     file = write_rows(tmp_path / "pages.parquet", texts(60), group=16)
     read: list[int] = []
     read_rows = Parquet.read

@@ -1,4 +1,4 @@
-"""Buckets of several bands; pairs as packed numbers, and the orders that they are brought into."""
+"""Buckets of several bands; pairs as packed numbers, and their sorting."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -43,22 +43,22 @@ def test_bands_are_bucketed_in_order_by_any_number_of_threads(few: int, monkeypa
     table = random.integers(0, 2**63, (900, 21), np.uint64)
     table[random.random(table.shape) < 0.4] = 5 << 40  # a large bucket in each band
     table[600:] = table[300:600]
-    wanted, crowd = bucketed(columns(table), OPS, lambda done: None)
-    assert {int(band) for band in crowd.band} == set(range(21))
+    wanted, large = bucketed(columns(table), OPS, lambda done: None)
+    assert {int(band) for band in large.band} == set(range(21))
     monkeypatch.setattr(collisions, "FEW_DOCUMENTS", few)
     steps: list[int] = []
     ops = select_backend("cpu", threads=3)
     small, again = bucketed(columns(table), ops, steps.append)
     np.testing.assert_array_equal(small.ids, wanted.ids)
     np.testing.assert_array_equal(small.offset, wanted.offset)
-    for column, same in zip(again, crowd, strict=True):
+    for column, same in zip(again, large, strict=True):
         np.testing.assert_array_equal(column, same)
     assert steps == [1] * 21
 
 
 @pytest.mark.parametrize("memory", [4500, 900])
 def test_a_device_buckets_all_bands_in_one_pass(memory: int) -> None:
-    """Digests of different bands may be equal: they are never in one bucket."""
+    """Equal digests of different bands are never in one bucket."""
     random = np.random.default_rng(4)
     table = random.integers(0, 90, (900, 5), np.uint64)
     table[::7] = random.integers(0, 2**63, table[::7].shape, np.uint64)
@@ -97,7 +97,7 @@ def test_a_device_buckets_all_bands_in_one_pass(memory: int) -> None:
 )
 @settings(max_examples=30)
 def test_orders_equal_sorted(numbers: list[int], pairs: list[tuple[int, int]], scale: int) -> None:
-    """Of small and large numbers, and by columns."""
+    """The numbers are small or large, alone or in two columns."""
     expected = sorted(range(len(numbers)), key=numbers.__getitem__)
     assert order_of(np.array(numbers, np.int64), max(numbers, default=0) + 1).tolist() == expected
     i, j = np.array(pairs, np.int64).T * scale
@@ -141,7 +141,7 @@ def test_cuts_are_as_long_as_allowed(sizes: list[int], most: int, longest: int |
 
 
 def test_cuts_do_not_copy_narrow_offsets() -> None:
-    """Offsets of Arrow's strings have 32 bits. Each cut copied them all into 64."""
+    """Arrow's string offsets have 32 bits. Each cut copied all of them to 64 bits."""
     rows = 1 << 20
     offset = np.arange(rows + 1, dtype=np.int32) * 2047
     with at_most(1 << 20):

@@ -1,4 +1,4 @@
-"""Hamming tables find every pair that brute force finds, and keep to the designs of the paper."""
+"""Hamming tables find every pair that brute force finds, and follow the designs of the paper."""
 
 from itertools import combinations
 from math import comb
@@ -125,7 +125,7 @@ def test_many_signatures_lose_no_planted_pair() -> None:
 
 
 def test_signatures_that_share_a_key_take_bounded_memory() -> None:
-    """Signatures that share a key, or are all equal: 2 million candidates, a piece of them in memory."""
+    """They share a key or are all equal: 2 million candidates, of which memory holds a piece."""
     for low in (np.arange(2000, dtype=np.uint64) << np.uint64(20), np.zeros(2000, np.uint64)):
         signatures = BitSignatures(low.reshape(-1, 1))
         with at_most(30_000_000):

@@ -26,7 +26,7 @@ TEXTS = st.lists(st.one_of(st.none(), st.lists(PIECES, max_size=12).map("".join)
 
 
 def characters(document: bytes) -> list[int]:
-    """Where characters begin, and the end."""
+    """The offsets where characters begin, and the end."""
     bad: dict[int, int] = {}
 
     def replace(error: Any) -> tuple[str, int]:
@@ -41,7 +41,7 @@ def characters(document: bytes) -> list[int]:
 
 
 def marked(texts: Sequence[bytes], size: int, keep: str) -> list[tuple[int, int, int]]:
-    """Row, start and stop of each marked stretch, of whole characters."""
+    """The row, start and stop of each marked stretch of whole characters."""
     stretches = []
     for row, (text, marks) in enumerate(zip(texts, naive_passages.marked(texts, size, keep), strict=True)):
         flags = np.diff([False, *marks, False], prepend=0)
@@ -54,7 +54,7 @@ def marked(texts: Sequence[bytes], size: int, keep: str) -> list[tuple[int, int,
 
 
 def stretches(table: Any) -> list[tuple[int, int, int]]:
-    """The same of a table of spans, those that touch as one."""
+    """The same from a table of spans; adjoining spans are joined."""
     merged: list[tuple[int, int, int]] = []
     for one in table.to_pylist():
         row, start, stop = one["row"], one["start"], one["stop"]
@@ -75,7 +75,7 @@ def test_marked_bytes_equal_a_naive_search(texts: list[str | None], size: int, k
 
 
 def assert_evidence(texts: Sequence[bytes], table: Any) -> None:
-    """`tokens` are the bytes of a span, and those from its first occurrence on are the same."""
+    """`tokens` counts the bytes of a span, which equal those of its first occurrence."""
     for one in table.to_pylist():
         span = texts[one["row"]][one["start"] : one["stop"]]
         assert len(span) == one["tokens"]
@@ -117,7 +117,7 @@ def test_span_bounds_move_to_whole_characters(document: bytes) -> None:
 def test_files_in_pieces_equal_a_run_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool, options: dict[str, Any]
 ) -> None:
-    """A long document is spelled in parts, for a spelled text takes three times its bytes."""
+    """A long document is spelled in parts, because a spelled text takes three times its bytes."""
     texts, size, of_a_file = [*licences()[:18], None, "語" * 300, "x" + "語" * 200], 120, 10
     if long:
         texts, size, of_a_file = ["語" * 100, "a" * 2000 + "語" * 100 + "ab" * 500, "b" * 90], 30, 1

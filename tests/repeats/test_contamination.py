@@ -25,7 +25,7 @@ some = st.lists(letters.map(" ".join), max_size=6)
 
 
 def check(texts: list[str], items: list[str], size: int, share: Fraction, most: int | None, **options: Any) -> int:
-    """The rows of words, which are those of the definition; how many there are."""
+    """Check the rows of words against the definition; returns their number."""
     table = gpulsh.contamination(texts, items, tokens=size, coverage=float(share), ignore_common=most, **options)
     read = [[naive.tokens(text, options.get("unit", "word")) for text in some] for some in (items, texts)]
     expected = contamination(read[0], read[1], size, share, most)
@@ -99,7 +99,7 @@ FORMS = [
 
 
 def test_300_items_are_found_in_every_form() -> None:
-    """Items of 30 words of real texts, in an order that no text has."""
+    """Each item has 30 words of real texts, in an order that no text has."""
     source = random.Random(1)
     clean = [text for text in licences() if len(text.split()) >= 40]
     items = [" ".join(source.sample(text.split(), 30)) for text in source.sample(clean, 300)]

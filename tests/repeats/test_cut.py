@@ -1,4 +1,4 @@
-"""`gpulsh.cut`: texts without spans; and lines beyond a number of copies, against lists and counters of Python."""
+"""`gpulsh.cut`: texts without spans; and lines beyond a number of copies, against Python's lists and counters."""
 
 import re
 from collections import Counter
@@ -24,7 +24,7 @@ def spans_of(rows: list[tuple[int, int, int]]) -> pa.Table:
 
 @given(st.lists(st.text("abé ", max_size=12), max_size=6), st.data(), st.integers(1, 50))
 def test_cut_removes_spans_in_any_order(texts: list[str], data: st.DataObject, most: int) -> None:
-    """Spans in any order that overlap, touch or are empty."""
+    """Some spans overlap, touch or are empty."""
     bits = [list(text) for text in texts]
     rows = []
     for row, text in enumerate(texts):
@@ -98,7 +98,7 @@ texts_of_lines = st.lists(
 
 
 def parts(text: str, unit: str) -> list[str]:
-    """Lines with their ends; paragraphs with the blank lines after them."""
+    """Lines with their ends, or paragraphs with the blank lines after them."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     if unit == "line":
         return lines

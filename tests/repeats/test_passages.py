@@ -34,7 +34,7 @@ def spelled(documents: list[str]) -> list[str]:
 
 
 def check(texts: list[str], size: int, keep: Any, **options: Any) -> list[dict[str, int]]:
-    """The spans of words, which are those of the definition."""
+    """Check the spans of words against the definition; returns them."""
     spans: list[dict[str, int]] = gpulsh.passages(texts, tokens=size, keep=keep, **options).to_pylist()
     documents = [naive.tokens(text, "word") for text in texts]
     repeated = windows(documents, size)
@@ -106,7 +106,7 @@ def test_keep_none_and_minimal_equal_the_rules_of_other_tools(documents: list[st
 
 
 def marks_of(texts: list[str], size: int, keep: Any) -> Marks:
-    """The marks that the spans say, of one-letter words between single spaces."""
+    """The marks that spans give to one-letter words between single spaces."""
     marks = [[False] * len(text.split()) for text in texts]
     for span in gpulsh.passages(texts, tokens=size, keep=keep, backend="cpu").to_pylist():
         marks[span["row"]][span["start"] // 2 : (span["stop"] + 1) // 2] = [True] * span["tokens"]
@@ -115,7 +115,7 @@ def marks_of(texts: list[str], size: int, keep: Any) -> Marks:
 
 @given(some_documents, st.sampled_from([1, 2, 3, 5]))
 def test_first_keeps_a_copy_and_minimal_leaves_no_repeat(documents: list[str], size: int) -> None:
-    """ "first" leaves the first copy of each marked window whole, and "minimal" leaves no window twice."""
+    """ "first" leaves the first copy of each marked window whole; "minimal" leaves no window twice."""
     marks = marks_of(spelled(documents), size, "first")
     tokens = [list(document) for document in documents]
     for places in windows(tokens, size).values():
@@ -136,7 +136,7 @@ def test_passages_in_texts_of_many_scripts(backend: Any, texts: list[str], size:
 
 @given(st.lists(strings.map(known), max_size=5), st.sampled_from([1, 3, 8]), st.sampled_from(KEEPS), st.booleans())
 def test_passages_of_characters_follow_the_definition(texts: list[str], size: int, keep: Any, symbols: bool) -> None:
-    """The bytes that spans take are those of marked characters and of the gaps that are marked."""
+    """Spans take the bytes of marked characters and of marked gaps."""
     texts = [*texts, *texts[:2]]
     tokens = [naive.tokens(text, "char", symbols) for text in texts]
     marks = marked(tokens, size, keep)
@@ -163,7 +163,7 @@ def test_no_batch_or_secret_changes_marks(documents: list[str], size: int, keep:
 
 
 def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The public hashes of all windows are made equal: the secret ones tell them apart."""
+    """The test makes all public hashes equal: the secret ones distinguish the windows."""
     monkeypatch.setattr("gpulsh.repeats.windows.as_digests", lambda values: values & np.uint64(1))
     texts = spelled(["abcdefgh", "efghabcd", "hgfedcba", "abcdxfgh"])
     for keep in KEEPS:
@@ -171,7 +171,7 @@ def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.Monkey
 
 
 def test_frequent_repeats_take_linear_time() -> None:
-    """One header in many documents, one line many times, one letter many times."""
+    """One header is in many documents, one line comes many times, and one letter comes many times."""
     header = " ".join(f"h{number}" for number in range(60))
     texts = [f"{header} own{number}" for number in range(20_000)]
     texts += ["the same line again\n" * 200_000, "x " * 1_000_000]
@@ -183,7 +183,7 @@ def test_frequent_repeats_take_linear_time() -> None:
 
 @given(some_documents, st.sampled_from([1, 2, 3, 5]), st.sampled_from(["minimal", "none"]), st.integers(2, 6))
 def test_min_occurrences_cuts_frequent_windows_alone(documents: list[str], size: int, keep: Any, least: int) -> None:
-    """The spans that occur so often are the marks of the windows that do."""
+    """The spans mark exactly the windows that occur so often."""
     texts, tokens = spelled(documents), [list(document) for document in documents]
     marks = no_marks(tokens)
     for places in windows(tokens, size).values():
@@ -207,7 +207,7 @@ def test_texts_without_repeats_give_an_empty_table(texts: list[Any]) -> None:
 
 
 def test_samples_are_spread_evenly_over_the_hashes() -> None:
-    """Otherwise a range of them, in memory at once, could be nearly all."""
+    """Otherwise one range of hashes, held in memory at once, could be nearly all."""
     texts = [text[:3000].encode() for text in licences()[:60]]
     offset = np.cumsum([0, *map(len, texts)])
     batch = TextBatch(np.frombuffer(b"".join(texts), np.uint8), offset)

@@ -1,4 +1,4 @@
-"""Spans in bytes: gaps that are bridged, whole lines, and bytes of originals of normal forms."""
+"""Spans in bytes: bridged gaps, whole lines, and bytes of the originals of normal forms."""
 
 import unicodedata
 from itertools import pairwise
@@ -31,7 +31,7 @@ documents_of_lines = st.lists(
 
 
 def words_left(texts: list[str], **options: Any) -> list[list[str]]:
-    """The words that are left of each text."""
+    """The words left of each text."""
     result = gpulsh.passages(texts, **options, backend="cpu")
     spans = result.to_pylist()
     for span in spans:
@@ -58,7 +58,7 @@ def test_short_gaps_between_marks_are_bridged(texts: list[str], size: int, bridg
 
 @given(documents_of_lines, st.sampled_from([1, 2, 3, 5]), st.sampled_from(KEEPS))
 def test_whole_lines_with_a_mark_are_removed(texts: list[str], size: int, keep: str) -> None:
-    """A line with a mark goes, unless it has a token of a first occurrence that stays."""
+    """A line with a mark goes, unless it has a token of a kept first occurrence."""
     documents = [text.split() for text in texts]
     marks, stays = marked(documents, size, keep), no_marks(documents)
     if keep == "first":
@@ -136,7 +136,7 @@ def test_stretches_cover_invalid_bytes(document: bytes, form: Any) -> None:
 
 
 def test_texts_in_normal_form_are_not_cut_into_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Almost all texts are. To cut them took 45 times as long as all other work."""
+    """Almost all texts are. Cutting them took 45 times as long as all other work."""
     texts = ["कानून की यह प्रति 漢字かな", "x कानून की यह प्रति 漢字かな y"]
     wanted = gpulsh.passages(texts, tokens=4, backend="cpu")
     monkeypatch.setattr("gpulsh.repeats.places._stretches", None)
@@ -145,7 +145,7 @@ def test_texts_in_normal_form_are_not_cut_into_stretches(monkeypatch: pytest.Mon
 
 
 def several_tokens(text: str, form: Any) -> bool:
-    """Whether some character that changes becomes several tokens."""
+    """Whether a character that changes becomes several tokens."""
     pieces = [unicodedata.normalize(form, piece) for piece in cut_up(text, form) if piece]
     return any(len(naive.tokens(piece, "word")) > 1 for piece in pieces)
 
@@ -165,7 +165,7 @@ normalized = (
 @given(*normalized)
 @example(["\xa0\u0301"], 1, "NFKC", 1)  # a blank that NFKC changes, and a mark that it leaves as it is
 def test_spans_are_bytes_of_the_original_text(texts: list[str], size: int, form: Any, piece: int) -> None:
-    """What is left has the tokens without marks; a character that is several tokens may stay."""
+    """The text left has the tokens without marks; a character that is several tokens may stay."""
     texts = [*texts, *(unicodedata.normalize("NFD", text) for text in texts)]
     tokens = [naive.tokens(unicodedata.normalize(form, text), "word") for text in texts]
     with pytest.MonkeyPatch.context() as patch:
@@ -237,7 +237,7 @@ def repeats_of(pairs: list[tuple[int, int]], place: list[int], equal: list[int] 
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-# Any windows, those that stand for several, and stretches that repeat again and again.
+# Any windows, ones that represent several, and stretches that repeat many times.
 single = st.lists(hashes, max_size=120).map(lambda pairs: (pairs, None))
 several = st.lists(st.tuples(hashes, st.integers(1, 3) | st.just(1 << 40)), max_size=120).map(
     lambda given: ([pair for pair, _ in given], [number for _, number in given])

@@ -1,4 +1,4 @@
-"""The page in a real browser: it pages and filters, obeys the keyboard, asks for nothing, and runs no text."""
+"""The page in a real browser: it pages and filters, obeys the keyboard, sends no request, and runs no text."""
 
 import json
 from collections.abc import Iterator

@@ -30,7 +30,7 @@ WORDS = [f"word{number}" for number in range(60)]
 
 
 def page(number: int, changed: int = 0) -> str:
-    """Text about `number`, of which the last words differ from another's."""
+    """A text about `number`, which differs from another's in the last words."""
     words = [f"{word}x{number}" for word in WORDS]
     return " ".join(words[: 60 - changed] + [f"other{place}" for place in range(changed)])
 
@@ -188,7 +188,7 @@ def test_without_jinja_the_report_says_so(monkeypatch: pytest.MonkeyPatch, comma
 
 
 def test_bidirectional_controls_are_isolated_or_escaped() -> None:
-    """In texts such characters stay, and are isolated; in names and ids they are shown."""
+    """Texts keep such characters, isolated; names and ids show them escaped."""
     turned = "foreign\u202e\u2066\u2069\u202cgnp\x1b"
     name = f"{turned}.jsonl"
     texts = [f"{turned} {page(1, changed)}" for changed in (0, 1, 2)] + [f"{turned} {page(2)}"] * 2
@@ -205,7 +205,7 @@ def test_bidirectional_controls_are_isolated_or_escaped() -> None:
 
 
 def test_the_page_stays_small() -> None:
-    """However many files and INPUTs there are, and however long names, ids and texts: 5 MB."""
+    """It has at most 5 MB, however many files and INPUTs there are, and however long names, ids and texts are."""
     report = report_of(corpus())
     long = '<&"é' * 1000
     place = {"file": long, "row": 10**9, "id": long * 10}
@@ -225,7 +225,7 @@ def test_the_page_stays_small() -> None:
 
 
 def test_candidates_ruled_out_are_not_called_dissimilar(command: Command) -> None:
-    """Two of a kind in one INPUT are alike, but no duplicates across INPUTs; without bars, no word of them."""
+    """Near-copies in one INPUT are no duplicates across INPUTs; without bars, the page does not mention bars."""
     inputs = [write(f"{name}.jsonl", [page(number), page(number, 1)]) for name, number in (("a", 1), ("b", 2))]
     summary = command("dedup -o out --across --backend reference --verbose", *inputs).out
     assert re.search(r"candidates +2  = 2 others; duplicates have", summary) and "dissimilar" not in summary

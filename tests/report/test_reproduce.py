@@ -1,4 +1,4 @@
-"""What the page says beside counts: the command that asks for the same, warnings, and which clusters are shown."""
+"""The page beside its counts: the command that repeats the run, warnings, and a choice of clusters."""
 
 import json
 import re
@@ -110,7 +110,7 @@ WORDS = "every one of these words is in all of them"
 
 @pytest.fixture
 def result(folder: Path) -> FilesResult:
-    """Of rows 0 to 5 the copies 1, 3 and 5 are dropped, of the second file row 0; one line is none."""
+    """A run that drops rows 1, 3 and 5 of the first file and row 0 of the second, which has one broken line."""
     texts = ["a text of its own", WORDS, "another one", WORDS, "and a third", WORDS]
     rows = {"lang": ["en", "de", None, "en", "en", "de"], "year": [1, 2, 2, 2, 3, 3], "text": texts}
     write_rows("a.parquet", pa.table({**rows, "of": [[1]] * 6}), 4)

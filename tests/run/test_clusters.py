@@ -1,4 +1,4 @@
-"""Counts, marks, policies and weights of runs over files: those of a run in memory, however the work is cut."""
+"""Counts, marks, policies and weights of runs over files equal those of a run in memory, however the work is cut."""
 
 import json
 import os
@@ -149,7 +149,7 @@ def test_clusters_and_marks_equal_a_run_in_memory(
     indirect=["inputs"],
 )
 def test_marked_rows_filtered_by_kept_equal_data(inputs: Any, options: dict[str, Any], tmp_path: Path) -> None:
-    """Byte for byte in JSON lines, whose lines end in the added members; in content where there are columns."""
+    """JSON lines are equal byte for byte, and end in the added members; other formats are equal in content."""
     paths, _ = inputs
     given = {**HOW, **options, "id_column": "id", "threads": 1}
     run(paths, tmp_path / "plain", **given)
@@ -198,7 +198,7 @@ def test_members_are_added_to_lines_of_every_form(tmp_path: Path) -> None:
 
 
 def test_json_lines_need_no_pandas(tmp_path: Path) -> None:
-    """Its import takes as long as to read thousands of documents."""
+    """Its import takes as long as reading thousands of documents."""
     texts = ("some words", "some words!", "others")
     rows = [{"text": text, "id": f"doc {row}", "n": row, "date": "2024-01-31"} for row, text in enumerate(texts)]
     write_rows(tmp_path / "a.jsonl", [*rows, {"text": "more", "id": None, "n": None, "date": None}])
@@ -214,7 +214,7 @@ def test_json_lines_need_no_pandas(tmp_path: Path) -> None:
 
 
 def test_protected_documents_count_and_are_not_listed(tmp_path: Path) -> None:
-    """What is dropped for them stays dropped; clusters count them, and list none. They may have such columns."""
+    """Clusters count documents dropped for them, and list no protected one; these may have added columns."""
     page = " ".join(f"w{number}" for number in range(30))
     write_rows(tmp_path / "test.jsonl", [{"text": page, "copies": 5}])
     write_rows(tmp_path / "train.jsonl", [page, f"{page} more", "alone", "alone", "alone"])
@@ -288,7 +288,7 @@ def test_wrong_options_are_refused_before_the_work(options: dict[str, Any], mess
 
 
 def test_added_columns_and_types_consider_all_rows(tmp_path: Path) -> None:
-    """A clash in a later line is named, and types are those of all rows."""
+    """A name clash in a later line is an error, and types fit all rows."""
     path = write_rows(tmp_path / "a.jsonl", [{"text": "a"}, {"text": "b", "copies": 3}])
     with pytest.raises(InputError, match=r"a.jsonl: line 2 has a column 'copies', which would be added; rename it"):
         run(path, tmp_path / "out", add_counts=True)

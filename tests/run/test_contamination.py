@@ -1,4 +1,4 @@
-"""`--passages`: documents that hold protected ones inside are dropped first, whatever the cut and the engine."""
+"""`--passages`: documents that contain protected ones are dropped first, whatever the cut and the engine."""
 
 import json
 import random
@@ -36,7 +36,7 @@ CUTS = [Cut(memory=MEMORY, partition=size, digests=200, group=2000) for size in 
 
 
 def corpus(seed: int) -> tuple[list[list[str | None]], list[list[str | None]]]:
-    """Files of items and of pages, some of which hold items, near-copies of one another and of items."""
+    """Files of items, and of pages: some contain items, some are near-copies of one another or of items."""
     source = random.Random(seed)
     words = [f"w{number}" for number in range(60)]
 
@@ -202,7 +202,7 @@ BENCH = [
 
 
 def quizzes() -> list[str | None]:
-    """Texts that hold items once, twice, wrapped, across one another, in part, or not at all."""
+    """Texts that contain items once, twice, wrapped, overlapping, in part, or not at all."""
     one, two, three, short, _ = BENCH
     wrapped = "\n".join(" ".join(one.split()[at : at + 4]) for at in range(0, len(one.split()), 4))
     return [
@@ -228,7 +228,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def words_of(text: str | None) -> list[tuple[str, int, int]]:
-    """The words of a text, and where each starts and stops in its bytes."""
+    """The words of a text, and the bytes where each starts and stops."""
     found = re.finditer(r"[^\W_]+", text or "")
     return [(one[0].lower(), *(len(one.string[:at].encode()) for at in one.span())) for one in found]
 
@@ -236,7 +236,7 @@ def words_of(text: str | None) -> list[tuple[str, int, int]]:
 def expected_stretches(
     texts: Sequence[str | None], bench: Sequence[str], tokens: int, coverage: float, ignore_common: int | None = None
 ) -> list[tuple[int, int, int, int, int]]:
-    """Row, start, stop, tokens and item of each stretch, from sets of windows."""
+    """The row, start, stop, tokens and item of each stretch, from sets of windows."""
     known = [words_of(text) for text in texts]
     items, rows = ([[word for word, *_ in one] for one in some] for some in (map(words_of, bench), known))
     left_out = common(items, tokens, ignore_common)

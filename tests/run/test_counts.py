@@ -1,4 +1,4 @@
-"""Every number that a run tells: its parts add up, it is what a naive count finds, and all who show it say the same."""
+"""Every number of a run: its parts add up, it equals a naive count, and every page and summary shows the same."""
 
 import html
 import io
@@ -71,7 +71,7 @@ class Document:
 
 
 def texts(rng: random.Random, count: int, bad: bool) -> list[str | None]:
-    """Pages, their copies (of other case and punctuation too), near-copies, empty ones, nulls, and bad records."""
+    """Pages, copies (of other case and punctuation too), near-copies, empty texts, nulls, and bad records."""
     pages = [" ".join(random.Random(number).choices(WORDS, k=14)) for number in range(8)]
     found: list[str | None] = []
     for _ in range(count):
@@ -170,7 +170,7 @@ def test_counts_of_a_run_equal_a_naive_count(options: dict[str, Any], seed: int,
 
 
 def _shown_alike(report: dict[str, Any], page: Path) -> None:
-    """Report, page and summary have the numbers of the funnel under the names of the table."""
+    """Check that report, page and summary show the funnel's numbers under the names of the table."""
     funnel = report["funnel"]
     assert set(COUNTS) == set(Funnel()) - {"seconds", "resumed"} == set(funnel) - {"seconds", "resumed"}
     assert set(report["definitions"]) == {*COUNTS, SAMPLED.name}
@@ -211,7 +211,7 @@ def test_the_summary_counts_protected_documents(folder: Path, command: Command) 
 def test_candidates_below_the_threshold_equal_brute_force(
     group: int, tile: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of all pairs, whether one task compares them, in tiles, too, or several their shares."""
+    """One task compares all pairs, also in tiles, or several tasks compare shares of them."""
     if tile is not None:
         monkeypatch.setattr("gpulsh.backends.cpu.SIZES", Sizes(tile, tile, tile))
     source = random.Random(3)
@@ -265,7 +265,7 @@ def test_json_progress_reports_every_stage(corpus: str, command: Command) -> Non
 
 
 def test_progress_prints_a_line_a_stage(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of inputs without documents, too, which have no bytes of text."""
+    """Inputs without documents, which have no bytes of text, get the lines, too."""
     result = run(corpus, progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[:2] for line in lines] == [["gpulsh", stage] for stage in result.funnel["seconds"]]

@@ -1,4 +1,4 @@
-"""Files without passages: texts as `gpulsh.cut` leaves them, all else as it was."""
+"""Files without passages: texts are those of `gpulsh.cut`, and all else is unchanged."""
 
 import bz2
 import gzip
@@ -28,7 +28,7 @@ OPTIONS: dict[str, Any] = {"backend": "reference"}
 
 
 def left(texts: list[str | None] = TEXTS) -> tuple[list[str | None], list[tuple[int, int]]]:
-    """The texts that stay, and the rows that are dropped with the tokens left of each."""
+    """The texts left, and the dropped rows with the tokens left of each."""
     found = gpulsh.cut(texts, gpulsh.passages(texts, tokens=5, **OPTIONS), min_left=5, **OPTIONS)
     assert found.keep.tolist() == [row != 1 for row in range(len(texts))]
     return found.texts.filter(pa.array(found.keep)).to_pylist(), [(1, int(found.tokens[1]))]
@@ -39,7 +39,7 @@ def mark(inputs: Any, out: Path, **options: Any) -> Path:
 
 
 def passages_and_cut(inputs: Any, out: Path, format: Any = None, **options: Any) -> Path:
-    """The folder of the texts that are left, by two runs."""
+    """Find passages and cut them; returns the folder of the texts left."""
     passages = mark(inputs, out / "marks", **options)
     cut = gpulsh.cut_files(inputs, out / "cut", passages=passages, min_left=5, format=format, **OPTIONS)
     rows = pq.read_table(out / "cut" / "short.parquet").to_pylist()
@@ -108,7 +108,7 @@ def test_json_lines_keep_all_other_bytes(tmp_path: Path) -> None:
 
 
 def test_a_lone_surrogate_is_one_replacement(tmp_path: Path) -> None:
-    """In memory, in short and long records of JSON, and in what a cut writes."""
+    """In memory, in short and long records of JSON, and in the output of a cut."""
     long = "a\udfff\ud800z " * 200
     given = [f"\ud83d {SHARED}", long, f"{long} other \udc00 {SHARED} \udcff of it"]
     whole = [re.sub("[\ud800-\udfff]", "\ufffd", text) for text in given]
@@ -145,7 +145,7 @@ def test_csv_keeps_all_other_bytes(tmp_path: Path) -> None:
 
 
 def test_other_formats_are_cut(tmp_path: Path) -> None:
-    """Arrays of JSON, plain text of one document a file or a line, and WARC, which a cut writes only as another."""
+    """JSON arrays, plain text of one document a file or a line, and WARC, which a cut writes in another format."""
     array = write_rows(tmp_path / "b.json", TEXTS)
     assert [row["text"] for row in read_rows(passages_and_cut(array, tmp_path / "b") / "b.json")] == left()[0]
     data = passages_and_cut(array, tmp_path / "c", format="parquet")
@@ -226,7 +226,7 @@ def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 def test_texts_of_several_columns_are_refused(name: str, tmp_path: Path) -> None:
-    """Before the work begins: a cut of the joined text would change one of the columns."""
+    """The error comes before the work: a cut of the joined text would change one of the columns."""
     rows = [{"title": "one two", "body": "three four five"}, {"title": "new", "body": "one two three four five"}]
     path = write_rows(tmp_path / name, rows)
     given: dict[str, Any] = {"tokens": 3, "text_column": ["title", "body"], **OPTIONS}
@@ -242,7 +242,7 @@ def test_texts_of_several_columns_are_refused(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("name", "format"), [("a.parquet", None), ("a.parquet", "jsonl"), ("a.jsonl", "parquet")])
 def test_a_field_of_a_column_is_refused(name: str, format: Any, tmp_path: Path) -> None:
-    """Before the work begins."""
+    """The error comes before the work."""
     rows = [{"meta": {"body": "one two three"}}, {"meta": {"body": "and one two three"}}]
     write_rows(tmp_path / name, rows)
     given: dict[str, Any] = {"tokens": 3, "text_column": "meta.body", "cut": True, "format": format, **OPTIONS}

@@ -145,7 +145,7 @@ def test_inputs_are_read_in_order_and_keep_their_names(folder: Path) -> None:
 
 
 def test_a_file_url_names_the_same_file_as_a_path(folder: Path) -> None:
-    """Else all documents of a file are duplicates of themselves, or the results lie among the documents."""
+    """Otherwise a file's documents would all duplicate themselves, or results be written among documents."""
     for name in ("a", "b"):
         write_lines(f"{name}/x.jsonl")
     with pytest.raises(InputError, match="is given twice, also as "):
@@ -229,7 +229,7 @@ CODES = pa.dictionary(pa.int32(), pa.string())
 def test_ids_of_several_files_share_a_type(
     tmp_path: Path, kinds: list[pa.DataType], found: pa.DataType, dropped: int, ending: str
 ) -> None:
-    """Also where nothing is dropped, and where no id is known."""
+    """This holds without drops, and without any known id."""
     texts = [[FOX, FOX if dropped else BACK], [FOX if dropped == 2 else "other words", "tiny text"]]
     unknown = [len(kinds) == 1 or pa.types.is_null(kind) for kind in kinds]
     ids = [pa.array([None, None] if none else [1, 2]).cast(kind) for none, kind in zip(unknown, kinds, strict=True)]

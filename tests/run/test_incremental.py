@@ -1,4 +1,4 @@
-"""`--index`: runs one after another keep what one run over everything keeps."""
+"""`--index`: successive runs keep the documents that one run over everything keeps."""
 
 import json
 import random
@@ -34,7 +34,7 @@ WORDS = ["a", "b", "c", "d", "Ä", "漢", "🙂", "x\0y"]
 
 
 def write(path: str, texts: Sequence[bytes | str | None], first: int = 0) -> str:
-    """Documents with ids from `first` on, as JSON lines, or as Parquet of binary where a text is."""
+    """Write documents with ids from `first` on as JSON lines, or as Parquet of binary if a text is bytes."""
     rows: Any = [{"text": text, "id": f"doc {first + row}"} for row, text in enumerate(texts)]
     if path.endswith(".parquet"):
         rows = pa.Table.from_pylist(rows, pa.schema({"text": pa.binary(), "id": pa.string()}))
@@ -43,7 +43,7 @@ def write(path: str, texts: Sequence[bytes | str | None], first: int = 0) -> str
 
 @st.composite
 def crawls(draw: st.DrawFn) -> list[list[str | None]]:
-    """Four crawls that repeat one another, exactly and nearly."""
+    """Four crawls with exact and near copies of one another."""
     text = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
     pool = draw(st.lists(text, min_size=1, max_size=6))
     row = st.one_of(st.none(), st.sampled_from(pool), st.sampled_from(pool).map(lambda text: text + " d"), text)
@@ -110,7 +110,7 @@ KEEPS = [
 
 @pytest.mark.parametrize(("keep", "measure", "ids"), KEEPS)
 def test_policies_apply_to_runs_with_an_index(keep: str, measure: str, ids: bool, folder: Path) -> None:
-    """As where what earlier runs kept is protected."""
+    """The documents kept by earlier runs act as protected ones."""
     source = random.Random(7)
     pages = [source.sample("abcdefghijklmnopqrstuvwxyz", 12) for _ in range(20)]
 
@@ -287,7 +287,7 @@ def test_bad_records_do_not_enter_the_index(options: dict[str, Any], folder: Pat
 
 
 def test_an_empty_index_sets_the_parameters_of_a_run(folder: Path) -> None:
-    """A run without any goes by them, and says so in its report."""
+    """A run without parameters takes them from it, and its report shows them."""
     with Index.create(folder / "known", **OPTIONS) as index:
         index.save()
     result = run_files(write("new.jsonl", ["a b c d e", "a b c d f"]), index="known")  # 3 of 5 shingles

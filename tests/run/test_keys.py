@@ -1,4 +1,4 @@
-"""`key=`: of documents with equal keys the first stays, before texts are compared; against a dictionary of keys."""
+"""`key=`: the first document of each key stays, before texts are compared; against a dictionary of keys."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ Key = str | int | bytes | None
 def copies_by_key(
     keys: Sequence[Key], priority: Sequence[float], protected: int = 0, sources: Sequence[int] | None = None
 ) -> dict[int, int]:
-    """Each document that an earlier one in decision order shares its key with, and the first of those."""
+    """Each document whose key an earlier one in decision order has, with the first of those."""
     first: dict[Any, int] = {}
     guarded: dict[str, int] = {}  # by key, for documents of any source
     found = {}
@@ -66,7 +66,7 @@ def by_definition(
     protected: int = 0,
     **how: Any,
 ) -> tuple[list[int], list[float], list[int], naive.Decision]:
-    """The first of each key are decided alone, and each other one goes with its first."""
+    """Decide only the first document of each key; every other one follows its first."""
     copies = copies_by_key(keys, priority, protected, sources)
     sequences = [() if i in copies or only else words for i, words in enumerate(documents.sequences)]
     left = dataclasses.replace(documents, sequences=sequences)
@@ -212,7 +212,7 @@ def test_keys_are_read_in_each_format(form: str, only: bool, tmp_path: Path) -> 
 
 
 def test_keys_of_different_formats_and_types_are_equal(folder: Path) -> None:
-    """An integer is its digits, and bytes are those of text."""
+    """An integer equals its digits, and bytes equal the text that they encode."""
     for form, keys in (("csv", ["7", "b"]), ("jsonl", [7, "b"]), ("parquet", [b"7", b"b"])):
         write(form, folder, keys)
     write_rows("b.parquet", as_table([7, 8], pa.uint8()))
@@ -225,7 +225,7 @@ def test_keys_of_different_formats_and_types_are_equal(folder: Path) -> None:
 
 
 def test_keys_may_be_bytes_or_objects(folder: Path) -> None:
-    """Bytes of a fixed length, which may be a UUID, and a field of objects."""
+    """They may be bytes of a fixed length, such as a UUID, and a field of objects."""
     ids = [uuid.UUID(int=number).bytes for number in (5, 6, 5)]
     write_rows("a.parquet", as_table(ids, pa.binary(16)))
     write_rows("b.parquet", as_table([{"id": "a"}, None, {"id": "a"}]))
@@ -305,7 +305,7 @@ def test_normalize_url_names_its_missing_library(tmp_path: Path, monkeypatch: py
 
 
 def test_the_newest_page_of_each_url_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command, as Llama 3 keeps the newest version of each page."""
+    """Llama 3 keeps the newest version of each page; this is the command for it."""
     rows = [("http://A.org/x#top", "2023-01-01"), ("http://a.org/x", "2024-01-01"), ("http://a.org/y", None)]
     write_rows("a.jsonl", [{"text": f"page {url} {date}", "url": url, "date": date} for url, date in rows])
     line = "dedup a.jsonl -o out --key url --normalize-url --key-only --keep date --backend reference"
@@ -333,7 +333,7 @@ def test_bad_records_have_no_key(tmp_path: Path) -> None:
 
 
 def test_a_warc_header_is_a_key(tmp_path: Path) -> None:
-    """The key is a header in any case; a page that cannot be read has none."""
+    """Its name is in any case; a page that cannot be read has no key."""
     urls = ["http://a.org/1", "http://a.org/2", "http://a.org/1", "HTTP://A.org/1#x", "http://a.org/2"]
     headers = [{"WARC_Target_URI": url, "WARC_Date": f"2024-01-0{row + 1}"} for row, url in enumerate(urls)]
     records = [record(f"n{row}", f"words {row}".encode(), **more) for row, more in enumerate(headers)]
@@ -361,7 +361,7 @@ def test_damaged_row_groups_have_no_key(tmp_path: Path, column: str) -> None:
 
 
 def test_a_null_text_has_a_key(tmp_path: Path) -> None:
-    """Keys decide alone; the longest text is one way to keep one that has words."""
+    """Keys alone decide; with the longest text as the choice, the document with words is kept."""
     lines = ['{"text": null, "url": "u"}\n', '{"text": "words", "url": "u"}\n']
     (tmp_path / "a.jsonl").write_text("".join(lines))
     for keep, kept in (("first", 0), ("longest", 1)):
@@ -372,7 +372,7 @@ def test_a_null_text_has_a_key(tmp_path: Path) -> None:
 
 
 def test_texts_are_not_read_for_keys_alone(tmp_path: Path) -> None:
-    """Nor are the empty ones, which stand for them, written."""
+    """Empty texts take their place, and are not written."""
     table = as_table(["a", "b", "a", None])
     report = run_plain(write_rows(tmp_path / "a.parquet", table, 2), tmp_path / "out", key="url", key_only=True).report
     assert pq.read_table(tmp_path / "out/data/a.parquet").equals(table.take([0, 1, 3]))

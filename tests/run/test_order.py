@@ -1,4 +1,4 @@
-"""The order of keys is the one of Python's exact comparison, integers and floats mixed, and of no sorted float."""
+"""Keys are ordered by Python's exact comparison of integers and floats, not as floats."""
 
 import json
 import random
@@ -30,7 +30,7 @@ FLOATS += [float("inf"), float("-inf"), float(np.nextafter(2.0**63, 0)), float(n
 
 
 def near(numbers: Any) -> Any:
-    """Those, and integers about them, also where a float is many integers."""
+    """Numbers and integers near them; many integers may share a float."""
     return st.builds(lambda number, more: int(number) + more, numbers, st.integers(-3, 3))
 
 
@@ -39,7 +39,7 @@ floats = st.one_of(st.sampled_from(FLOATS), st.floats(allow_nan=False))
 
 
 def assert_highest_first(order: Order, keys: list[Any]) -> None:
-    """By exact comparison, ties by position, null last."""
+    """Check the order: exact comparison, ties by position, null last."""
 
     def compared(i: int, j: int) -> int:
         if keys[i] is None or keys[j] is None:
@@ -95,7 +95,7 @@ def test_keys_of_each_type_are_ordered_exactly(kind: Any, data: st.DataObject) -
     st.lists(st.one_of(st.none(), wide, floats, near(st.floats(-1e19, 1e19))), max_size=12),
 )
 def test_mixed_types_are_ordered(signed: list[Any], unsigned: list[Any], real: list[Any], mixed: list[Any]) -> None:
-    """As they come from files of several formats."""
+    """Files of several formats give such keys."""
     blocks = [pa.array(signed, pa.int64()), pa.array(unsigned, pa.uint64()), pa.array(real, pa.float64()), mixed]
     blocks.append(pa.nulls(2))
     found = [ordered(block) for block in blocks]
@@ -139,7 +139,7 @@ FORMS = ["csv", "jsonl", "parquet", "arrow"]
     ],
 )
 def test_the_latest_is_kept(values: Values, kept: int, tmp_path: Path) -> None:
-    """In each format: every file is an INPUT of its own."""
+    """This holds in each format: every file is its own INPUT."""
     run([write(form, tmp_path, values) for form in FORMS], tmp_path / "out", keep="date", within=True)
     witnesses = pq.read_table(tmp_path / "out/duplicates.parquet")["duplicate_of_row"].to_pylist()
     assert witnesses == [kept] * 3 * len(FORMS)
@@ -247,7 +247,7 @@ def test_keep_names_inputs_by_any_end(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("options", [{}, {"measure": "containment"}], ids=str)
 def test_protected_documents_are_compared_with_every_input(tmp_path: Path, options: dict[str, str]) -> None:
-    """Also where inputs are kept apart: a copy of a test document must not stay in a training set."""
+    """Even with inputs kept apart, no copy of a test document may stay in a training set."""
     guarded = write_rows(tmp_path / "test.jsonl", [page(1), page(2)])
     a = write_rows(tmp_path / "a.jsonl", [page(1), page(3), near_copy(page(2))])
     b = write_rows(tmp_path / "b.jsonl", [page(3), page(1), page(1)])
@@ -268,7 +268,7 @@ def test_protected_files_need_the_named_columns(tmp_path: Path) -> None:
 
 
 def test_across_with_a_single_input_gives_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing can be dropped: a run of hours that finds no duplicate would not say why."""
+    """Such a run can drop no document, and might work for hours before that shows."""
     for name in ("in/a.jsonl", "in/b.jsonl", "c.jsonl"):
         write_rows(tmp_path / name, [page(1)])
     both, message = [str(tmp_path / "in"), str(tmp_path / "c.jsonl")], "all documents are of one INPUT"

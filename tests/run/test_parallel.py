@@ -30,7 +30,7 @@ ROW = StageRow("stage", "", "things")
 
 
 class Listener:
-    """Counts what tasks tell of their progress."""
+    """Counts the progress that tasks report."""
 
     def __init__(self) -> None:
         self.amount = self.documents = 0
@@ -43,7 +43,7 @@ class Listener:
 
 
 class Steps(list[str]):
-    """The manifest: the finished steps; `error` is raised where one is recorded."""
+    """The finished steps, as a manifest; `error` is raised when one is recorded."""
 
     error: BaseException | None = None
 
@@ -117,7 +117,7 @@ def test_a_task_without_memory_is_repeated_alone(error: Exception) -> None:
 
 
 def test_a_large_document_after_a_failure_is_not_repeated() -> None:
-    """In turn its task would not have begun; one before the failure would, and may fail first."""
+    """A serial run would not have started its task; a task before the failure may be repeated, and fail first."""
     begun: list[tuple[int, int]] = []
     met = threading.Barrier(3, timeout=10)
 

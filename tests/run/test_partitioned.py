@@ -77,7 +77,7 @@ class Given:
         self.urls = [source.choice(known) for _ in self.texts]
 
     def write(self, folder: Path) -> tuple[list[str], list[str]]:
-        """The files, in their order; the paths of what is protected and of what is not."""
+        """Write the files in order; returns the protected paths and the others."""
         source = Random(self.seed)
         paths = []
         for number in range(max(self.sources, default=0) + 1):
@@ -103,7 +103,7 @@ class Given:
         write_rows(path.with_suffix(ending), pa.Table.from_pylist(own, schema), source.choice([1, 4, 100]))
 
     def priority(self, keep: str) -> list[int]:
-        """By the policy's definition: the higher is kept first, ties to the earlier."""
+        """The definition of the policy: the higher number is kept, and the earlier document on a tie."""
         if keep == "first":
             values: list[Any] = [0] * len(self.texts)
         elif keep == "longest":
@@ -153,7 +153,7 @@ cuts = st.builds(
 
 @contextmanager
 def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
-    """Runs over files are cut so, and signed in runs of so many digests."""
+    """Cut runs over files so, and sign in runs of so many digests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
         patch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
@@ -166,7 +166,7 @@ def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
 
 
 def run(documents: Given, folder: Path, cut: Cut, **options: Any) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
-    """The results of a run that is cut so, after it was held against one that is not cut: the bytes and the rows."""
+    """The results of a run with this cut, once its bytes and rows equal those of an uncut run."""
     protect, inputs = documents.write(folder / "in")
     given = {"backend": "cpu", "threads": 1, "shingling": SHINGLING, **BANDING, **options, "protect": protect}
     with cut_as(WHOLE, run=1 << 22):
@@ -179,7 +179,7 @@ def run(documents: Given, folder: Path, cut: Cut, **options: Any) -> tuple[dict[
 
 
 def assert_rows(rows: list[dict[str, Any]], wanted: Any) -> None:
-    """The evidence tells this decision; ids are positions."""
+    """Check that the evidence shows this decision; ids are positions."""
     duplicate_of, similarity, cluster = wanted
     dropped = [document for document, target in enumerate(duplicate_of) if target != document]
     assert [row["id"] for row in rows] == dropped
@@ -200,7 +200,7 @@ relations = st.sampled_from([{}, {}, {"within": True}, {"across": True}])
 
 
 def in_memory(documents: Given, keep: str, **options: Any) -> tuple[Any, Any]:
-    """`deduplicate` of the same texts: the decision that the evidence shows, and the counts."""
+    """`deduplicate` of the same texts: the decision as evidence shows it, and the counts."""
     priority = np.array(documents.priority(keep))
     given = {"priority": priority, "backend": "cpu", "threads": 1, **options}
     with cut_as(WHOLE):
@@ -274,7 +274,7 @@ def test_decisions_depend_on_no_cut_and_follow_the_definition(
 
 @contextmanager
 def small_joins() -> Iterator[None]:
-    """By containment documents come in several runs each, and pairs in several, too."""
+    """Cut joins by containment so that documents come in several runs, and their pairs too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
         patch.setattr("gpulsh.run.records.ranges.RUN_POSTINGS", 20)
@@ -284,7 +284,7 @@ def small_joins() -> Iterator[None]:
 
 
 def families(seed: int) -> list[str | None]:
-    """Near-copies of several pages, with words in common that are rare in one family and frequent in another."""
+    """Near-copies of several pages; common words are rare in one family and frequent in another."""
     source = Random(seed)
     texts: list[str | None] = []
     common = [f"common{number}" for number in range(12)]
@@ -296,7 +296,7 @@ def families(seed: int) -> list[str | None]:
 
 
 def chain() -> list[str | None]:
-    """Each page overlaps the next ones: a component through many ranges and partitions."""
+    """Each page overlaps the next ones: one component spans many ranges and partitions."""
     words = [f"word{number}" for number in range(90)]
     texts: list[str | None] = [" ".join(words[start : start + 12]) for start in range(78)]
     Random(3).shuffle(texts)
@@ -361,7 +361,7 @@ CONTAINING: dict[str, Any] = {"measure": "containment", "backend": "cpu", "threa
 
 
 def test_containment_keeps_the_longest_unless_keep_is_given(tmp_path: Path) -> None:
-    """A better page stays for a longer one that holds it; the longer one, mostly of other words, stays too."""
+    """A better page drops a slightly longer one that holds it, but not a longer one of mostly other words."""
     page = LONG[0]
     rows = [(QUOTES[0], 0.5), (page, 0.9), (f"{page} {LONG[1]}", 0.2), (f"{page} more", 0.1)]
     write_rows(tmp_path / "a.jsonl", [{"text": text, "score": score} for text, score in rows])
@@ -376,7 +376,7 @@ def test_containment_keeps_the_longest_unless_keep_is_given(tmp_path: Path) -> N
 
 
 def test_protected_pages_drop_pages_that_contain_them(tmp_path: Path) -> None:
-    """Or is contained in them; they are never dropped themselves."""
+    """Pages that they contain are dropped too; protected pages never are."""
     guarded = write_rows(tmp_path / "a.jsonl", [QUOTES[0], LONG[1]])
     given = write_rows(tmp_path / "b.jsonl", [LONG[0], QUOTES[2], LONG[2], QUOTES[4]])
     for only, kept in ((True, [LONG[0], LONG[2]]), (False, [LONG[2]])):
@@ -395,7 +395,7 @@ def test_containment_respects_within_and_across(tmp_path: Path) -> None:
 
 
 def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prefixes are of public fingerprints, and of slots that the documents decide."""
+    """Prefixes depend on public fingerprints, and on slots that the documents set."""
     for name in ("FEWEST_BITS", "MOST_BITS"):
         monkeypatch.setattr(f"gpulsh.decide.prefixes.{name}", 3)
         monkeypatch.setattr(f"gpulsh.run.stages.collide.{name}", 3)

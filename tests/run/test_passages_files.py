@@ -1,4 +1,4 @@
-"""Passages of files: what `gpulsh.passages` finds in the same documents, whatever the files, partitions and ranges."""
+"""Passages of files equal those of `gpulsh.passages` on the same documents, whatever the files and the cuts."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ def expected(texts: Sequence[str | None], **options: Any) -> pa.Table:
 
 
 def by_position(table: pa.Table, files: dict[str, int]) -> list[dict[str, Any]]:
-    """Rows with documents by position, where `files` have so many documents before each."""
+    """Rows with documents by position; `files` gives the number of documents before each file."""
     rows = []
     for row in table.to_pylist():
         first = None if row["first_file"] is None else files[row["first_file"]] + row["first_row"]
@@ -51,7 +51,7 @@ def by_position(table: pa.Table, files: dict[str, int]) -> list[dict[str, Any]]:
 
 
 def each_alone(folder: Path, **columns: Sequence[str | None]) -> dict[str, int]:
-    """Rows in a file each, for `by_position`: small row groups of one file would be read as one batch."""
+    """Write each row to its own file, for `by_position`: small row groups of one file would be read as one batch."""
     files = {}
     for number in range(len(columns["text"])):
         row = {name: pa.array(values[number : number + 1], pa.string()) for name, values in columns.items()}
@@ -60,7 +60,7 @@ def each_alone(folder: Path, **columns: Sequence[str | None]) -> dict[str, int]:
 
 
 def cut_small(monkeypatch: pytest.MonkeyPatch, partition: int, digests: int) -> None:
-    """Partitions of so many bytes, and ranges of so many digests."""
+    """Partitions have so many bytes, and ranges so many digests."""
     small_partitions(monkeypatch, partition)
     monkeypatch.setattr(budget, "MOST_DIGESTS", digests)
 
@@ -193,7 +193,7 @@ def test_repeated_lines_of_awkward_texts_equal_a_run_in_memory(
     within: bool,
     piece: int,
 ) -> None:
-    """Whole batches, and documents in pieces of so many bytes."""
+    """They come in whole batches, and as documents in pieces of so many bytes."""
     folder = tmp_path_factory.mktemp("parts")
     texts, hosts = [text for text, _ in rows], [host for _, host in rows]
     files = each_alone(folder, text=texts, host=hosts)
@@ -208,7 +208,7 @@ def test_repeated_lines_of_awkward_texts_equal_a_run_in_memory(
 
 
 def test_repeated_lines_are_reported_and_cut(tmp_path: Path) -> None:
-    """One line in every document; those beyond the second go."""
+    """Every document has one line; its copies after the second are cut."""
     lines = "page {0} has words\nall rights reserved\nand more {0}"
     rows = [{"text": lines.format(number), "n": number} for number in range(9)]
     path = write_rows(tmp_path / "a.jsonl", rows)
@@ -238,7 +238,7 @@ def test_messages_name_the_option_within(tmp_path: Path, ending: str) -> None:
 
 
 def test_groups_match_their_files_when_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that stops anywhere: files were read while values were taken, and documents got values of others."""
+    """A thread may stop anywhere: files were read while values were taken, and documents got others' values."""
     rows = [{"text": f"line {row % 7}\nand {row % 5}", "host": f"{row % 3}"} for row in range(300)]
     for number in range(30):
         write_rows(tmp_path / "in" / f"{number:02}.jsonl", rows[10 * number : 10 * number + 10])

@@ -1,4 +1,4 @@
-"""`--index`: the marks of new documents are those of one run over all, earlier ones first."""
+"""`--index`: new documents get the marks of one run over all documents, earlier ones first."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ from tests.support.texts import licences
 
 
 def run_days(folder: Path, runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
-    """The passages of one run after another, with documents by position in all of them."""
+    """The passages of successive runs, with documents by position over all of them."""
     starts: dict[str, int] = {}
     tables, before = [], 0
     for number, texts in enumerate(runs):
@@ -39,7 +39,7 @@ def run_days(folder: Path, runs: Sequence[Sequence[str | None]], **options: Any)
 
 
 def run_in_memory(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
-    """The same of the last part of a run in memory over all, as long as there were no later documents."""
+    """For each run, the new documents' passages from a run in memory over all documents so far."""
     texts: list[str | None] = []
     tables = []
     for new in runs:
@@ -87,7 +87,7 @@ def test_runs_through_an_index_equal_one_in_memory(
 
 
 def test_runs_of_other_formats_find_earlier_passages(tmp_path: Path, small: None) -> None:
-    """With ids, counts, and the texts cut."""
+    """The runs have ids, counts and cut texts."""
     texts = [text[:1500] for text in licences()[:16]]
     write_rows(tmp_path / "a.parquet", [{"text": text, "id": n} for n, text in enumerate(texts)], 3)
     others = [*texts[4:9], "words that only one file has"]
@@ -213,7 +213,7 @@ def test_a_stream_is_refused(tmp_path: Path) -> None:
 
 
 def test_bad_records_do_not_enter_the_index(tmp_path: Path, small: None) -> None:
-    """One that fails leaves no index."""
+    """A run that fails on one leaves no index."""
     text = "one two three four five six"
     (tmp_path / "a.jsonl").write_text(f'{{"text": "{text}"}}\n{{\n{{"text": "x {text} y"}}\n')
     write_rows(tmp_path / "b.jsonl", [f"z {text} y"])

@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: the bytes of a local run, although workers are killed; and clear errors."""
+"""Runs on a Ray cluster: they give the bytes of a local run, even with killed workers; and clear errors."""
 
 import signal
 import socket
@@ -46,7 +46,7 @@ def test_keys_and_protected_items_equal_a_local_run(
 def as_of_a_local_run(
     joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """The counts of a run on the cluster at `joined`, of these `steps`, which equals one here under another secret."""
+    """The counts of a run on the cluster at `joined`, checked against a local run; `steps` gets its steps."""
     local = gpulsh.deduplicate_files(inputs, tmp_path / "local", **options, secret=SECRETS[0])
     cuts(1)
     steps.clear()
@@ -66,7 +66,7 @@ def test_killed_workers_change_no_byte(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Of another secret, too, which workers read in the manifest; and where all workers are killed at a stage."""
+    """This holds under another secret, which workers read in the manifest, and if all workers of a stage are killed."""
     options = {**OPTIONS, **SCORE, "threads": 2}
     local = gpulsh.deduplicate_files(inputs, tmp_path / "local", **options, secret=SECRETS[0])
     cuts(1)
@@ -138,7 +138,7 @@ def test_workers_are_sized_by_the_nodes(
 
 
 def test_one_worker_is_requested_after_all_nodes_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that grows by itself starts no node otherwise, and the driver would ask without a pause."""
+    """An autoscaled cluster needs a request to start a node; the driver must not repeat it without a pause."""
     asked: list[object] = []
 
     def remote() -> object:
@@ -166,7 +166,7 @@ def test_an_unreachable_address_is_named() -> None:
 
 
 def test_a_signal_while_a_cluster_starts_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray's own handler ended the command in silence, with status 15."""
+    """Ray's handler ended the command without a message, with status 15."""
 
     def start(*_: Any, **__: Any) -> None:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
@@ -224,7 +224,7 @@ def test_a_node_without_the_files_is_named(tmp_path: Path, monkeypatch: pytest.M
 
 def test_errors_that_cannot_be_pickled_are_sent_as_text() -> None:
     class Here(Exception):
-        """Of a class that no other process knows."""
+        """No other process knows this class."""
 
     failure = worker._noted(Here("lost"), "192.0.2.7")
     assert type(failure) is RuntimeError and str(failure) == "Here: lost"

@@ -1,4 +1,4 @@
-"""What stages hand on: tables, the memory of parts of them, rows in ranges, and the texts of a group."""
+"""Data passed between stages: tables, the memory of parts of them, rows in ranges, and the texts of a group."""
 
 import os
 import threading
@@ -48,7 +48,7 @@ def test_the_plan_counts_the_bytes_of_the_tables() -> None:
 
 
 def test_sizes_of_short_documents_take_one_byte_each(tmp_path: Path) -> None:
-    """Of a file that cannot be read apart it is known of all, until the end."""
+    """A file that is read as a whole keeps the sizes of all its documents until the end."""
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "a b"}\n' * 10_000)
     facts = PartitionFacts()
     texts = FileTexts(find_files([str(tmp_path / "a.jsonl")]), Columns(text="text"))
@@ -57,7 +57,7 @@ def test_sizes_of_short_documents_take_one_byte_each(tmp_path: Path) -> None:
 
 
 def test_memory_of_signed_rows_does_not_depend_on_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One band has few digests a row, and an exact hash and a number as every other."""
+    """One band has few digests a row, but also an exact hash and a number."""
     monkeypatch.setattr(sign, "RUN_DIGESTS", 1 << 18)
     rows = 1 << 13
     one, two = np.ones((rows, 1), np.uint64), np.ones((rows, 2), np.uint64)
@@ -80,7 +80,7 @@ def test_a_range_is_read_without_a_copy(tmp_path: Path) -> None:
 
 
 def test_runs_outside_the_rows_are_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each partition looks for its rows in files of all partitions, a few documents at a time."""
+    """Each partition searches the files of all partitions for its rows, a few documents at a time."""
     for step in range(50):
         with FIRSTS.create(tmp_path, step) as out:
             out.append(PlaceRows(np.arange(100 * step, 100 * step + 100)))
@@ -105,7 +105,7 @@ class Device(ReferenceBackend):
 
 
 def batches(order: str) -> list[Signed]:
-    """Rows as a device has them ("C"), or band after band ("F"); some without a token."""
+    """Rows in a device's order ("C"), or band after band ("F"); some have no token."""
     draw = np.random.default_rng(1)
     found = []
     for _ in range(BATCHES):

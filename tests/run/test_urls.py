@@ -1,4 +1,4 @@
-"""URLs: files are read behind them, and OUT there has the bytes of a local run, never seen as finished too early."""
+"""URLs: runs read files from them, and write the bytes of a local run, which never look finished too early."""
 
 import gzip
 import io
@@ -57,7 +57,7 @@ def run(inputs: Any, out: Any = URL, **options: Any) -> FilesResult:
 
 
 def remote_files(files: Any, folder: str = "/lake/out/") -> dict[str, bytes]:
-    """What is behind the URL, but for the reports, which tell times."""
+    """The files at the URL but for the reports, which hold times."""
     found = {path.removeprefix(folder): files.cat_file(path) for path in files.find(folder)}
     return {name: content for name, content in found.items() if not name.startswith("report")}
 
@@ -97,7 +97,7 @@ def test_show_and_report_read_results_behind_a_url(lake: Any, inputs: Path, caps
 def test_a_run_killed_at_any_upload_resumes(
     lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int
 ) -> None:
-    """First comes the claim, again with the names, then three files, the evidence, the page, the report."""
+    """The order: the claim, again with the names, three files, the evidence, the page, the report."""
     run(inputs, tmp_path / "out")
     put: list[str] = []
     real = MemoryFileSystem.put_file
@@ -175,7 +175,7 @@ def test_an_error_leaves_other_files_unchanged(lake: Any, inputs: Path, tmp_path
 def test_a_url_may_copy_files_to_this_machine(
     lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such a file system says that its files are local, and their paths are not. Temporary files need a place."""
+    """Such a file system calls its files local, but their paths are not. Temporary files need a folder."""
     lake.pipe_file("/lake/x.jsonl", (inputs / "a/x.jsonl").read_bytes())
     result = run("simplecache::memory://lake/x.jsonl", tmp_path / "out")
     assert [file["file"] for file in result.report["files"]] == ["simplecache::memory://lake/x.jsonl"]
@@ -246,7 +246,7 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The bucket `crawl` with three files; s3fs finds the server as it would find any other, by AWS's own variables."""
+    """The bucket `crawl` with three files; AWS's own variables lead s3fs to the server, as to any other."""
     import s3fs
 
     settings = {"AWS_ENDPOINT_URL": endpoint, "AWS_DEFAULT_REGION": "us-east-1", "NO_PROXY": "127.0.0.1"}

@@ -1,4 +1,4 @@
-"""Files behind web servers: errors in the middle of a run, and servers that send no parts or state no size."""
+"""Files on web servers: errors during a run, and servers without ranges or sizes."""
 
 import gzip
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ __all__ = ["inputs"]  # a fixture
 
 
 class Web(SimpleHTTPRequestHandler):
-    """After `left` requests it refuses, or sends one byte of a file. It never sends a part that is asked for."""
+    """After `left` requests it refuses, or sends one byte of a file. It never honours a range."""
 
     left, refuses, states_size = 0, False, True
 
@@ -66,7 +66,7 @@ def test_an_error_of_a_web_server_is_an_input_error(
 
 
 def test_a_web_server_without_ranges_is_refused(web: str, inputs: Path, tmp_path: Path) -> None:
-    """A bad record would be left out."""
+    """Otherwise a bad record would be left out."""
     (inputs / "a.parquet").write_bytes(parquet(["one"]))
     with pytest.raises(InputError, match=rf"as a whole; download it first, or give simplecache::{web}/a\.parquet$"):
         run(f"{web}/a.parquet", tmp_path / "out", on_error="skip")
@@ -75,7 +75,7 @@ def test_a_web_server_without_ranges_is_refused(web: str, inputs: Path, tmp_path
 
 @pytest.mark.parametrize("states_size", [True, False])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_web_server_without_parts_is_read(
+def test_a_web_server_without_ranges_or_sizes_is_read(
     pack: Callable[[bytes], bytes],
     states_size: bool,
     web: str,
@@ -83,7 +83,7 @@ def test_a_web_server_without_parts_is_read(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """WARC is read by places, and written from them."""
+    """WARC is read and written by offsets."""
     monkeypatch.setattr(Web, "states_size", states_size)
     name = "a.wet" if pack is bytes else "a.wet.gz"
     texts = {"2023-01-01": b"one", "2024-01-01": b"one", "2025-01-01": b"two"}

@@ -1,4 +1,4 @@
-"""The main job with every sketch: the decision is exact whatever finds the candidates; and documents in pieces."""
+"""The main job with every sketch: the decision is exact for any candidates; and documents in pieces."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def dropped_rows(out: Path) -> list[int]:
 
 
 def decide_all_ways(texts: list[str], given: dict[str, Any], options: str, folder: Path) -> tuple[gpulsh.Decision, Any]:
-    """The decision in memory, which files and the command take, too; and the parameters that the command reports."""
+    """Decide in memory, over files and by the command, all alike; also the parameters that the command reports."""
     path = write_rows(folder / "a.parquet", texts)
     wanted = gpulsh.deduplicate(texts, threshold=0.6, backend="cpu", **given)
     gpulsh.deduplicate_files(path, folder / "one", threshold=0.6, backend="cpu", **given)

@@ -1,4 +1,4 @@
-"""The recipe of CONTRIBUTING.md is whole: its sketch goes through text, giants, files, index, command, all backends."""
+"""The recipe of CONTRIBUTING.md works: its sketch passes text, giants, files, index, command and all backends."""
 
 import re
 import shutil
@@ -33,7 +33,7 @@ FILES = dict(re.findall(r"^`([\w/]+\.(?:py|cu))`\n```\w+\n(.*?)^```", PAGE, re.M
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The page's files, as if they stood where it says, or were parts of the files that do."""
+    """Install the page's files at the places that it names, or as parts of the existing ones."""
     assert len(FILES) == 5
     for path, source in FILES.items():
         if path.endswith(".py"):

@@ -1,4 +1,4 @@
-"""What sketches, shinglings, searches and the main job refuse: an error that names the parameter, before any work."""
+"""Wrong parameters of sketches, shinglings, searches and the main job: an error names them before any work."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -322,7 +322,7 @@ def test_sketches_of_all_bits_take_unmixed_numbers(sketch: Any) -> None:
 
 @pytest.mark.parametrize("sketch", [*UPPER, gpulsh.OnePermutation()], ids=repr)
 def test_mixed_values_are_taken(sketch: Any) -> None:
-    """Few values and many, repeats, hashes of 48 bits in either end, empty sets, a value with much that is 0."""
+    """Few and many values, repeats, 48-bit hashes at either end, empty sets, a value with many zero bits."""
     generator = np.random.default_rng(1)
     for count in (0, 1, 2, 3, 4, 5, 1000, 3000):
         values = generator.integers(0, 1 << 64, count, np.uint64)
@@ -335,7 +335,7 @@ def test_mixed_values_are_taken(sketch: Any) -> None:
 
 
 def test_the_check_begins_at_the_first_offset() -> None:
-    """Behind an offset, not before it."""
+    """It skips the values before that offset."""
     mixed = np.random.default_rng(1).integers(0, 1 << 64, 100, np.uint64)
     both = np.concatenate([np.arange(100, dtype=np.uint64), mixed])
     gpulsh.MinHash()(Fingerprints(both, np.array([100, 200])), **CPU)

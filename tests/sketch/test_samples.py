@@ -91,7 +91,7 @@ def test_the_deviation_of_mod_m_equals_an_exact_sum(size: int) -> None:
 @pytest.mark.parametrize("modulus", [2, 16, 2**32])
 @pytest.mark.parametrize("kept", [1 << 10, 1 << 20, (1 << 20) + 1, 1 << 29])
 def test_the_deviation_of_mod_m_for_large_unions(modulus: int, kept: int) -> None:
-    """It was noise, an OverflowError, or took seconds."""
+    """It was noise, raised OverflowError, or took seconds."""
     found = gpulsh.ModM(modulus=modulus).standard_deviation(0.5, kept * modulus)
     assert found == pytest.approx(math.sqrt(0.25 * (1 - 1 / modulus) / kept), rel=1 / kept + 1e-9)
 
@@ -108,7 +108,7 @@ def test_the_deviation_of_mod_m_for_large_unions(modulus: int, kept: int) -> Non
 def test_batches_of_texts_give_the_same_samples(
     sketch: Any, weights: dict[str, Any], backend: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of any column and in any batches, they are sketched as the fingerprints or weights of all texts."""
+    """Any column, in any batches, gives the sketches of the fingerprints or weights of all texts."""
     texts = [None, "", *(f"one two three four five six {i % 7} seven eight {i // 2}" for i in range(20)), "a b c"]
     how = {"shingling": gpulsh.Shingling(size=2), "backend": backend, **weights}
     wanted = sketch((gpulsh.weigh if weights else gpulsh.shingle)(texts, **how), backend=backend)
@@ -149,7 +149,7 @@ def test_b_bit_packs_the_low_bits_of_each_value(backend: Any, bits: int, data: s
 
 
 def test_b_bit_signatures_are_pinned() -> None:
-    """These bits are on disks: another scheme has to stand in CHANGELOG.md."""
+    """Users store these bits: another scheme needs a line in CHANGELOG.md."""
     rows = Signatures(np.array([[0, 1, 2, 2**32 - 1], [7, 7, 7, 7], [2**32 - 1] * 4], np.uint32))
     wide = Signatures(np.array([[0, 1, 2**63, 2**64 - 1]], np.uint64))
     packed = gpulsh.BBit(bits=8, num_perm=4)(rows, backend="cpu").values.tolist()

@@ -1,4 +1,4 @@
-"""SimHash: bits by hand, on every backend, from text as from fingerprints, and how often documents differ in them."""
+"""SimHash: bits by hand, on every backend, from text as from fingerprints, and the number of differing bits."""
 
 from collections import Counter
 from math import sqrt
@@ -67,7 +67,7 @@ def test_simhash_is_as_defined(weights: Any, backend: Any, rows: list[list[int]]
 
 @pytest.mark.parametrize("values", [np.arange(3000) % 1500, np.zeros(40), np.full(900, 2.0**63)])
 def test_unmixed_values_are_counted_correctly(values: Any) -> None:
-    """Rows whose values all go to one cell are not searched step by step for ever, and come out right."""
+    """Rows whose values share a cell take no endless search, and come out right."""
     from gpulsh.backends.cpu.simhash import _rows
 
     given = values.astype(np.uint64)
@@ -93,7 +93,7 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("cosine", "size"), [(0.0, 401), (0.9, 401), (0.75, 4001)])
 def test_the_angle_is_unbiased_and_deviates_as_in_theory(cosine: float, size: int) -> None:
-    """Without bias in the angle; of its cosine the mean is below the cosine, as in theory; so is the deviation."""
+    """The mean cosine is below the true one, as in theory; so is the deviation."""
     pairs = 1_000_000 // size
     sketches = [SimHash(bits=64, seed=seed) for seed in range(-(-8000 // pairs))]
     common, asked = round(cosine * size), np.arange(2 * pairs).reshape(-1, 2)

@@ -27,7 +27,7 @@ ESTIMATES = 8000 if SOAK else 4000
 
 
 def sets_with(common: int, own: int, pairs: int, generator: np.random.Generator) -> Fingerprints:
-    """Rows 2 i and 2 i + 1 have `common` values in common and `own` each of their own."""
+    """Rows 2 i and 2 i + 1 share `common` values, and each has `own` values of its own."""
     size = common + own
     values = np.empty((pairs, 2, size), np.uint64)
     values[:, :, :common] = generator.integers(0, 2**64, (pairs, 1, common), np.uint64)
@@ -36,7 +36,7 @@ def sets_with(common: int, own: int, pairs: int, generator: np.random.Generator)
 
 
 def small_sets(common: int, own: tuple[int, int], pairs: int) -> Fingerprints:
-    """Rows 2 i and 2 i + 1 have `common` values in common, and of its own each as many as `own` says."""
+    """Rows 2 i and 2 i + 1 share `common` values; `own` gives the number of each one's own values."""
     generator = np.random.default_rng(100 * common + sum(own))
     sizes = np.tile([common + count for count in own], pairs)
     offset = np.concatenate([[0], sizes.cumsum()])
@@ -47,7 +47,7 @@ def small_sets(common: int, own: tuple[int, int], pairs: int) -> Fingerprints:
 
 
 def assert_theory(sketch: Any, estimates: NDArray[np.float64], similarity: float, union: int, rel: float = 0.1) -> None:
-    """Mean and deviation of `estimates` are what theory says of them."""
+    """Check that `estimates` have the mean and the deviation of the theory."""
     deviation = sketch.standard_deviation(similarity, size=union)
     assert abs(estimates.mean() - similarity) <= NORMAL * deviation / np.sqrt(len(estimates)) + 1e-12
     assert estimates.std() == pytest.approx(deviation, rel=rel, abs=1e-12)
@@ -57,7 +57,7 @@ Estimates = Callable[[Fingerprints, NDArray[np.int64], int], NDArray[np.float64]
 
 
 def of_sketch(make: Callable[[int], Any]) -> Estimates:
-    """Estimates of pairs of rows by the sketch of a seed."""
+    """The estimates for pairs of rows by the sketch of a seed."""
 
     def estimates(rows: Fingerprints, asked: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
         sketch = make(seed)
@@ -76,7 +76,7 @@ def of_bits(packing: gpulsh.BBit, make: Callable[[int], Any]) -> Estimates:
 
 
 def of_weights(rows: Fingerprints, asked: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
-    """Estimates by weighted signatures of weights of 1."""
+    """The estimates by weighted signatures with weights of 1."""
     row = np.repeat(np.arange(len(rows)), rows.lengths)
     values = rows.values[np.lexsort((rows.values, row))]
     ordered = gpulsh.WeightedFingerprints(values, np.ones(len(values)), rows.offset)
@@ -110,7 +110,7 @@ def test_estimates_of_small_unions_follow_theory(name: str) -> None:
 
 @pytest.mark.parametrize(("common", "own"), [(0, (1, 1)), (1, (1, 0)), (3, (2, 5)), (100, (50, 50))], ids=str)
 def test_estimates_by_xor_masks_follow_theory(common: int, own: tuple[int, int]) -> None:
-    """All pairs of a seed have the same masks, so here are many."""
+    """All pairs of a seed share the masks, so there are many seeds."""
     rows, asked, union = small_sets(common, own, 50), np.arange(100).reshape(-1, 2), common + sum(own)
     estimates = of_sketch(lambda seed: gpulsh.MinHash(num_perm=64, family="xor", seed=seed))
     others = (Fingerprints(mixed(rows.values + np.uint64(seed)), rows.offset) for seed in range(200))
@@ -120,7 +120,7 @@ def test_estimates_by_xor_masks_follow_theory(common: int, own: tuple[int, int])
 
 @pytest.mark.parametrize(("bins", "union"), [(1, 5), (3, 2), (64, 2), (64, 3), (7, 20)])
 def test_the_deviation_of_one_permutation_equals_a_sum(bins: int, union: int) -> None:
-    """Over how many bins are filled; what these then hold is hypergeometric, the rest binomial."""
+    """The sum is over filled bins, whose values are hypergeometric, and the rest binomial."""
     chances = np.zeros(bins + 2)
     chances[0] = 1.0
     for _ in range(union):
@@ -142,7 +142,7 @@ def test_the_deviation_of_one_permutation_equals_a_sum(bins: int, union: int) ->
 @pytest.mark.parametrize("kind", [gpulsh.OnePermutation, gpulsh.FastSimilarity], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("bits", [1, 4])
 def test_b_bit_estimates_of_other_sketches_follow_theory(kind: type[SetSketch], bits: int) -> None:
-    """Two documents of a shingle each are unlike, also where one value fills a signature."""
+    """Documents of one shingle each differ, even where one value fills a signature."""
     packing = gpulsh.BBit(bits=bits, num_perm=64)
     estimates = of_bits(packing, lambda seed: kind(num_perm=64, seed=seed))
     rows, asked = small_sets(0, (1, 1), 4000), np.arange(8000).reshape(-1, 2)
@@ -182,7 +182,7 @@ def test_the_standard_deviation_of_known_similarities(kind: type[SetSketch]) -> 
 
 @pytest.mark.parametrize("kind", SKETCHES)
 def test_estimates_of_real_texts_follow_theory(kind: type[SetSketch]) -> None:
-    """Words as people write them, not random numbers: bias and deviation over many seeds."""
+    """Real words, not random numbers: bias and deviation over many seeds."""
     from tests.support.texts import licences
 
     texts = [text for text in licences() if len(text.split()) > 300][:12]
@@ -199,7 +199,7 @@ def test_estimates_of_real_texts_follow_theory(kind: type[SetSketch]) -> None:
 
 
 def test_a_document_of_one_shingle_takes_no_probes() -> None:
-    """It took a probe for each bin and bin, 2^32 of them."""
+    """It took a probe for each pair of bins, 2^32 of them."""
     rows = Fingerprints(np.full(3, 0x9E3779B97F4A7C15, np.uint64), np.array([0, 1, 3]))
     began = time.process_time()
     signatures = gpulsh.OnePermutation(num_perm=65_536)(rows, backend="cpu").values

@@ -1,4 +1,4 @@
-"""Sketches of vectors: hyperplanes by hand in whole numbers, and the earth mover's distance."""
+"""Sketches of vectors: hyperplanes computed in whole numbers, and the earth mover's distance."""
 
 from fractions import Fraction
 from itertools import count
@@ -24,7 +24,7 @@ def coordinate(seed: int, column: int, bit: int) -> int:
 
 
 def naive_hyperplanes(rows: list[list[float]], bits: int, seed: int) -> list[list[int]]:
-    """The definition in whole numbers; a quotient is rounded to float64 first, as the rule says x / max(|row|)."""
+    """The definition in whole numbers; x / max(|row|) is first rounded to float64, as the rule says."""
     found = []
     for row in rows:
         largest = max(map(abs, row), default=0.0) or 1.0
@@ -50,7 +50,7 @@ def test_hyperplanes_follow_the_definition(vectors: Any, bits: int, seed: int) -
 
 
 def test_small_entries_are_rounded() -> None:
-    """Where the coordinate of the largest entry's column is 0, the small entry decides the bit."""
+    """If the largest entry's column has the coordinate 0, the small entry decides the bit."""
     column = next(c for c in count() if coordinate(1, c, 0) == 0 < coordinate(1, c + 1, 0))
     rows = [[0.0] * column + [1.0, x * 2**-15] for x in (0.49, 0.51, 1.49, -0.51)]
     wanted = naive_hyperplanes(rows, 64, 1)
@@ -140,7 +140,7 @@ def distributions(rows: int, points: int, seed: int = 1) -> Matrix:
 
 
 def exact(one: Matrix, other: Matrix, distances: Matrix) -> float:
-    """By linear programming: the cheapest flow that makes `other` of `one`."""
+    """The distance by linear programming: the cheapest flow from `one` to `other`."""
     optimize = pytest.importorskip("scipy.optimize")
     points = len(one)
     leaves, arrives = np.kron(np.eye(points), np.ones(points)), np.kron(np.ones(points), np.eye(points))
@@ -190,7 +190,7 @@ def test_rows_of_one_point_have_the_distance_of_the_metric() -> None:
 
 
 def naive_label(row: list[int], tree: Any) -> int:
-    """Down the tree by plain integers, a draw at a time."""
+    """Walk down the tree in plain integers, one draw at a time."""
     mask = (1 << 64) - 1
 
     def mixed(z: int) -> int:

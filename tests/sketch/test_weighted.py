@@ -1,4 +1,4 @@
-"""Sketches of weighted sets and vectors: bias, variance, laws, what they take and what they refuse."""
+"""Sketches of weighted sets and vectors: bias, variance, laws, accepted and refused arguments."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ CPU: dict[str, Any] = {"backend": "cpu"}
 
 
 def similar_rows(columns: int, scale: str, share: float) -> np.ndarray:
-    """float64 [2, columns]: two vectors of which about `share` of the numbers are the same, and some 0."""
+    """Two vectors, float64 [2, columns]: about `share` of the numbers are equal, and some are 0."""
     generator = np.random.default_rng(columns)
     rows = SCALES[scale](generator, 2 * columns).reshape(2, columns)
     rows[1] = np.where(generator.random(columns) < share, rows[0], rows[1])
@@ -29,7 +29,7 @@ def similarity(rows: np.ndarray) -> float:
 
 
 def agreements(kind: Any, rows: np.ndarray, seeds: range) -> np.ndarray:
-    """bool [seeds * VALUES]: whether two rows have a value in common; values are independent."""
+    """Whether two rows have equal values, bool [seeds * VALUES]; values are independent."""
     signatures = [kind(num_perm=VALUES, seed=seed)(rows, **CPU) for seed in seeds]
     return np.concatenate([one == other for one, other in signatures])
 
@@ -66,7 +66,7 @@ def test_the_scale_does_not_matter(kind: Any, factor: float) -> None:
 
 
 def test_very_different_weights_are_compared() -> None:
-    """A set within another a thousandth of its weight; and one element that outweighs all others."""
+    """A set has a thousandth of another's weights; and one element outweighs all others."""
     small, large = dict.fromkeys(range(10), 1.0), dict.fromkeys(range(10), 1000.0)
     heavy = {**small, 99: 990.0}
     rows = weighted_of([small, large, heavy])
@@ -120,7 +120,7 @@ VECTOR_SKETCHES = [kind(num_perm=20, seed=9) for kind in KINDS] + [gpulsh.Hyperp
 
 @pytest.mark.parametrize("sketch", VECTOR_SKETCHES)
 def test_vectors_may_have_every_type_and_layout(sketch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In chunks of any size, and on either backend."""
+    """They come in chunks of any size, on either backend."""
     sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
     wanted = sketch(VECTORS, **CPU).values
     forms = [sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix]

@@ -17,7 +17,7 @@ ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 
 
 class Usage(NamedTuple):
-    """What one kernel takes on one architecture, as ptxas reports it."""
+    """The resources of one kernel on one architecture, as ptxas reports them."""
 
     registers: int
     shared: int  # bytes, static

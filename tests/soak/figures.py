@@ -33,7 +33,7 @@ Figures = dict[str, Any]  # of one kernel on one architecture
 
 @cache
 def compiled(file: str, architecture: int) -> Compiled:
-    """By the newest compiler that knows the architecture; raises LookupError without one."""
+    """Compile by the newest compiler that knows the architecture; raises LookupError without one."""
     compiler = compiler_for(architecture)
     if compiler is None:
         raise LookupError(f"no compiler here knows sm_{architecture}")
@@ -82,7 +82,7 @@ def measure(file: str, architecture: int) -> dict[str, Figures]:
 
 
 def warps(registers: int, architecture: int) -> int:
-    """Warps whose registers fit a multiprocessor: allocated in eights a thread, a quarter of them a scheduler."""
+    """The warps whose registers fit a multiprocessor: allocated in eights a thread, a quarter of them a scheduler."""
     each = -(-registers // 8) * 8 * 32
     return min(WARPS[architecture], REGISTERS_OF_A_SCHEDULER // each * SCHEDULERS)
 
@@ -117,7 +117,7 @@ def source_hash(file: str) -> str:
 
 
 def changes(file: str, architecture: int) -> list[str]:
-    """What is worse than committed in one file, a line each; a LookupError says why nothing can be compared."""
+    """The worse figures of one file, a line each; a LookupError says why they cannot be compared."""
     known, version = committed(), compiled(file, architecture).version
     of = known["compilers"][str(architecture)]
     if of != version:

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostCupy]:
-    """The host in the place of a device, for everything that imports cupy."""
+    """The host takes the place of a device for every module that imports cupy."""
     build_kernels()
     made = HostCupy()
     monkeypatch.setitem(sys.modules, "cupy", made)
@@ -208,7 +208,7 @@ def test_tests_run_before_a_timeout_are_recorded(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_stress_test_finds_errors_of_overlap(cupy: HostCupy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept lies in memory that a lane uses again."""
+    """Kept arrays are in memory that a lane uses again."""
     kept: dict[Any, Any] = {}
 
     def keep(self: Any, *arrays: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""No kernel takes more than the committed figures, on any architecture; and what is worse is found."""
+"""No kernel exceeds the committed figures, on any architecture; and worse figures are found."""
 
 from typing import Any
 

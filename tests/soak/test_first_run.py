@@ -1,4 +1,4 @@
-"""A first run compiles the kernels that it needs, and nothing else of Numba."""
+"""A first run compiles the kernels that it needs, and no other function of Numba."""
 
 import json
 import os
@@ -44,7 +44,7 @@ print(*foreign)
 
 
 def test_a_first_run_compiles_few_functions() -> None:
-    """Numba makes functions of its own of np.sort, and of slices assigned to slices, in more time than of all else."""
+    """Numba's np.sort, and its assignments of slices to slices, took longer to compile than all else."""
     own = {"_unique_rows", "_counted", "_scattered", "_collisions", "_positions", "_pairs", "sort"}
     found = python(COUNTED).split()
     assert own - {"_counted", "_scattered"} <= set(found)
@@ -72,7 +72,7 @@ print(*kept.inspect_asm().values() if kept.stats.cache_misses else "")
 
 
 def signed(cache: Path, features: list[str]) -> tuple[int, int, str]:
-    """Whether the kernel was loaded, a hash of what it gave, and its instructions where it was compiled."""
+    """Whether the kernel was loaded, a hash of its output, and its instructions if it was compiled."""
     environment = {"NUMBA_CPU_NAME": "znver3", "NUMBA_CPU_FEATURES": ",".join(features), "PYTHONHASHSEED": "1"}
     environment |= {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(Path(__file__).parents[2])}
     printed = subprocess.run(
@@ -105,7 +105,7 @@ READING = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]  # 
 
 @dataclass(frozen=True)
 class Container:
-    """A place of a user without a name, a home or an environment, who may open 64 files and write to two folders."""
+    """The place of a user without name, home or environment, who may open 64 files and write to two folders."""
 
     base: Path
     command: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Runs, and changes of an index, that are killed again and again: they go on to the same results."""
+"""Runs, and changes of an index, that are killed again and again resume to the same results."""
 
 import random
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support.mortal import Mortals
 
 @pytest.mark.parametrize("changes", [12, 23])
 def test_a_run_killed_repeatedly_gives_the_same_results(small_inputs: Path, tmp_path: Path, changes: int) -> None:
-    """Each run does so much more to the disk and is killed; what was done is not done again."""
+    """Each attempt makes some more calls and is killed; finished steps are not repeated."""
     wanted, out, killed = whole_results(small_inputs, tmp_path), tmp_path / "out", 0
     while True:
         try:

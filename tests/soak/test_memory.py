@@ -1,4 +1,4 @@
-"""`--memory` holds for the whole process, for any size of input; and large documents take little beside their text."""
+"""`--memory` holds for the whole process, at any size of input; and large documents take little beside their text."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ BUDGET = 512 << 20
 
 @pytest.mark.parametrize(("documents", "words"), [(2_000_000, 6), (210_000, 386)])
 def test_a_run_stays_within_its_budget(tmp_path: Path, documents: int, words: int) -> None:
-    """Digests of 2 million documents alone are 672 MB with their numbers, and 210,000 pages 567 MB of text."""
+    """Digests and numbers of 2 million documents take 672 MB, and 210,000 pages have 567 MB of text."""
     source = random_words.make(tmp_path / "in.parquet", documents, words)
     command = [sys.executable, "-m", "gpulsh", "dedup", str(source), "-o", str(tmp_path / "out"), "--json"]
     with subprocess.Popen(
@@ -53,7 +53,7 @@ def test_a_run_stays_within_its_budget(tmp_path: Path, documents: int, words: in
 
 @pytest.mark.parametrize("options", ["--tokens 5", "--unit line"])
 def test_a_line_in_millions_of_documents_stays_within_budget(options: str, tmp_path: Path) -> None:
-    """A list with a number for each document of the file would take 80 MB, and there were several in each stage."""
+    """A number for each document of the file takes 80 MB; each stage held several such lists."""
     documents = 10_000_000
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "this line has six words"}\n' * documents)
     command = [sys.executable, "-m", "gpulsh", "passages", str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out")]
@@ -78,7 +78,7 @@ def test_a_document_beyond_the_memory_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 512 MiB one document may have 128, of four who share them 32."""
+    """One document may have 128 of 512 MiB; four tasks that share them allow 32 each."""
     large = 180 * "".join(f"word{number} " for number in range(20_000))
     texts = {"a": "other words", "b": large, "c": "other  words!", "d": large + "more", "e": "still other"}
     for name, text in texts.items():
@@ -99,7 +99,7 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
 
 
 def test_a_document_of_one_letter_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 3 million tokens, a few copies of the text are held, but no array with a number for each."""
+    """It has 3 million tokens; memory holds a few copies of the text, but no array with a number for each."""
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 1 << 18)
     monkeypatch.setattr(windows, "PIECE", 1 << 17)
     for name in ("RUN_SAMPLES", "RUN_WINDOWS"):
@@ -113,7 +113,7 @@ def test_a_document_of_one_letter_takes_little_memory(tmp_path: Path, monkeypatc
 
 
 def test_a_join_stays_within_its_budget() -> None:
-    """Counts, entries, matches and the texts of a block together, of 5,000 pages that share nearly all."""
+    """The budget covers counts, entries, matches and a block's texts, of 5,000 pages that share nearly all."""
     texts = pages(5000, 20)
     joined(texts[:100], CpuBackend(2))  # compiled, and caches filled
     with at_most(60 << 20):

@@ -48,7 +48,7 @@ Cuts = Callable[[int], None]
 def test_keys_and_containment_give_the_bytes_of_a_local_run(
     joined: str, inputs: Path, tmp_path: Path, cuts: Cuts, steps: list[str], partition: int, options: dict[str, Any]
 ) -> None:
-    """Of keys alone, and of containment in two partitions."""
+    """Keys run alone, and containment runs in two partitions."""
     given = {**OPTIONS, "id_column": "key", **options}
     funnel = as_of_a_local_run(joined, inputs, tmp_path, lambda _: cuts(partition), steps, given)
     assert any(step.startswith("keys-" if "key" in options else "prefix-") for step in steps)
@@ -86,7 +86,7 @@ def test_lines_and_items_equal_a_local_run(joined: str, inputs: Path, tmp_path: 
 
 
 def test_a_large_document_gets_a_worker_alone(joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 512 MiB a document may have 128, and 16 where eight tasks share them."""
+    """A document may have 128 of 512 MiB, or 16 where eight tasks share them."""
     folder = tmp_path / "in"
     large = 110 * "".join(f"word{number} " for number in range(20_000))
     assert len(large) > 16 << 20
@@ -127,7 +127,7 @@ def test_the_first_error_equals_that_of_a_local_run(joined: str, inputs: Path, t
 
 
 def as_local(inputs: Any, **options: Any) -> None:
-    """A run in the folder `ray` of the current one gives the bytes of a local run in `local`."""
+    """Check that a run in the folder `ray` gives the bytes of a local run in `local`."""
     for out in ("local", "ray"):
         gpulsh.deduplicate_files(inputs, out, engine=out, **OPTIONS, **options)
     assert results(Path("local")) == results(Path("ray"))
@@ -245,7 +245,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def start_run(inputs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
-    """A run in a process of its own that has finished three steps, and goes no further."""
+    """Start a run in its own process, which stops after three finished steps."""
     options = ["--backend", "cpu", "--threads", "1", "--memory", "512MiB", "--engine", "ray", *more]
     command = [sys.executable, "-c", RUN, "dedup", str(inputs), "-o", str(out), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT)
@@ -328,7 +328,7 @@ def run_alone(inputs: Path, out: Path, **environment: str) -> subprocess.Complet
 
 @contextmanager
 def listening(answer: bytes | None) -> Iterator[tuple[str, list[socket.socket]]]:
-    """The address of a service that answers anything with these bytes, or with none; and its connections."""
+    """The address of a service that answers with these bytes, or not at all; and its connections."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()

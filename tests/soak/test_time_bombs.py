@@ -73,7 +73,7 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], bool, int, int, float]] = {
     "lengths beyond members": (lambda: gzip.compress(lying_records(1 << 40, 1)) * 10_000, True, 0, 1, 5),
     "members of nothing": (lambda: gzip.compress(b"") * 200_000, True, 0, 0, 5),
     "small members in a record": (lambda: small_members(900_000, 20_000), True, 0, 1, 20),
-    "small members that lie": (lambda: small_members(1 << 40, 6000), True, 0, 1, 20),
+    "small members with false sizes": (lambda: small_members(1 << 40, 6000), True, 0, 1, 20),
     "broken members": (lambda: (gzip.compress(b"WARC/1.0\r\n")[:-1] + b"x") * 10_000, True, 0, 1, 5),
     "broken members between": (lambda: (gzip.compress(b"a") + gzip.compress(record())) * 5000, True, 5000, 5000, 5),
 }
@@ -141,7 +141,7 @@ def test_many_row_groups_take_linear_time(rows: int, tmp_path: Path, monkeypatch
 
 
 def test_many_files_of_a_partition_take_linear_time(tmp_path: Path) -> None:
-    """Each looks at its own documents, not at what was decided of all."""
+    """Each file reads its own documents, not the decisions on all."""
     documents = 1 << 21
     every = np.arange(documents)
     of = np.where(every % 3 == 2, every - 1, every)
@@ -164,7 +164,7 @@ FEW_LINES = 10  # of a part: compiled loops take none, and what else differs is 
 
 
 def lines_run(work: Callable[[], object]) -> int:
-    """How many lines of gpulsh run, each turn of a loop anew."""
+    """The number of lines of gpulsh that run; each turn of a loop counts."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:

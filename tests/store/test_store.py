@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and what tells one from a damaged one."""
+"""Files that exist whole or not at all, and the detection of damaged ones."""
 
 import errno
 import fcntl
@@ -276,7 +276,7 @@ def test_a_lock_has_one_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     lock = fcntl.flock
 
     def later(handle: int, how: int) -> None:
-        """A run ends, and removes its work folder, between two calls of another one: that file is no lock."""
+        """A run ends and removes its work folder between two calls of another run: that file is no lock."""
         (tmp_path / "lock").unlink()
         lock(handle, how)
 

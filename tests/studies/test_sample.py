@@ -1,4 +1,4 @@
-"""The kind of texts, pairs of them by similarity, and hints of a run that misses pairs or compares too many."""
+"""The kind of texts, pairs of them by similarity, and hints for a run that misses pairs or compares too many."""
 
 import json
 import logging
@@ -76,7 +76,7 @@ def test_pairs_of_a_whole_corpus_equal_those_of_sets() -> None:
 
 
 def test_no_estimate_is_above_the_number_of_documents() -> None:
-    """A sample that a few similar documents fill represented 12,000 of 2,000 documents."""
+    """A sample full of a few similar documents gave an estimate of 12,000 out of 2,000 documents."""
     texts = [
         f"page {n // 2} has words that are about number {n // 2} and number {n // 2 + 7}, {n}" for n in range(2000)
     ]

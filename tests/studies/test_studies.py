@@ -43,7 +43,7 @@ def pages(count: int, seed: int = 5) -> list[str | None]:
 
 
 def naive_similarity(texts: Sequence[str | None]) -> dict[tuple[int, int], float]:
-    """Of each pair of texts that share a run of two words."""
+    """The similarity of each pair of texts that share a run of two words."""
     words = [(text or "").replace(".", "").split() for text in texts]
     sets = [set(pairwise(row)) for row in words]
     pairs = {(i, j): (sets[i] & sets[j], sets[i] | sets[j]) for i, j in combinations(range(len(sets)), 2)}
@@ -126,7 +126,7 @@ def test_a_study_recommends_the_cheapest_sufficient_banding() -> None:
     strict = gpulsh.study(TEXTS, num_perm=32, capture=(0.7, 0.9), reject=(0.1, 0.01), **options).recommended.curve
     meets = [curve for curve in every if curve.probability(0.7) >= 0.9 and curve.probability(0.1) <= 0.01]
     assert strict == min(meets, key=cost)
-    # Where all pairs lie above the similarity to capture, a flat curve has the fewest candidates.
+    # Where all pairs are above the similarity to capture, a flat curve has the fewest candidates.
     alike = [" ".join(["the same", *"abcdefghijklm", f"{number} ends"]) for number in range(9)]
     flat: dict[str, Any] = {**options, "num_perm": 32, "threshold": 0.99, "capture": (0.5, 0.8)}
     assert gpulsh.study(alike, **flat).recommended.rows == 1
@@ -186,7 +186,7 @@ def test_methods_are_judged_by_the_pairs_of_sets() -> None:
     assert rows["bottom-s", "none"].found == rows["bottom-s", "none"].true == len(TRUE)  # 128 hold all of such sets
 
     def near(bits: int, weights: Any, pairs: Any, distance: int) -> int:
-        """How many of the pairs of texts with words differ in at most so many bits."""
+        """The number of pairs of texts with words that differ in at most so many bits."""
         words = gpulsh.SimHash(bits=bits, weights=weights).from_texts(TEXTS, shingling=SHINGLING, backend="cpu")
         pairs = [pair for pair in pairs if not {20, 21} & set(pair)]
         return int((gpulsh.hamming(words, pairs, backend="cpu") <= distance).sum())
@@ -196,7 +196,7 @@ def test_methods_are_judged_by_the_pairs_of_sets() -> None:
 
 
 def test_henzingers_combination_keeps_as_many_pairs_as_in_theory() -> None:
-    """Pairs at a Jaccard of about 0.9, of whose 200 words 6, side by side, are others."""
+    """Pairs have a Jaccard of about 0.9: 6 adjoining words of 200 differ."""
     generator, pairs, words, changed = np.random.default_rng(1), 300, 200, 6
     texts = []
     for pair in range(pairs):

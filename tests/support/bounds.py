@@ -1,4 +1,4 @@
-"""The bounds on how much is done at once, found by their names in the modules: no bit may depend on any of them."""
+"""The bounds on the work done at once, found by their names in the modules: no bit may depend on them."""
 
 import importlib
 import pkgutil
@@ -24,7 +24,7 @@ LEAST_PIECE = 100
 
 
 def bounds() -> Iterator[str]:
-    """The full name of each."""
+    """The full name of each bound."""
     yield "gpulsh.io.memory.texts.GROUP"
     inside = [pkgutil.iter_modules(package.__path__, f"{package.__name__}.") for package in PACKAGES]
     for module in ["gpulsh.budget", *(found.name for modules in inside for found in modules)]:

@@ -1,4 +1,4 @@
-"""Headless Chromium, driven over a pipe by its own protocol: nothing but the browser is needed."""
+"""Headless Chromium, driven over a pipe by its own protocol: only the browser is needed."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 class Tab:
-    """A page in the browser; what went wrong in it is in `errors`, what it asked for in `requests`."""
+    """A page in the browser; `errors` collects its errors, and `requests` its requests."""
 
     def __init__(self, read: int, write: int) -> None:
         self._read, self._write, self._rest, self._number = read, write, b"", 0

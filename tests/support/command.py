@@ -1,4 +1,4 @@
-"""The command in the process of the tests: its exit status, and what it prints."""
+"""The command in the tests' process: its exit status and its output."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ class Printed(NamedTuple):
 
     @property
     def error(self) -> str:
-        """The error of a failed command, which is the last line that it prints."""
+        """The error of a failed command: the last line that it prints."""
         last = self.err.splitlines()[-1]
         assert self.status in (1, 2) and last.startswith("gpulsh: error: "), self
         return last.removeprefix("gpulsh: error: ")

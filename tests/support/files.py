@@ -1,4 +1,4 @@
-"""Files of the tests of `io`: packed and unpacked, records of WARC, and the documents that a file has."""
+"""Files for the tests of `io`: packed and unpacked, WARC records, and the documents of a file."""
 
 import bz2
 import csv
@@ -24,7 +24,7 @@ from gpulsh.io.limits import Limit
 
 
 def _zstandard() -> Any:
-    """Kernels are tested where it is not installed."""
+    """Tests of kernels run where it is not installed."""
     import zstandard
 
     return zstandard
@@ -47,7 +47,7 @@ UNPACK: dict[str, Callable[[bytes], bytes]] = {
 
 
 def _kind(path: Path) -> tuple[str, str]:
-    """The endings of its format and of its packing."""
+    """The endings for the format and the compression."""
     packed = path.suffix[1:] if path.suffix[1:] in PACK else ""
     return Path(path.stem if packed else path.name).suffix, packed
 
@@ -104,7 +104,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
 def record(
     number: object, content: bytes, kind: str = "conversion", of: str | None = "text/plain", **more: str
 ) -> bytes:
-    """A record of WARC with that id, and further headers, which have "_" for "-"."""
+    """A WARC record with that id and further headers, whose names have "_" for "-"."""
     headers = {"WARC-Type": kind, "WARC-Record-ID": f"<urn:{number}>", **({"Content-Type": of} if of else {})}
     headers |= {name.replace("_", "-"): value for name, value in more.items()}
     lines = ["WARC/1.0", *(f"{name}: {value}" for name, value in headers.items()), f"Content-Length: {len(content)}"]
@@ -112,7 +112,7 @@ def record(
 
 
 def texts_of(path: str | Path, column: str = "text", **rules: Any) -> list[bytes]:
-    """The texts of a column of a file, whose blocks follow one another."""
+    """The texts of a file's column; its blocks must adjoin."""
     (file,) = find_files([str(path)], options=ReadOptions(lines=".txt" in Path(path).name))
     found: list[bytes] = []
     for block in format_of(file).read(file, Columns(column), rules=Rules(**rules)):
@@ -122,7 +122,7 @@ def texts_of(path: str | Path, column: str = "text", **rules: Any) -> list[bytes
 
 
 def write_kept(path: Path, keep: Any, name: str = "kept", **how: Any) -> Path:
-    """A file beside another, of the rows of it that are kept."""
+    """Write the kept rows of a file to a file beside it."""
     (file,) = find_files([str(path)])
     format_of(file).write_kept(file, np.asarray(keep, bool), str(path.with_name(name)), **how)
     return path.with_name(name)
@@ -149,7 +149,7 @@ def documents(
 
 
 def flipped(content: bytes, place: int) -> bytes:
-    """With all bits of one byte the other way."""
+    """The bytes with all bits of one byte flipped."""
     changed = bytearray(content)
     changed[place] ^= 0xFF
     return bytes(changed)

@@ -1,4 +1,4 @@
-"""HTML that is checked and read: every tag is closed."""
+"""Parsed and checked HTML: every tag is closed."""
 
 from html.parser import HTMLParser
 

@@ -1,4 +1,4 @@
-"""Steps of a life of an index, one commit each."""
+"""Steps in the life of an index, one commit each."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ def new_index() -> Index:
 
 
 def take(index: Index, step: int) -> None:
-    """Change the index by one step, not yet committed; a compacting step commits by itself."""
+    """Change the index by one step, without a commit; only a compacting step commits."""
     texts = [" ".join(f"w{(step * 5 + k * 2 + i) % 50}" for i in range(12)) for k in range(3)]
     index.add([f"{step}-{k}" for k in range(3)], texts)
     if step % 3 == 2 and f"{step - 2}-0" in index:
@@ -31,11 +31,11 @@ def live(path: Path, step: int) -> None:
 
 
 def state(index: Index) -> Any:
-    """All that can be asked of it."""
+    """All answers of the index."""
     found = index.query(ASKED)
     return len(index), index.dropped(), found.positions.tolist(), found.keys.tolist(), found.similarity.tolist()
 
 
 def generation(index: Index) -> int:
-    """How many commits it has seen: the first has no document, and each step is one."""
+    """The number of its commits: the first one has no document, and each step adds one."""
     return index.collection.folder.manifest.generation

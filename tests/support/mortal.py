@@ -43,7 +43,7 @@ def spread(calls: Sequence[str], every: int, switches: str) -> list[int]:
 
 
 class Disk:
-    """All that is done to the files in `folder`, counted; call number `at` is refused with `error`, or is the last."""
+    """Counts the calls on files in `folder`; call number `at` fails with `error`, or is the last."""
 
     def __init__(self, folder: str, at: int | None, error: int | None) -> None:
         self._folder, self._at, self._error = folder, at, error
@@ -56,7 +56,7 @@ class Disk:
         self.made: list[str] = []
 
     def patched(self) -> contextlib.ExitStack:
-        """While entered, everything goes through here."""
+        """Inside, every call goes through this object."""
         stack = contextlib.ExitStack()
         special = {"fsync": self._fsync_, "replace": self._replace_}
         calls = {name: special.get(name) or partial(self._call, name) for name in SWITCHES}
@@ -66,7 +66,7 @@ class Disk:
         return stack
 
     def called(self, name: str, path: Any) -> None:
-        """Counts a call, which is about to be made."""
+        """Count a call before it is made."""
         if name not in self._calls:
             return
         self.made.append(f"{name} {os.path.basename(path)}")
@@ -145,7 +145,7 @@ class _Written(io.FileIO):
 
 @dataclass(frozen=True)
 class Death:
-    """How a run ended: its exit status, -9 where it was killed; the calls it made; its seconds; what it complained."""
+    """The end of a run: its exit status, -9 if it was killed; its calls; its seconds; its error output."""
 
     status: int
     calls: list[str]
@@ -210,7 +210,7 @@ def _serve() -> None:
 
 
 def _prepare() -> None:
-    """All that a child will need is loaded once, by using it."""
+    """Load all modules that a child will need, by using them once."""
     from gpulsh.cli import main
     from tests.support import index_steps
 

@@ -43,7 +43,7 @@ def folded(character: str) -> str:
 
 
 class _Translation(dict[int, str]):
-    """What `str.translate` puts for each character, filled as characters come."""
+    """A table for `str.translate` that is filled as characters come."""
 
     def __init__(self, single: str, symbols: bool, case: bool) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def tokens(text: str, unit: str, symbols: bool = False, case: bool = True) -> li
 
 
 def shingles(words: Sequence[str], size: int) -> list[tuple[str, ...]]:
-    """All of them in order; a short document's only one is shorter than any other, so no other equals it."""
+    """All shingles in order; the only one of a short document is shorter than any other, so no other equals it."""
     if not words:
         return []
     return [tuple(words[i : i + size]) for i in range(max(len(words) - size + 1, 1))]
@@ -121,7 +121,7 @@ def secret_words(secret: bytes) -> list[int]:
 
 
 def secret_key(words: list[int], near: int, places: int, far: int, place: int) -> int:
-    """The key of a place: near ones, and three tables of 1024 for the digits of place // places, 1 for digit 0."""
+    """The key at a place: near keys, and three tables of 1024 for the digits of place // places, 1 for digit 0."""
     number, found = place // places, words[near + place % places]
     for level in range(3):
         digit, number = number % 1024, number // 1024

@@ -25,7 +25,7 @@ def windows(item: Document, size: int) -> Iterator[tuple[int, Window]]:
 
 
 def common(items: Sequence[Document], size: int, most: int | None) -> set[Window]:
-    """Windows of more than `most` items."""
+    """The windows of more than `most` items."""
     counts = Counter(window for item in items for window in {window for _, window in windows(item, size)})
     return set() if most is None else {window for window, count in counts.items() if count > most}
 
@@ -33,7 +33,7 @@ def common(items: Sequence[Document], size: int, most: int | None) -> set[Window
 def contamination(
     items: Sequence[Document], documents: Sequence[Document], size: int, coverage: Fraction, most: int | None = None
 ) -> list[Found]:
-    """By row, then item."""
+    """The matches by row, then by item."""
     left_out = common(items, size, most)
     counting = [[(at, window) for at, window in windows(item, size) if window not in left_out] for item in items]
     found = []

@@ -1,4 +1,4 @@
-"""What each kept document stands for, and the policies of it, by loops over pairs and documents."""
+"""The documents that each kept one represents, and their policies, by loops over pairs and documents."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence

@@ -39,7 +39,7 @@ class NaiveIndex:
     documents: list[Document] = field(default_factory=list)
 
     def copy(self) -> NaiveIndex:
-        """Its own documents, so that changes of one leave the other alone."""
+        """A copy whose changes leave this index alone."""
         same = {id(old): Document(**vars(old)) for old in self.documents}
         for document in same.values():
             document.witness = same[id(document.witness)]
@@ -73,7 +73,7 @@ class NaiveIndex:
             self.documents.append(document)
 
     def add(self, keys: Sequence[Any], texts: Sequence[str | None]) -> list[tuple[Any, float]]:
-        """(key of the witness, similarity) of each."""
+        """The (key of the witness, similarity) of each document."""
         found = []
         for key, text in zip(keys, texts, strict=True):
             document = self.described(key, text)
@@ -97,7 +97,7 @@ class NaiveIndex:
         ]
 
     def pairs(self) -> list[tuple[Any, Any, float]]:
-        """(key, later key, similarity) of held documents; each once."""
+        """The (key, later key, similarity) of each pair of held documents."""
         held = [document for document in self.documents if document.held]
         found = []
         for at, later in enumerate(held):
@@ -106,7 +106,7 @@ class NaiveIndex:
         return found
 
     def counts(self) -> list[tuple[Any, int, int]]:
-        """(key, exact copies, other documents dropped for it) of each held document."""
+        """The (key, exact copies, other documents dropped for it) of each held document."""
         found = []
         for held in (document for document in self.documents if document.held):
             dropped = [d for d in self.documents if d.live and d.witness is held and d is not held]
@@ -122,7 +122,7 @@ class NaiveIndex:
         self.documents = [d for d in self.documents if d.live]
 
     def compact(self) -> None:
-        """Nothing that can be asked changes."""
+        """No answer changes."""
 
     def keys(self) -> list[Any]:
         return [document.key for document in self.documents if document.live]

@@ -60,7 +60,7 @@ def lee(documents: Sequence[Document], size: int) -> Marks:
 
 
 def bsade(documents: Sequence[Document], size: int) -> Marks:
-    """AI2's bsade: of the suffixes that share `size` tokens, all lose them but the one that comes first in the text."""
+    """AI2's bsade: of suffixes that share `size` tokens, all but the first in the text lose them."""
     marks = no_marks(documents)
     group: list[Place] = []
     before: list[str] = []
@@ -91,6 +91,6 @@ def unmarked_windows(documents: Sequence[Document], size: int, marks: Marks) -> 
 
 
 def lost(documents: Sequence[Document], size: int, marks: Marks) -> int:
-    """Of how many windows that occur more than once no unmarked copy is left."""
+    """The number of repeated windows without an unmarked copy."""
     whole = {window for window, _ in unmarked_windows(documents, size, marks)}
     return sum(len(places) > 1 and window not in whole for window, places in windows(documents, size).items())

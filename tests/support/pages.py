@@ -1,4 +1,4 @@
-"""The blocks of a page of documentation, and what its Python gives."""
+"""The blocks of a page of documentation, and the output of its Python."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ MANUAL = sorted((ROOT / "docs").rglob("*.md"))
 
 
 class Block(NamedTuple):
-    """Between two fences: its language, what follows that on its line, its text, and the output shown right below."""
+    """Between two fences: its language, the rest of that line, its text, and the output shown right below."""
 
     language: str
     title: str
@@ -20,13 +20,13 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """All of a page, but for the outputs, which belong to the block above them."""
+    """All blocks of a page but the outputs, which belong to the block above them."""
     fenced = re.compile(r"^```(\w*) *([^\n]*)\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
     return [Block(*found.groups()) for found in fenced.finditer(page.read_text(encoding="utf-8"))]
 
 
 def run_python(text: str, names: dict[str, Any]) -> int:
-    """Run statements; each expression must give the literal that a comment behind it tells. Returns how many did."""
+    """Run statements; each expression must equal the literal in its comment. Returns the number of such comments."""
     lines, compared = text.splitlines(), 0
     for statement in ast.parse(text).body:
         source = ast.get_source_segment(text, statement)

@@ -56,14 +56,14 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def joined(cluster: Any) -> str:
-    """Its address; this process is in it."""
+    """The cluster's address; this process has joined it."""
     ray.init(cluster.address, log_to_driver=False, logging_level=logging.CRITICAL)
     return str(cluster.address)
 
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """Seven files of about one size, with duplicates in and between them."""
+    """Seven files of about one size, with duplicates inside and across them."""
     folder = tmp_path / "in"
     source = random.Random(5)
     words = [f"word{number}" for number in range(400)]
@@ -81,7 +81,7 @@ def inputs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cuts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Cuts the work into small ranges and groups, and partitions of so many bytes."""
+    """Cut the work into small ranges and groups, and partitions of so many bytes."""
 
     def small(partition: int) -> None:
         cut = Cut(partition=partition, digests=1000, group=5_000, memory=1 << 30)
@@ -92,7 +92,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The steps that are finished, one after another."""
+    """The finished steps, in order."""
     names: list[str] = []
     finish = Manifest.add
 
@@ -106,7 +106,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The processes of the workers that were taken on."""
+    """The processes of the workers."""
     found: list[int] = []
     began = engine.RayRunner._began
 
@@ -125,7 +125,7 @@ def kill(process: int) -> None:
 
 
 def passages_as_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, **options: Any) -> None:
-    """Passages and cut texts on the cluster at `joined`, in many partitions."""
+    """Check passages and cut texts on the cluster at `joined`, in many partitions, against a local run."""
     given: dict[str, Any] = {**OPTIONS, "cut": True, "id_column": "key", **options}
     lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(300)]
     write_rows(inputs / "z.jsonl", lines)

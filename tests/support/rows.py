@@ -1,4 +1,4 @@
-"""Rows of fingerprints for tests, weighted ones, too: awkward values and lengths; and results compared in every bit."""
+"""Rows of fingerprints for tests, weighted ones too: awkward values and lengths; and bitwise comparison of results."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -26,7 +26,7 @@ tables = st.lists(st.lists(hashes, max_size=60), max_size=10)
 
 
 def table(rows: Sequence[Sequence[int]], before: int = 0) -> Fingerprints:
-    """Rows end to end, behind `before` values that belong to none and before one more."""
+    """Rows end to end, after `before` values that belong to no row and before one more."""
     values = np.array([7] * before + [value for row in rows for value in row] + [9], np.uint64)
     return Fingerprints(values, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
@@ -36,7 +36,7 @@ def lists_of(rows: Fingerprints) -> list[list[int]]:
 
 
 def random_table(lengths: Sequence[int], universe: int = 2**64) -> Fingerprints:
-    """Rows of these lengths, of `universe` values from the least to the greatest distance."""
+    """Rows of these lengths, from `universe` possible values spread evenly over 64 bits."""
     generator = np.random.default_rng(len(lengths))
     spread = np.uint64((2**64 - 1) // (universe - 1))
     return table([(generator.integers(0, universe, n, np.uint64) * spread).tolist() for n in lengths], before=3)
@@ -56,7 +56,7 @@ numbers = st.one_of(st.just(0.0), weights)
 
 
 def weighted_of(table: list[dict[int, float]], before: int = 0) -> WeightedFingerprints:
-    """Rows end to end, behind `before` values that belong to none."""
+    """Rows end to end, after `before` values that belong to no row."""
     pairs = [(7, 1.0)] * before + [pair for row in table for pair in sorted(row.items())] + [(9, 2.0)]
     offset = before + np.cumsum([0, *map(len, table)], dtype=np.int64)
     return WeightedFingerprints(np.array([x for x, _ in pairs], np.uint64), np.array([w for _, w in pairs]), offset)
@@ -72,7 +72,7 @@ def random_weighted(lengths: list[int], scale: str = "skewed", seed: int = 1) ->
 
 
 def same(found: Any, wanted: Any, asnumpy: Any = np.asarray) -> None:
-    """Fails unless `found`, whose arrays `asnumpy` brings to the host, equals `wanted`."""
+    """Fail unless `found`, whose arrays `asnumpy` brings to the host, equals `wanted`."""
     if isinstance(wanted, tuple):
         assert len(found) == len(wanted)
         for a, b in zip(found, wanted, strict=True):

@@ -1,4 +1,4 @@
-"""Runs over files by the reference backend, and the evidence that they leave."""
+"""Runs over files by the reference backend, and their evidence."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ SOAK = "GPULSH_EVERY_CUT" in os.environ  # ./ci/soak asks for more of what takes
 
 
 def run(inputs: Any, out: str | Path = "out", **options: Any) -> FilesResult:
-    """`deduplicate_files`, by the backend that needs no compiling unless `options` name another."""
+    """`deduplicate_files` by the backend without compilation, unless `options` name another."""
     return deduplicate_files(inputs, out, **{"backend": "reference", **options})
 
 
@@ -27,12 +27,12 @@ def evidence(out: str | Path) -> list[dict[str, Any]]:
 
 
 def below(folder: str | Path) -> set[str]:
-    """The files in a folder and those below it, by their paths in it."""
+    """The files below a folder, by their paths in it."""
     return {path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if path.is_file()}
 
 
 def tree(folder: str | Path = ".") -> dict[str, str]:
-    """Every name below a folder, links as such, and what files hold."""
+    """Every name below a folder, its links as such, and the content of files."""
     found = {}
     for path in sorted(Path(folder).rglob("*")):
         content = f"-> {os.readlink(path)}" if path.is_symlink() else ""
@@ -41,18 +41,18 @@ def tree(folder: str | Path = ".") -> dict[str, str]:
 
 
 def small_partitions(patch: pytest.MonkeyPatch, size: int) -> None:
-    """A partition, and what is read in parallel, has at most so many bytes."""
+    """A partition, and each piece read in parallel, has at most so many bytes."""
     for name, value in (("PARTITION_BYTES", size), ("PARTITION_BATCHES", 0), ("PARALLEL_BYTES", size)):
         patch.setattr(f"gpulsh.budget.{name}", value)
 
 
 def environment() -> dict[str, str]:
-    """Of a process that runs these sources, wherever it is started."""
+    """The environment of a process that runs these sources, wherever it starts."""
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def python(code: str, *arguments: object, **variables: str) -> str:
-    """What another process prints that runs `code` beside these sources; it must succeed."""
+    """The output of another process that runs `code` beside these sources; it must succeed."""
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, env={**environment(), **variables})
     assert ran.returncode == 0, ran.stderr
@@ -60,13 +60,13 @@ def python(code: str, *arguments: object, **variables: str) -> str:
 
 
 def interrupted(*_: object, **__: object) -> Any:
-    """Raise what Ctrl-C raises, in place of another function."""
+    """Raise Ctrl-C's exception, in place of another function."""
     raise KeyboardInterrupt
 
 
 @contextmanager
 def interrupting(function: str = "write_evidence") -> Iterator[None]:
-    """What is run inside meets Ctrl-C where it calls that function, of `run.driver` or by its full name."""
+    """Inside, Ctrl-C comes at the call of that function, of `run.driver` or by its full name."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(function if "." in function else f"gpulsh.run.driver.{function}", interrupted)
         yield

@@ -1,4 +1,4 @@
-"""A process that has loaded everything once, and answers each request by what a child of it does."""
+"""A process that loads everything once, and answers each request by the output of a forked child."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Server:
-    """A context; `module` runs in the process: for each request, a line of JSON, it prints another line."""
+    """A context; `module` runs in the process: it prints a line for each request, a line of JSON."""
 
     module: str
 

@@ -1,4 +1,4 @@
-"""Texts for tests: of many scripts, awkward in every way that a document can be, and real ones."""
+"""Texts for tests: real ones, ones of many scripts, and ones that are awkward in every way."""
 
 import re
 import sysconfig
@@ -50,7 +50,7 @@ strings = st.one_of(
 
 @st.composite
 def long_tokens(draw: st.DrawFn) -> str:
-    """Tokens around every length at which code may change its path, at any place of a block of bytes."""
+    """A text whose tokens have every length near a change of the code path, at any place of a block of bytes."""
     lengths = st.sampled_from([1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 71, 72, 73, 127, 128, 129, 1000])
     letters = st.sampled_from(["a", "Z", "é", "स", "1"])
     parts = draw(
@@ -61,7 +61,7 @@ def long_tokens(draw: st.DrawFn) -> str:
 
 @st.composite
 def counted_tokens(draw: st.DrawFn) -> str:
-    """As many tokens as put shingle counts around powers of two."""
+    """A text whose number of shingles is near a power of two."""
     count = draw(st.sampled_from([1, 2, 4, 5, 31, 32, 33, 35, 36, 37, 255, 256, 257, 259, 260, 261, 700]))
     words = draw(st.sampled_from([["a"], ["a", "b"], ["one", "two", "three"], WORDS]))
     return " ".join(words[i % len(words)] + ("" if len(words) < 3 else str(i // 7)) for i in range(count))
@@ -81,14 +81,14 @@ raw_documents = st.one_of(
 
 
 def shingling_of(unit: Unit, size: int, symbols: bool, case: bool, **choices: Any) -> Shingling:
-    """As backends are given it."""
+    """The shingling in the form that backends take."""
     return Shingling(unit=unit, size=size, symbols=symbols, **choices).under(Folding(case=case))
 
 
 def shinglings_of(
     sizes: st.SearchStrategy[int], choices: st.SearchStrategy[dict[str, Any]] | None = None
 ) -> st.SearchStrategy[Shingling]:
-    """Of each unit, reading and choice, half of them as ever."""
+    """Shinglings of each unit, reading and choice; half of them are the default."""
     plain = st.just((False, True))
     readings = st.one_of(plain, st.tuples(st.booleans(), st.booleans()))
     return st.builds(
@@ -127,14 +127,14 @@ def documents_of(batch: TextBatch) -> list[bytes]:
 
 @st.composite
 def batches(draw: st.DrawFn) -> TextBatch:
-    """A view of a batch: its neighbours are letters, halves of characters or nothing, which must not leak in."""
+    """Views of batches: their neighbours are letters, halves of characters or nothing, which must not leak in."""
     edges = st.sampled_from([b"", b"zz", "é".encode()[:1], b"\x80\x80\x80", b"q" * 200])
     documents = draw(st.lists(raw_documents, max_size=8))
     return batch_of(documents, draw(edges), draw(edges))
 
 
 def known(text: str) -> str:
-    """`text` without the characters that this Python's Unicode, which may be older than the library's, leaves open."""
+    """`text` without characters that this Python's Unicode, perhaps older than the library's, does not assign."""
     return "".join(c for c in text if unicodedata.category(c) not in ("Cn", "Cs"))
 
 
@@ -163,7 +163,7 @@ any_text = st.one_of(
 
 @cache
 def licences() -> list[str]:
-    """Some thousand real licence texts and notices, many of them near-duplicates, from `licensedcode-data`."""
+    """Some thousand real licence texts and notices from `licensedcode-data`; many are near-duplicates."""
     data = Path(sysconfig.get_path("purelib")) / "licensedcode" / "data"
     files = sorted((data / "licenses").glob("[a-c]*.LICENSE"))
     # Whole families, because near-duplicates stand under like names.

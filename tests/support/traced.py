@@ -1,4 +1,4 @@
-"""How much memory something takes, as Python counts it: what libraries allocate themselves is not in it."""
+"""The memory of an action, as Python counts it; allocations of libraries are not included."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def at_most(size: int) -> Iterator[None]:
-    """What is done inside takes less than `size` bytes."""
+    """Check that the action inside takes less than `size` bytes."""
     tracemalloc.start()
     try:
         yield

@@ -44,7 +44,7 @@ def test_fingerprints_of_items_follow_the_definition(backend: Any, sets: list[li
 
 
 def test_fingerprints_of_items_are_pinned() -> None:
-    """These bits are on disks: others have to stand in CHANGELOG.md under Signatures."""
+    """Users store these bits: other bits need a line in CHANGELOG.md under Signatures."""
     pinned = {
         0: "a66247182649bf6e",
         -1: "75561c132540634d",
@@ -139,7 +139,7 @@ def test_wrong_sets_are_refused(sets: Any, message: str) -> None:
 
 @pytest.mark.parametrize("kind", [gpulsh.MinHash, gpulsh.OnePermutation, gpulsh.FastSimilarity, gpulsh.CMinHash])
 def test_sets_of_integers_are_estimated_without_bias(kind: Any) -> None:
-    """Customers numbered from 0 on, whose numbers sketches by themselves would not tell apart."""
+    """Sketches alone could not tell apart customers numbered from 0."""
     sketch = kind(num_perm=512)
     rows = gpulsh.fingerprint([range(100), range(100, 200), range(50, 150)], backend="cpu")
     found = sketch.estimate(sketch(rows, backend="cpu"), [[0, 1], [0, 2]], backend="cpu")

@@ -1,4 +1,4 @@
-"""What makes a token and a shingle: golden values of the literature, and each choice through the main job."""
+"""The definitions of tokens and shingles: golden values of the literature, and each choice through the main job."""
 
 import json
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_the_main_job_takes_each_choice(
 
 
 def test_labels_count_every_occurrence() -> None:
-    """The Jaccard similarity of multisets: the sum of least counts by that of greatest."""
+    """The Jaccard similarity of multisets: the sum of least counts over the sum of greatest."""
     for labels, wanted in ((True, 2 / 7), (False, 2 / 3)):
         assert jaccard(*COUNTED[:2], size=1, labels=labels) == wanted
 
@@ -125,7 +125,7 @@ def restore(method: Method) -> Method:
 
 
 def test_only_chosen_parameters_are_written() -> None:
-    """Files of before are read, and those of now are theirs."""
+    """Earlier files, which hold no other parameters, are still read."""
     assert Shingling().to_json() == '{"size":5,"unit":"word"}' and Folding().to_json() == '{"form":null}'
     assert repr(Shingling(unit="char", size=9)) == "Shingling(unit='char', size=9)"
     plain, method = Method.chosen(), Method.chosen(shingling=Shingling(symbols=True), folding=EXACT_CASE)

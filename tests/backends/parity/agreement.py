@@ -32,7 +32,7 @@ def agree(ops: Backend, operation: Operation, *given: Any) -> Any:
 
 
 def expected(operation: Operation, *given: Any) -> Any:
-    """The reference's result, computed once for all backends, because plain Python is slow."""
+    """The reference's result; it is computed once for all backends, because plain Python is slow."""
     asked = hashlib.sha256(pickle.dumps((operation, given))).digest()
     if asked not in _expected:  # copies, since counts may be used again
         copies = [one.copy() if isinstance(one, np.ndarray) else one for one in given]
@@ -49,7 +49,7 @@ def forget() -> None:
 
 
 def moved(ops: Backend, value: Any) -> Any:
-    """An argument of an operation with its arrays in the memory of `ops`."""
+    """Copy the arrays of an operation's argument to the memory of `ops`."""
     if isinstance(value, np.ndarray):
         return ops.asarray(value)
     if isinstance(value, Buckets):
@@ -58,7 +58,7 @@ def moved(ops: Backend, value: Any) -> Any:
 
 
 def fewer(ops: Backend, many: int, few: int) -> int:
-    """`many` on the CPU, `few` for kernels, each of whose threads is a fibre on the host."""
+    """`many` cases on the CPU, `few` for kernels, whose threads are fibres on the host."""
     return few if ops.name == "cuda" else many
 
 

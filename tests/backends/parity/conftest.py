@@ -17,6 +17,6 @@ def ops(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_results() -> Iterator[None]:
-    """The reference's results are kept for the other backends of a module."""
+    """Keep the reference's results for the other backends of a module, then forget them."""
     yield
     agreement.forget()

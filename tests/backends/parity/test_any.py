@@ -29,7 +29,7 @@ MORE = 3 if os.environ.get("GPULSH_EVERY_CUT") else 1  # ./ci/soak draws more of
 
 
 def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
-    """Make a function of a backend and arguments a case."""
+    """Turn a function of a backend and arguments into a case."""
 
     def of(function: Case) -> Case:
         CASES[function.__name__] = function, st.tuples(*arguments)
@@ -76,7 +76,7 @@ def passes_over_text(ops: Backend, text: TextBatch, shingling: Shingling) -> Non
 
 @case(any_text, all_shinglings, st.integers(1, 5))
 def bounds_of_tokens(ops: Backend, text: TextBatch, shingling: Shingling, step: int = 1) -> Any:
-    """Of each `step`-th token."""
+    """The byte bounds of each `step`-th token."""
     counts = expected("tokens", text, shingling).lengths
     row = np.repeat(np.arange(len(text)), counts)
     token = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -149,7 +149,7 @@ some_counts = st.lists(st.sampled_from([0, 1, 2, 3, 250, 253, 254, 255]), min_si
     | st.integers(7, 16).map(lambda bits: np.zeros(1 << bits, np.uint8)),
 )
 def rows(ops: Backend, given: Fingerprints, counts: Values) -> None:
-    """Each operation of a row alone; prefixes in the order of `counts` and of the frequencies that follow them."""
+    """Run each operation that takes one row; prefixes follow `counts` and the frequencies made from them."""
     agree(ops, "bitmaps", given)
     agree(ops, "occurrences", given)
     agree(ops, "frequencies", given, counts.copy())
@@ -162,7 +162,7 @@ def rows(ops: Backend, given: Fingerprints, counts: Values) -> None:
 
 @case(any_rows, st.integers(0, 50))
 def simhash(ops: Backend, given: Fingerprints, bits: int = 50) -> None:
-    """Of values that count once, and of values that count up to 2^bits - 1 times, of every order of magnitude."""
+    """Some values count once; others count up to 2^bits - 1 times, over every order of magnitude."""
     generator, size = np.random.default_rng(bits), len(given.values)
     counts = generator.integers(0, 1 << bits, size) >> generator.integers(0, bits + 1, size)
     for how in ((SIMHASH_KEYS,), (SIMHASH_KEYS, counts), (SIMHASH_KEYS[:1], counts)):
@@ -217,7 +217,7 @@ def sketches_of_parts(ops: Backend, family: Family, parts: list[list[list[int]]]
 
 
 def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
-    """The signatures of sets, from parts that each hold some values of each."""
+    """The signatures of sets whose values are spread over parts."""
     with ops.here():
         sketch = ops.set_sketch(family)
         return sketch.finish(reduce(sketch.merge, map(sketch.fold, parts), sketch.empty(len(parts[0]))))
@@ -287,7 +287,7 @@ def collisions_of_ids_that_repeat(ops: Backend, members: list[tuple[int, int]], 
 
 
 def buckets_of(rows: Sequence[Sequence[int] | Values], before: int = 0) -> Buckets:
-    """Buckets after `before` ids that are in none."""
+    """Buckets whose ids start at `before`; smaller ids are in none."""
     ids: Numbers = np.array([1] * before + [document for row in rows for document in row], np.int64)
     return Buckets(ids, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
 

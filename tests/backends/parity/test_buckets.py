@@ -1,4 +1,4 @@
-"""Signatures to components and decisions, and the decision's array code: what is rarely drawn."""
+"""Signatures to components and decisions, and the decision's array code, with rarely drawn arguments."""
 
 from random import Random
 from typing import Any
@@ -65,14 +65,14 @@ def test_no_digest_marks_empty_rows_alone(ops: Backend) -> None:
     spread=st.sampled_from([(0, 1), (5, 1), (NO_DIGEST - 20_000, 1), (0, 1 << 30), (0, 1 << 50)]),
     none=st.sampled_from([0, 0, 0.02, 0.7, 1]),
     order=st.sampled_from(["ascending", "descending", "any"]),
-    together=st.sampled_from([10, 1 << 16]),  # by partitions, and where they lie
+    together=st.sampled_from([10, 1 << 16]),  # by partitions, and in place
 )
 @example(8, 10_000, 50, (0, 1 << 50), 0.02, "any", 1 << 16)
 @example(8, 10_000, 3000, (0, 1 << 7), 0, "ascending", 10)
 def test_collisions_of_many_digests(
     ops: Backend, seed: int, count: int, distinct: int, spread: tuple[int, int], none: float, order: str, together: int
 ) -> None:
-    """Cells of few and of many digests, long runs, small numbers, which are no hashes, and ids in any order."""
+    """Cells hold few or many digests, long runs and small numbers that are no hashes; ids are in any order."""
     generator, count = np.random.default_rng(seed), fewer(ops, count, min(count, 1000))
     first, step = spread
     values = np.uint64(first) + generator.integers(0, distinct, count).astype(np.uint64) * np.uint64(step)
@@ -87,7 +87,7 @@ def test_collisions_of_many_digests(
 
 
 def of_columns(ops: Backend, digests: Values) -> Array:
-    """The members of the buckets of all columns, found in parallel."""
+    """The members of the buckets of all columns; threads search the columns in parallel."""
     ids = ops.asarray(np.arange(len(digests)))
     found = ops.parallel_map(range(digests.shape[1]), lambda one, band: one.collisions(digests[:, band], ids))
     return np.concatenate([buckets.ids for buckets in found])
@@ -164,7 +164,7 @@ def test_greedy_decisions_in_rounds_equal_those_in_order(
 def test_copies_equal_those_of_a_plain_search(
     ops: Backend, rows: list[tuple[int, int, int, bool]], by_source: bool, chance: Random
 ) -> None:
-    """Halves of few values, so that rows often share one of them alone."""
+    """Each half of a hash has few values, so rows often share only one half."""
     rank = chance.sample(range(len(rows)), len(rows))
     columns, ranks = np.array(rows, np.int64).reshape(-1, 4), np.array(rank, np.int64)
     groups: dict[Any, list[int]] = {}
@@ -185,7 +185,7 @@ def test_copies_equal_those_of_a_plain_search(
 @settings(max_examples=20)
 @given(pairs_of_places, st.lists(st.integers(0, 9), min_size=PLACES, max_size=PLACES), st.integers(1, 30))
 def test_pairs_are_grouped_by_tile(ops: Backend, pairs: list[tuple[int, int]], text: list[int], most: int) -> None:
-    """Documents of a tile are no more than its bytes, components stay whole where they fit, and no pair is lost."""
+    """A tile's documents fit its bytes, components stay whole where they fit, and no pair is lost."""
     given, sizes = np.array(pairs, np.int64).reshape(-1, 2), np.array(text)
     component = REFERENCE.components(PLACES, given)
     cut = Sizes(batch=most, tile=most, largest_tile=2 * most)

@@ -1,4 +1,4 @@
-"""Rows of fingerprints, and the bytes of texts: what is rarely drawn."""
+"""Rows of fingerprints, and the bytes of texts, with rarely drawn arguments."""
 
 import itertools
 import time
@@ -88,7 +88,7 @@ def test_simhash_of_awkward_rows(ops: Backend, lengths: list[int]) -> None:
 
 
 def test_simhash_counts_as_many_bits_as_a_row_may_have(ops: Backend) -> None:
-    """One value less than half, half, and more than half of a row."""
+    """One of two values fills half of a row, or one place less or more."""
     given = []
     for size in [1, 2, 15, 16, 17, 239, 240, 241, 255, 256, 257, 1000, 4097]:
         firsts = {min(max(size // 2 + more, 0), size) for more in (-1, 0, 1)}
@@ -101,7 +101,7 @@ def test_simhash_counts_as_many_bits_as_a_row_may_have(ops: Backend) -> None:
 
 @pytest.mark.parametrize("count", [2, 90])
 def test_rows_in_many_pairs_are_bounded_by_bitmaps(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Near-copies beside rows that meet few: these take bits, those do not."""
+    """Near-copies are in many pairs and get bitmaps; the other rows are in few and get none."""
     taken: list[int] = []
     found = intersect.overlap_bounds
     monkeypatch.setattr(intersect, "overlap_bounds", lambda *given: taken.append(len(given[1])) or found(*given))
@@ -120,7 +120,7 @@ def test_rows_in_many_pairs_are_bounded_by_bitmaps(count: int, monkeypatch: pyte
 
 @pytest.mark.parametrize("values", ["in one slot", "many"])
 def test_intersections_beyond_the_hash_table(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values that nobody hashed, or more than the table holds, are compared in order, and none is probed for long."""
+    """Unhashed values, and more values than the table holds, are compared in order without long probing."""
     monkeypatch.setattr(intersect, "overlap_bounds", None)
     numbers = np.arange(300_000, dtype=np.uint64) * np.uint64(pow(GOLDEN, -1, 2**64))
     if values == "many":

@@ -67,7 +67,7 @@ def test_rows_beyond_32_bits(ops: Backend, name: Any) -> None:
 
 @pytest.mark.parametrize("columns", [1, 40])
 def test_a_hash_of_all_ones_is_a_value_in_one_permutation(ops: Backend, columns: int) -> None:
-    """Fingerprints that it hashes, within their bins, to NO_VALUE and a little less."""
+    """The fingerprints hash, within their bins, to NO_VALUE and to a little less."""
     family = Family(name="one_permutation", num_perm=columns)
     multiplier, addend, _ = words(family, 3)
     inverse = pow(multiplier | 1, -1, 1 << 64)

@@ -1,4 +1,4 @@
-"""Text to tokens, shingles, sets and windows, public and keyed: what is rarely drawn."""
+"""Text to tokens, shingles, sets and windows, public and keyed, with rarely drawn arguments."""
 
 import itertools
 from itertools import pairwise
@@ -45,7 +45,7 @@ def test_shingles_of_empty_and_short_documents(ops: Backend, unit: Unit) -> None
 @every_unit
 @pytest.mark.parametrize("reading", READINGS)
 def test_shingles_of_awkward_documents(ops: Backend, unit: Unit, reading: Reading) -> None:
-    """Every awkward sequence between letters, cut by the ends of documents, and every byte alone and in a row."""
+    """Documents end inside every awkward sequence; each byte also comes alone and in a row."""
     rows = [b"", b"x", b" ", b"", b" x ", b"  ", *AWKWARD, *(b"a" + piece for piece in AWKWARD), b"", b""]
     rows += [piece + b"a" for piece in AWKWARD] + [piece + "語".encode() + piece for piece in AWKWARD]
     check(ops, batch_of(rows, b"ab\xe4", b"\xb8\x80c"), unit, 2, reading)
@@ -91,7 +91,7 @@ def test_characters_at_every_position_of_a_block(ops: Backend, unit: Unit, readi
 
 
 def test_runs_of_words_of_all_lengths(ops: Backend) -> None:
-    """Words are summed by runs and by whole vectors; what follows the last of either must not matter."""
+    """Words are summed by runs and by whole vectors; the bytes after either must not matter."""
     random = np.random.default_rng(7)
     some, letters, documents = [1, 3, 7, 8, 9, 15, 16, 17, 24, 25, 55, 63, 64, 65, 130], [*"abyz059AZ"], []
     for count in (1, 5, 9, 33, 65, 511, 512, 513, 576, 577, 1025)[:: fewer(ops, 1, 3)]:
@@ -108,7 +108,7 @@ def test_runs_of_words_of_all_lengths(ops: Backend) -> None:
 
 
 def test_shingles_of_long_words(ops: Backend) -> None:
-    """Summed a block at a time, where keys are far from those of a table, and up to what nobody may read."""
+    """Words are summed a block at a time, far beyond the keys of a table, up to memory that cannot be read."""
     documents = [b"x" * a + b" " + b"Y" * b for a in (0, 1, 8, 9, 62, 63, 64, 65, 1000) for b in range(60, 74)]
     documents += [b" " * gap + b"w" * length for gap in range(50, 66) for length in (1, 8, 63, 64, 65)]
     check(ops, batch_of(documents), "word", 1)
@@ -168,7 +168,7 @@ def test_winnowing_beyond_4_gib(ops: Backend) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 200, 1030])
 def test_window_hashes_at_the_ends_and_middles_of_rows(ops: Backend, size: int) -> None:
-    """Runs of windows at the beginning, the end and in the middle of rows, and a row that is one."""
+    """Windows are taken at both ends and in the middle of rows, and from a row of one window."""
     rows = random_table([size, size + 30, 5, size + 100])
     begin, windows = rows.offset[[0, 1, 1, 3, 3]] + np.array([0, 3, 25, 0, 60]), np.array([1, 20, 6, 40, 41])
     tokens = Tokens(rows.values, rows.offset)
@@ -204,7 +204,7 @@ def test_bounds_enclose_their_tokens(ops: Backend, unit: Unit) -> None:
 
 @pytest.mark.parametrize("shingling", ALL_READINGS)
 def test_bounds_of_awkward_documents(ops: Backend, shingling: Shingling) -> None:
-    """Of awkward sequences, whole and cut; and of words and gaps that end at, before and behind 28 and 64 bytes."""
+    """Awkward sequences, whole and cut; words and gaps that end at, before and after 28 and 64 bytes."""
     rows = [b"", b"x", b" ", *AWKWARD, *(b"a" + piece + b"b " + piece for piece in AWKWARD)]
     cuts = [(piece[:cut], piece[cut:]) for piece in AWKWARD for cut in range(1, len(piece))]
     blocks = [

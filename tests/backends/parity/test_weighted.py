@@ -47,7 +47,7 @@ def test_a_dart_as_high_as_the_weight_misses(ops: Backend) -> None:
 
 
 def inverse_mix(x: int) -> int:
-    """Whose `mix64` is x."""
+    """The inverse of `mix64`."""
     for factor, shift in ((1, 27), (MIX_2, 33), (MIX_1, 27)):
         x = x * pow(factor, -1, 1 << 64) % (1 << 64)
         x ^= x >> shift ^ x >> 2 * shift
@@ -55,7 +55,7 @@ def inverse_mix(x: int) -> int:
 
 
 def line_of(word: int, level: int, streams: Streams) -> int:
-    """Whose first dart at a level is drawn by `word`."""
+    """The line whose first dart at a level is drawn by `word`."""
     number = inverse_mix(word) - int(streams.addend) - level * GOLDEN
     return number * pow(int(streams.multiplier), -1, 1 << 64) % (1 << 64)
 
@@ -70,7 +70,7 @@ def test_a_value_of_all_ones_becomes_the_one_below(ops: Backend) -> None:
 
 
 def test_levels_count_down_to_a_fixed_depth(ops: Backend) -> None:
-    """At each of these levels a line has a dart of nearly no rank, which comes first if it counts."""
+    """At each of these levels a line has a dart of almost no rank, which comes first if it counts."""
     streams, levels = Streams.of("weighted_minhash", 5), (-22, -23, -24)
     lines = [line_of(2**64 - 1, level, streams) for level in levels]
     found = agree(ops, "weighted_minhash", weighted_of([{line: 1.5} for line in lines]), 1, 5)

@@ -184,7 +184,7 @@ def nemo() -> dict[str, Any]:
 
 
 def nemo_signature(text: str, width: int, count: int, seed: int, bits: int) -> list[int]:
-    """In words of `bits`, as `minhash_seed_kernel` and `minhash_kernel` of cuDF have them; an empty text is zeros."""
+    """As cuDF's `minhash_seed_kernel` and `minhash_kernel`, in words of `bits`; an empty text gives zeros."""
     generator, dtype, word = np.random.RandomState(seed), np.dtype(f"uint{bits}").type, (1 << bits) - 1
     modulus = 2**31 - 1 if bits == 32 else 2**61 - 1
     drawn = [[int(generator.randint(low, modulus, dtype=dtype)) for low in (1, 0)] for _ in range(count)]

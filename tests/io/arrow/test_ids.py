@@ -1,4 +1,4 @@
-"""Ids: those that Python has no value for, large ones, and arrays of Python values, which are those of pyarrow."""
+"""Ids without a Python value, large ones, and arrays of Python values, which equal those of pyarrow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of_kind(kind: pa.DataType, count: int = 1) -> pa.Array:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("other", [None, "strings"])
 def test_dates_beyond_python_become_their_number(kind: pa.DataType, other: str | None, tmp_path: Path) -> None:
-    """And stays of its type where Parquet has that."""
+    """They keep their type where Parquet has it."""
     inputs = [write_rows(tmp_path / "a.arrow", pa.table({"text": [TEXT, TEXT], "id": of_kind(kind, 2)}))]
     if other:
         inputs.append(write_rows(tmp_path / "b.parquet", [{"text": "others", "id": "a"}]))
@@ -102,7 +102,7 @@ def _is_written(values: pa.Array) -> bool:
 
 @pytest.mark.parametrize("write", ["data", "marked"])
 def test_run_end_encoded_ids_become_text(write: str, tmp_path: Path) -> None:
-    """Parquet has no such type, so ids are found as text; flattening them ended in an AttributeError."""
+    """Parquet has no such type, so the evidence holds text; flattening them ended in an AttributeError."""
     ids = pa.RunEndEncodedArray.from_arrays(pa.array([1, 3], pa.int32()), pa.array(["a", "b"]))
     write_rows(tmp_path / "a.arrow", pa.table({"text": [TEXT, TEXT, "others"], "id": ids}))
     run(tmp_path / "a.arrow", tmp_path / "out", id_column="id", write=write)

@@ -1,4 +1,4 @@
-"""Arrow that lies about itself: an error names the file and the column, and no memory beyond a buffer is read."""
+"""Damaged Arrow arrays: an error names the file and the column, and no memory beyond a buffer is read."""
 
 import struct
 from collections.abc import Callable
@@ -40,7 +40,7 @@ CODES = pa.array([0, 1, 2, 0], pa.int32())
 RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([3, ROWS], pa.int32()), pa.array(["p", "q"]))
 UNION = pa.UnionArray.from_dense(pa.array([0] * 4, pa.int8()), pa.array(range(4), pa.int32()), [pa.array(LONG)])
 # A valid array, bytes of its buffers, and others in their place.
-LIES: dict[str, tuple[Any, bytes, bytes]] = {
+FAULTS: dict[str, tuple[Any, bytes, bytes]] = {
     "string-far": (pa.array(LONG), *strings(60000)),
     "string-negative": (pa.array(LONG), *strings(-1)),
     "large_string-far": (pa.array(LONG, pa.large_string()), *strings(1 << 40, "q")),
@@ -60,11 +60,11 @@ ELSEWHERE: dict[str, tuple[Any, bytes, bytes]] = {
 }
 if hasattr(pa, "opaque"):  # of later releases
     opaque = pa.opaque(pa.string(), "a", "b")
-    LIES["extension"] = (pa.ExtensionArray.from_storage(opaque, pa.array(LONG)), *strings(999))
+    FAULTS["extension"] = (pa.ExtensionArray.from_storage(opaque, pa.array(LONG)), *strings(999))
 
 
-def write(path: Path, column: str, lie: tuple[Any, bytes, bytes]) -> str:
-    array, true, false = lie
+def write(path: Path, column: str, fault: tuple[Any, bytes, bytes]) -> str:
+    array, true, false = fault
     columns = {"text": pa.array([f"{text} alike" for text in LONG[:1] * ROWS]), "id": pa.array(range(ROWS))}
     table = pa.table({**columns, column: array})
     write_rows(path, table)
@@ -75,14 +75,14 @@ def write(path: Path, column: str, lie: tuple[Any, bytes, bytes]) -> str:
 
 
 COLUMNS = [
-    *((lie, ("text", "id", "other")[place % 3], (".arrow", ".arrows")[place % 2]) for place, lie in enumerate(LIES)),
-    *((lie, column, ".arrow") for lie in ELSEWHERE for column in ("id", "other")),
+    *((fault, ("text", "id", "other")[at % 3], (".arrow", ".arrows")[at % 2]) for at, fault in enumerate(FAULTS)),
+    *((fault, column, ".arrow") for fault in ELSEWHERE for column in ("id", "other")),
 ]
 
 
-@pytest.mark.parametrize(("lie", "column", "ending"), COLUMNS)
-def test_a_damaged_column_is_named(tmp_path: Path, lie: str, column: str, ending: str) -> None:
-    path = write(tmp_path / f"a{ending}", column, {**LIES, **ELSEWHERE}[lie])
+@pytest.mark.parametrize(("fault", "column", "ending"), COLUMNS)
+def test_a_damaged_column_is_named(tmp_path: Path, fault: str, column: str, ending: str) -> None:
+    path = write(tmp_path / f"a{ending}", column, {**FAULTS, **ELSEWHERE}[fault])
     with pytest.raises(DamagedInputError, match=rf"^\S+/a{ending}: column '{column}' is damaged: [^\n]+$"):
         run(path, tmp_path / "out", id_column="id")
     assert not (tmp_path / "out").exists() or column == "other"
@@ -92,7 +92,7 @@ def test_a_damaged_column_is_named(tmp_path: Path, lie: str, column: str, ending
 
 
 def test_a_type_that_pyarrow_cannot_read_is_refused(tmp_path: Path) -> None:
-    """Intervals of months, which pyarrow writes none of: made of others, by their unit in the schema."""
+    """pyarrow writes no intervals of months: the test changes the unit of others in the schema."""
     path = tmp_path / "a.arrow"
     write_rows(path, pa.table({"text": LONG, "other": pa.array([None] * ROWS, pa.month_day_nano_interval())}))
     content = path.read_bytes()
@@ -132,7 +132,7 @@ def test_ids_must_be_utf8_and_other_columns_need_not(tmp_path: Path) -> None:
                 run(path, tmp_path / "failed", id_column="id")
 
 
-# Doors by which an array of Arrow comes in: of pyarrow and pandas, and of other libraries by Arrow's interface.
+# Ways to give an Arrow array: as an object of pyarrow or pandas, or of another library, by Arrow's interface.
 KNOWING_SIZES: list[Callable[[Any], Any]] = [
     lambda array: pa.chunked_array([array]),
     lambda array: pd.Series(pd.arrays.ArrowExtensionArray(array)),
@@ -145,14 +145,14 @@ BLIND: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("lie", "door"),
+    ("fault", "give"),
     [
-        *((lie, KNOWING_SIZES[place % 3]) for place, lie in enumerate(LIES)),
+        *((fault, KNOWING_SIZES[place % 3]) for place, fault in enumerate(FAULTS)),
         *zip(["string-negative", "dictionary-code"], BLIND, strict=True),  # which show without them
     ],
 )
-def test_damaged_arrays_in_memory_are_refused(tmp_path: Path, lie: str, door: Callable[[Any], Any]) -> None:
-    given = door(pa.ipc.open_file(write(tmp_path / "a.arrow", "text", LIES[lie])).get_batch(0).column("text"))
+def test_damaged_arrays_in_memory_are_refused(tmp_path: Path, fault: str, give: Callable[[Any], Any]) -> None:
+    given = give(pa.ipc.open_file(write(tmp_path / "a.arrow", "text", FAULTS[fault])).get_batch(0).column("text"))
     message = r"^texts, an? \w+, is damaged: [^\n]+ passes its validate\(full=True\)$"
     with pytest.raises(DamagedInputError, match=message):
         gpulsh.deduplicate(given, backend="reference")
@@ -161,7 +161,7 @@ def test_damaged_arrays_in_memory_are_refused(tmp_path: Path, lie: str, door: Ca
 
 
 def test_damaged_keys_and_tables_are_refused(tmp_path: Path) -> None:
-    batch = pa.ipc.open_file(write(tmp_path / "a.arrow", "id", LIES["string-far"])).get_batch(0)
+    batch = pa.ipc.open_file(write(tmp_path / "a.arrow", "id", FAULTS["string-far"])).get_batch(0)
     odd = pa.array([b"a\xff", b"b", b"c", b"d"], pa.binary()).view(pa.string())
     texts = list("abcd")
     for keys in (batch.column("id"), odd):

@@ -28,7 +28,7 @@ BANDING: dict[str, Any] = {"num_perm": 12, "bands": 6, "rows": 2}
 
 
 def pages(seed: int) -> list[str]:
-    """Pages of one length: a near-copy and a copy of pages that all lists share, and others."""
+    """Ten pages of one length, and two that all lists share: one exactly, one nearly."""
     own, common = random.Random(f"own {seed}"), random.Random("shared")
     found = [[f"w{source.randrange(10_000):04d}" for _ in range(20)] for source in [own] * 10 + [common] * 2]
     found[10][0] = f"x{seed:04d}"  # an end is in one shingle alone
@@ -36,7 +36,7 @@ def pages(seed: int) -> list[str]:
 
 
 def write(path: Path, texts: list[str]) -> None:
-    """A file whose size follows from how many texts there are."""
+    """Write a file whose size depends only on the number of texts."""
     if path.suffix == ".parquet":
         table = pa.table({"text": texts, "id": [f"id{row:04d}" for row in range(len(texts))]})
         options: dict[str, Any] = {"use_dictionary": False, "write_statistics": False}
@@ -68,7 +68,7 @@ CHANGES: list[Change] = [replace, edit, truncate, Path.unlink]
 
 @contextmanager
 def changed_before(stage: str, change: Callable[[], None]) -> Iterator[None]:
-    """The change is made when that stage begins, or when all is ready to be committed."""
+    """Make the change when that stage begins, or just before the commit."""
     run, write_report = InProcess.run, file_run.write_report
 
     def run_changed(self: InProcess, of: Any) -> Any:

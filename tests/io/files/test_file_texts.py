@@ -1,4 +1,4 @@
-"""Files and pieces read by several threads within a bound of bytes: what one reads, in the same order."""
+"""Several threads read files and pieces within a bound of bytes: the same texts in the same order as one thread."""
 
 import random
 import threading
@@ -39,7 +39,7 @@ FILES = 1000
 
 
 def write_files(folder: Path) -> list[str]:
-    """Parquet files of many small row groups, with one of another format between them."""
+    """Write Parquet files of many small row groups, and one of another format among them."""
     rows = [None if i % 11 == 0 else f"document {i} " * (i % 7) for i in range(300)]
     names = ["a.parquet", "b.parquet", "c.jsonl", "d.parquet"]
     starts = (0, 100, 200, 210, 300)
@@ -101,7 +101,7 @@ def test_read_ahead_keeps_the_order_and_its_bound(threads: int, most: int) -> No
 
 @pytest.mark.parametrize("ahead", [None, 1 << 20, 9 << 20, 64 << 20, 1 << 30])
 def test_read_ahead_fits_the_budget(ahead: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks that are being read and blocks that wait, together."""
+    """The budget covers the blocks being read and the waiting ones together."""
     asked: list[int] = []
 
     def read_ahead(pieces: Any, read: Any, size: Any, threads: int, waiting: int) -> Any:
@@ -153,7 +153,7 @@ def test_the_threads_stop_with_the_reader() -> None:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_held_texts_are_whole_pieces_within_the_budget(seed: int) -> None:
-    """Also of a piece that is read again, after a reader that failed or by another stage."""
+    """A piece may be read again after a failed reader, or by another stage."""
     draw = random.Random(seed)
     room = draw.randrange(6)
     held = HeldTexts(room * (1 + OFFSET_BYTES + BLOCK_COST))
@@ -208,7 +208,7 @@ def test_chosen_texts_come_from_memory_while_held(tmp_path: Path, monkeypatch: p
 
 
 def test_rows_before_an_empty_batch_are_kept(tmp_path: Path) -> None:
-    """Such as an empty record batch: the rows before it were dropped, as where a piece is read again."""
+    """An empty record batch dropped the rows before it, as if its piece were read again."""
     text, schema = "one two three four five six", pa.schema([("text", pa.string())])
     with pa.ipc.new_file(str(tmp_path / "a.arrow"), schema) as out:
         for rows in ([text, "some other words"], [], [], [text + " seven", None]):
@@ -240,7 +240,7 @@ def test_text_sizes_beyond_32_bits_stay_integers(tmp_path: Path, monkeypatch: py
 
 
 def test_a_small_file_takes_less_than_750_bytes_of_memory(tmp_path: Path) -> None:
-    """A run over a million of them holds its files, their stamps and their texts."""
+    """A run over a million files holds their names, their stamps and their texts."""
     for number in range(FILES):
         (tmp_path / f"{number:05d}.txt").write_bytes(b"%0100d" % number)
     tracemalloc.start()
@@ -258,7 +258,7 @@ def test_a_small_file_takes_less_than_750_bytes_of_memory(tmp_path: Path) -> Non
 
 
 def corpus(folder: Path) -> Path:
-    """Files of pages, of which some are near-copies, with other columns before and behind them, and without."""
+    """Files of pages with some near-copies: with other columns before and after, and without."""
     source = random.Random(3)
     pages = [" ".join(f"w{source.randrange(1000)}" for _ in range(40)) for _ in range(60)]
     pages += [page + " more" for page in pages[::2]]
@@ -272,7 +272,7 @@ def corpus(folder: Path) -> Path:
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, kind: Any, name: str) -> list[Any]:
-    """What a method is called with from here on."""
+    """Record the arguments of each later call of a method."""
     calls: list[Any] = []
     own = getattr(kind, name)
     monkeypatch.setattr(kind, name, lambda self, *given, **how: calls.append(given) or own(self, *given, **how))

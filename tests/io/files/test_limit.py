@@ -1,4 +1,4 @@
-"""A document that a memory budget does not allow: refused by name and size, with what to give, in every format."""
+"""A document beyond the memory budget is refused by name and size, with the memory to give, in every format."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ def records(texts: list[str]) -> list[bytes]:
 
 
 def write(path: Path, texts: list[str]) -> None:
-    """Of records of archives a member each."""
+    """Write the texts in the format of the path; each record of an archive is a member."""
     if path.suffix == ".txt":
         path.write_text("\n".join(texts))
     elif path.suffix == ".json":  # with space behind each element
@@ -62,7 +62,7 @@ PLACES: dict[str, tuple[str, int]] = {
 def test_a_larger_document_stops_the_run(
     ending: str, skip: bool, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it is in several blocks of its file or in one."""
+    """It may be in several blocks of its file or in one."""
     for module in (delimited, jsonl, streamed, text):
         monkeypatch.setattr(module, "STEP", step)
     monkeypatch.setattr(streamed, "LARGE_LINE", 2 * step)
@@ -109,7 +109,7 @@ def test_a_text_file_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
     [("jsonl", ["small"]), ("jsonl.zst", ["small"]), ("jsonl.gz", []), ("wet.gz", ["small"]), ("txt", [])],
 )
 def test_a_larger_document_is_never_in_memory(ending: str, before: list[str], tmp_path: Path) -> None:
-    """Nor is it as the first line, which gives the columns."""
+    """This includes the first line, which gives the columns."""
     path = tmp_path / f"a.{ending}"
     write(path, [*before, "x" * (64 << 20)])
     message = r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give memory='512MiB'"
@@ -189,7 +189,7 @@ def test_a_zstd_window_beyond_any_decoder_is_damage(frame: bytes, tmp_path: Path
 
 @pytest.mark.parametrize("window_log", [22, 31])
 def test_zstd_windows_up_to_2_gib_are_read(window_log: int, tmp_path: Path) -> None:
-    """As `zstd --long=31` writes it. Memory is the kernel's to limit."""
+    """`zstd --long=31` writes such windows. The kernel limits the memory."""
     options = zstandard.ZstdCompressionParameters.from_level(1, window_log=window_log)
     packer = zstandard.ZstdCompressor(compression_params=options).compressobj()
     lines = b"".join(b'{"text": "%s"}\n' % text for text in (b"one", b"x" * (2 << 20), b"two"))

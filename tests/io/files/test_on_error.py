@@ -1,4 +1,4 @@
-"""Bad records: the run stops with their place named, or passes over them, counts and lists them."""
+"""Bad records: the run stops and names the place, or skips, counts and lists them."""
 
 import json
 import sys
@@ -76,7 +76,7 @@ def test_files_without_bad_lines_and_of_bad_lines_alone(tmp_path: Path) -> None:
 
 
 def test_bad_lines_are_skipped_when_keep_names_a_column(tmp_path: Path) -> None:
-    """Also not the first one."""
+    """This includes the first line."""
     records = [b"{", *(b'{"text": "%s", "n": %d}' % (text(0).encode(), n) for n in (1, 2)), b"["]
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(records))
     skip(tmp_path / "a.jsonl", tmp_path / "out", keep="n")

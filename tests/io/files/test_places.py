@@ -1,4 +1,4 @@
-"""Where kept rows are written: below `data/`, whatever a bucket, an archive, a pattern or a link calls its files."""
+"""Kept rows are written below `data/`, whatever a bucket, an archive, a pattern or a link calls its files."""
 
 import io
 import json
@@ -27,7 +27,7 @@ EVIL = "p/y/../../../../settings.jsonl"
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to be attacked: what is beside OUT must stay as it is."""
+    """A folder for attacks: files beside OUT must not change."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)

@@ -1,4 +1,4 @@
-"""Files whose names do not say how they are read: by patterns, delimiters and encodings; messages about others."""
+"""Files whose names do not say how to read them: patterns, delimiters, encodings; messages about other files."""
 
 import gzip
 import json
@@ -112,7 +112,7 @@ def test_delimiters_are_suggested_and_taken(sign: str, given: str, message: str,
     [("a.csv", "", "latin-1"), ("a.tsv", "gz", "mac_roman"), ("a.txt", "", "cp1252"), ("a.txt", "xz", "latin-1")],
 )
 def test_other_encodings_give_the_decisions_of_utf8(encoding: str, packed: str, name: str, tmp_path: Path) -> None:
-    """The same decisions and columns as of UTF-8, and kept bytes as they are."""
+    """Decisions and columns are the same, and kept bytes are unchanged."""
     rows, sign, options = ROWS, "\t" if name == "a.tsv" else ",", {"shingling": "word:1"}
     if name == "a.txt":
         options["lines"] = True

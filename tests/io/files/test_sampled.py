@@ -1,4 +1,4 @@
-"""Samples of files: of every format a share of the rows, spread over all of it, and packed as it is."""
+"""Samples of files: a share of the rows of every format, spread over the whole file and compressed like it."""
 
 import gzip
 from collections.abc import Callable

@@ -1,6 +1,4 @@
-"""Several INPUTs: where the kept rows of each lie, though their files have equal names, and globs that the shell
-expands.
-"""
+"""Several INPUTs: each has its own place for kept rows, even under equal names; and globs that the shell expands."""
 
 import glob
 import json
@@ -32,7 +30,7 @@ WORDS = "one two three four five six seven eight nine ten eleven twelve"
 
 
 def put(path: str, *texts: str) -> None:
-    """A file of JSON lines or Parquet with these texts, one of words of the path alone before them."""
+    """Write JSON lines or Parquet: a text made from the path, then these texts."""
     write_rows(path, [" ".join(f"{path} {number}" for number in range(9)), *texts])
 
 
@@ -50,7 +48,7 @@ def dropped(out: str = "out") -> list[tuple[str, str]]:
 
 @contextmanager
 def bucket() -> Iterator[Any]:
-    """A file system in memory, emptied again."""
+    """A file system in memory, emptied afterwards."""
     memory = fsspec.filesystem("memory")
     try:
         yield memory
@@ -134,7 +132,7 @@ def test_inputs_at_urls_get_distinct_folders(folder: Path) -> None:
         (["/d/a", "/d/b"], ["a", "b"]),
         (["/d/a/x", "/d/b/x", "/d/c"], ["a/x", "b/x", "c"]),
         (["/x", "/d/x", "/e/d/x"], ["x", "d/x", "e/d/x"]),  # no longer end of the first that others do not share
-        (["/a/x", "/b/x/y", "/c/y"], ["a/x", "x/y", "c/y"]),  # x/y must not lie below x
+        (["/a/x", "/b/x/y", "/c/y"], ["a/x", "x/y", "c/y"]),  # x/y must not be below x
         (["/a", "/a/b"], ["a", "b"]),
     ],
 )
@@ -159,7 +157,7 @@ def test_dotted_folders_are_named_and_equal_outputs_refused(folder: Path) -> Non
 
 
 def test_a_run_does_not_resume_with_files_given_otherwise(sources: list[str]) -> None:
-    """They lie elsewhere in `data/`, or are of other sources: nothing that is finished is gone on with."""
+    """They have other places in `data/`, or other sources: no finished step is used."""
     os.mkdir("in")
     for name in sources:
         os.rename(name, f"in/{name}")
@@ -191,7 +189,7 @@ def test_an_unquoted_glob_gives_the_results_of_a_quoted_one(folder: Path, patter
 
 
 def save_data_set(folder: str, *splits: str) -> None:
-    """What `datasets` makes of a data set, or of one with splits."""
+    """Write what `datasets` saves of a data set, or of one with splits."""
     for split in splits or ("",):
         place = Path(folder, split)
         write_rows(place / "data-00000-of-00001.arrows", [f"{split} {WORDS}"])
@@ -215,7 +213,7 @@ def test_metadata_of_saved_data_sets_is_not_read(folder: Path, given: list[str])
 
 
 def write_caches(place: str, *names: str) -> None:
-    """What `datasets` keeps of a computation on a data set beside it."""
+    """Write the caches that `datasets` keeps beside a data set."""
     table = pa.table({"indices": pa.array([0], pa.uint64())})
     for name in names:
         with pa.ipc.new_stream(Path(place, name), table.schema) as out:
@@ -227,7 +225,7 @@ CACHES = ("cache-124d35cc3830a6f6.arrow", "cache-576bc3b866e1a0f4_00000_of_00002
 
 @pytest.mark.parametrize("caches", [False, True])
 def test_splits_of_a_data_set_are_read(folder: Path, caches: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """What `datasets` computed of it is left out."""
+    """The caches of `datasets` are left out."""
     save_data_set("saved", "train", "test")
     if caches:
         write_caches("saved/train", *CACHES)
@@ -246,7 +244,7 @@ def test_splits_of_a_data_set_are_read(folder: Path, caches: bool, caplog: pytes
 
 
 def test_documents_may_have_the_names_of_metadata_files(folder: Path) -> None:
-    """Early versions of `datasets` saved the data themselves under a name of those of today's caches."""
+    """Early versions of `datasets` saved data under a name that today's caches have."""
     save_data_set("saved")
     Path("saved/data-00000-of-00001.arrow").rename(f"saved/{CACHES[0]}")
     state = Path("saved/state.json")
@@ -263,7 +261,7 @@ def test_documents_may_have_the_names_of_metadata_files(folder: Path) -> None:
 
 
 def test_readme_commands_of_several_inputs_run(folder: Path, command: Command) -> None:
-    """Those with several folders, whose files have equal names as those of corpora have."""
+    """They run over several folders whose files have equal names, as those of corpora do."""
     for name in ("books", "wiki", "old", "new"):
         put(f"{name}/part-0.parquet", WORDS)
     lines = [line for line in COMMANDS if re.search(r" dedup (books/ wiki/|old/ new/)", line)]
@@ -283,7 +281,7 @@ PAGE = "several words that are the text of a document"
 
 @pytest.fixture
 def earlier_runs(folder: Path) -> None:
-    """`out` and `evidence`, of runs over `in`."""
+    """The folders `out` and `evidence` of runs over `in`."""
     write_rows("in/a.jsonl", [PAGE, PAGE, "others"])
     run("in")
     run("in", "evidence", write="duplicates")

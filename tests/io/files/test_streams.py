@@ -1,4 +1,4 @@
-"""What is no regular file: standard input and named pipes are read once, all else is refused and never waited for."""
+"""Standard input and named pipes are read once; other special files are refused without waiting for them."""
 
 import bz2
 import gzip
@@ -32,7 +32,7 @@ KEPT = [b'{"text": "one and the same"}', b'{"text": "another"}', b""]
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where copies lie; nothing is left of them."""
+    """The folder of temporary copies; the test leaves it empty."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -42,7 +42,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def command(*arguments: object, given: bytes) -> int:
-    """The status of a command of this process with that standard input."""
+    """The status of a command in this process with that standard input."""
     before = os.dup(0)
     with tempfile.TemporaryFile() as file:
         file.write(given)
@@ -111,7 +111,7 @@ def test_named_pipes_of_every_format_are_read(name: str, added: str, content: by
     "content", ["[Verse 1]\n{\n", "BZhang, who wrote it\n\n", "{curly}, [square]\n5\n", "", "\n\n"]
 )
 def test_lines_from_a_pipe_are_not_taken_for_another_format(content: str, tmp_path: Path) -> None:
-    """A bracket, or what looks like the first bytes of bzip2, does not make them JSON or bzip2."""
+    """They begin with a bracket, or with the first bytes of bzip2."""
     writer = write_to(tmp_path / "pipe", content.encode())
     result = run(tmp_path / "pipe", tmp_path / "out", lines=True)
     writer.join(10)

@@ -1,4 +1,4 @@
-"""`--text-column`: fields of objects and structs, several columns joined, and names that look like either."""
+"""`--text-column`: fields of objects and structs, several columns joined, and column names that look like either."""
 
 from pathlib import Path
 from typing import Any

@@ -54,7 +54,7 @@ KEEP = ["first", "longest", "n"]
 
 @pytest.fixture(scope="module")
 def of_json_lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FilesResult]:
-    """The result for each way to choose what is kept."""
+    """The result for each way to choose the kept document."""
     folder = tmp_path_factory.mktemp("lines")
     path = write_rows(folder / "b.jsonl", ROWS)
     return {keep: run(path, folder / keep, keep=keep) for keep in KEEP}
@@ -99,7 +99,7 @@ CUTS = [
 
 
 def pages(count: int, seed: int) -> list[str | None]:
-    """Near-copies and copies of a few pages, with what is empty or null among them."""
+    """Near-copies and copies of a few pages, with empty and null texts among them."""
     source = random.Random(seed)
     words = [f"word{number}" for number in range(40)]
     known = [source.choices(words, k=20) for _ in range(6)]
@@ -121,7 +121,7 @@ def write_zoo(folder: Path, ids: dict[str, list[Any]]) -> None:
 
 
 def assert_one_result(given: Path, folder: Path, **options: Any) -> Path:
-    """The folder of the result, which all cuts have in common."""
+    """Check that all cuts give one result; returns its folder."""
     options = {"backend": "cpu", "threads": 2, "shingling": SHINGLING, **BANDING, **options}
     with cut_as(WHOLE, run=1 << 22):
         gpulsh.deduplicate_files(given, folder / "whole", **options)
@@ -134,7 +134,7 @@ def assert_one_result(given: Path, folder: Path, **options: Any) -> Path:
 
 
 def test_ids_of_all_types_depend_on_no_cut(tmp_path: Path) -> None:
-    """As JSON, however few of them a task sees."""
+    """They are written as JSON, however few of them a task sees."""
     numbers = list(range(14))
     other = [[number, f"id{number}", None, 1.5, True, [1], {"of": 1}][number % 7] for number in numbers]
     ids = dict.fromkeys(("a.parquet", "b.jsonl", "d.jsonl.zst", "e.arrow", "f.arrows"), numbers)
@@ -167,7 +167,7 @@ def test_files_of_one_document_depend_on_no_cut(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("cut", "row"), [(WHOLE, 0), (CUTS[0], 4), (CUTS[1], 11), (CUTS[2], 19)])
 def test_a_nan_key_is_named_by_its_row(tmp_path: Path, cut: Cut, row: int) -> None:
-    """The row counts from the beginning of the file, whatever part of it a task reads."""
+    """The row counts from the beginning of the file, whichever part of it a task reads."""
     table = pa.table({"text": pages(20, 1), "key": [1.0] * 20})
     write_rows(tmp_path / "in/a.parquet", table, 3)
     keys = [math.nan if number == row else 2.0 for number in range(20)]

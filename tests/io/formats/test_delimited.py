@@ -1,4 +1,4 @@
-"""CSV and TSV: records and values as Python's `csv` finds them, kept records byte for byte, bad ones named."""
+"""CSV and TSV: records and values equal those of Python's `csv`, kept records keep every byte, bad ones are named."""
 
 import csv
 import json
@@ -87,7 +87,7 @@ def test_an_empty_unquoted_key_is_null(tmp_path: Path) -> None:
 
 
 def test_many_columns_take_the_memory_of_their_values(tmp_path: Path) -> None:
-    """Each column took as much memory, and as much time, as all columns together."""
+    """Each column took the memory and the time of all columns together."""
     columns, path = 200, tmp_path / "a.csv"
     rows = [",".join(f"{row}-{number}" for number in range(columns)) for row in range(500)]
     path.write_text("\n".join([",".join(f"c{number}" for number in range(columns)), *rows]))

@@ -1,4 +1,4 @@
-"""`.json`: an array of objects gives what the same objects give a line each; each kept one is copied byte for byte."""
+"""`.json`: an array gives the results of its objects a line each; each kept object is copied byte for byte."""
 
 import json
 import random
@@ -152,7 +152,7 @@ def parse(content: bytes | bytearray) -> Any:
 
 
 def without_surrogates(value: Any) -> Any:
-    """The value with U+FFFD for lone surrogates."""
+    """The value with U+FFFD in place of lone surrogates."""
     return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(value, ensure_ascii=False)))
 
 
@@ -176,7 +176,7 @@ def test_values_of_large_lines_equal_those_of_a_parser() -> None:
 
 
 def test_a_text_that_grows_by_replacement_is_read_whole(tmp_path: Path) -> None:
-    """Each byte that is not UTF-8 becomes three: the first third of this text was taken for the whole."""
+    """Each invalid byte becomes three: only the first third of this text was read."""
     piece = 512 * 1024 - 1
     for size in range(3 * piece - 3, 3 * piece + 4):
         (tmp_path / "a.jsonl").write_bytes(b'{"text": "%b"}\n' % (b"\xff" * size))
@@ -269,7 +269,7 @@ ADDED: dict[str, tuple[pa.DataType, list[Any] | None]] = {
 
 @pytest.mark.parametrize("rows", [0, 1, FEW_ROWS, FEW_ROWS + 1, 700])
 def test_added_members_are_the_values_of_each_row(rows: int) -> None:
-    """Few rows are written one by one, many by those that are alike."""
+    """Few rows are written one by one, many in groups of equal values."""
     draw = random.Random(rows)
     columns = [
         pa.array(draw.choices(values, k=rows + 3) if values else range(rows + 3), kind)[3:]

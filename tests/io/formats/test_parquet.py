@@ -1,4 +1,4 @@
-"""Parquet: row groups of any size are read and written in parts; pages that lie, rows of nothing, odd columns."""
+"""Parquet: row groups of any size are read and written in parts; false pages, empty rows, odd columns."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def group_rows(path: Path) -> list[int]:
 def test_kept_rows_give_the_same_file_in_any_batches(
     kind: str, group: int, run: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Few at a time, and whether their texts are known or decoded again; small row groups become one."""
+    """Batches may be small, and texts held or decoded again; small row groups become one."""
     given, path = table(kind), tmp_path / "a.parquet"
     pq.write_table(given, path, row_group_size=group)
     keep = np.random.default_rng(3).random(ROWS) < 0.7
@@ -112,7 +112,7 @@ def test_columns_of_equal_or_dotted_names_are_written(kind: pa.DataType, tmp_pat
 
 
 def test_a_large_row_group_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole rows, of which each part holds at most so many bytes; small row groups stay as they are."""
+    """Parts have whole rows and at most so many bytes; small row groups stay as they are."""
     monkeypatch.setattr(parquet, "RUN_ROWS", 1)
     monkeypatch.setattr(parquet, "GROUP_BYTES", 20_000)
     given = pa.table({"text": [f"{row:04}" * 250 for row in range(100)]})
@@ -125,7 +125,7 @@ def test_a_large_row_group_is_written_in_parts(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("nested", [[["a"], ["b", None]], [{"x": "a"}, {"x": None}]])
 def test_nested_dictionaries_in_several_row_groups_are_written(nested: list[Any], tmp_path: Path) -> None:
-    """Arrow reads each row group, but not several at once: the run said that the file could not be read."""
+    """Arrow reads each row group, but not several at once: the run called the file unreadable."""
     word = pa.dictionary(pa.int8(), pa.string())
     kind = pa.list_(word) if isinstance(nested[0], list) else pa.struct([("x", word)])
     given = pa.table({"text": ["one two three", "one two three", "four"], "nested": pa.array([*nested, None], kind)})

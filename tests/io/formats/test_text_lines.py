@@ -1,4 +1,4 @@
-"""`--lines`: each line of a text file is a document, against the same documents as JSON lines."""
+"""`--lines`: each line of a text file is a document; compared with the same documents as JSON lines."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=
 
 
 def split(content: bytes) -> list[bytes]:
-    """The texts of its lines, whose ends are \\n or \\r\\n."""
+    """The texts of its lines, which end in \n or \r\n."""
     *lines, last = content.split(b"\n")
     return [line.removesuffix(b"\r") for line in lines] + ([last] if last else [])
 
@@ -78,7 +78,7 @@ def test_windows_line_ends_are_kept_and_not_part_of_texts(tmp_path: Path) -> Non
     "name", ["a.txt", "a.txt.gz", "lines.txt", "lines.txt.gz", "a.jsonl", "a.jsonl.gz", "a.json", "a.csv"]
 )
 def test_utf16_is_refused(codec: str, name: str, folder: Path) -> None:
-    """As UTF-8 it would be letters with zeros between them, a document that no other is like."""
+    """As UTF-8 it would be letters with zeros between them, a document unlike any other."""
     mark = "\ufeff" if codec == "utf-16-be" else ""
     content = (mark + json.dumps({"text": "some words here"}) + "\n").encode(codec)
     (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -103,7 +103,7 @@ def test_utf16_is_refused(codec: str, name: str, folder: Path) -> None:
 def test_a_text_of_many_lines_gives_one_hint(
     name: str, content: bytes, large: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a large one of few."""
+    """So does a large one of few lines."""
     monkeypatch.setattr(text_lines, "LARGE", large)
     for path in ("b.txt", name):
         Path(path).write_bytes(gzip.compress(content) if path.endswith("gz") else content)

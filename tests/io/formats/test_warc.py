@@ -1,4 +1,4 @@
-"""WARC and WET: which records are documents, how they are framed, what is copied, and how broken ones are reported."""
+"""WARC and WET: records that are documents, their frames, copied bytes, and reports of broken records."""
 
 import gzip
 import io
@@ -201,7 +201,7 @@ def read_records(content: bytes, compressed: bool, broken: list[Any] | None = No
 
 
 def whole_record(content: bytes, compressed: bool, one: framing.Record) -> bytes:
-    """All of a record, also of one that is not held."""
+    """All bytes of a record, even if it is not held."""
     if len(one.raw) == one.whole:
         return one.raw
     return b"".join(framing.record_bytes(io.BytesIO(content), compressed, one))
@@ -210,7 +210,7 @@ def whole_record(content: bytes, compressed: bool, one: framing.Record) -> bytes
 @pytest.mark.parametrize("step", [1, 7, 64, 4 << 20])
 @pytest.mark.parametrize("large", [1, framing.LARGE])
 def test_records_do_not_depend_on_how_the_file_is_read(step: int, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And are those that FastWARC reads."""
+    """They equal those that FastWARC reads."""
     draw = random.Random(step)
     contents = [draw.randbytes(draw.choice([0, 1, 2, 50, 700])) for _ in range(12)]
     contents += [b"\r\n\r\n", b"\r\n\r\nWARC/1.0\r\nWARC-Type: conversion\r\n\r\n", b"\0" * 9, b"\r\n"]
@@ -333,7 +333,7 @@ PARTS = [
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_records_of_random_files_depend_on_no_block_size(compressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large ones too, and however the file is read."""
+    """Some are large, and the file is read in several ways."""
     draw, count = random.Random(1), 0
     for _ in range(400):
         parts = [b"".join(draw.choices(PARTS, k=draw.randrange(12))) for _ in range(draw.randrange(4))]
@@ -385,7 +385,7 @@ def test_an_undecodable_charset_is_unknown() -> None:
 
 @resiliparse
 def test_a_page_that_takes_too_long_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time that Resiliparse takes for a tag grows with the square of its attributes."""
+    """Resiliparse's time for a tag grows with the square of its attributes."""
     tag = f"<p {' '.join(f'a{number}=1' for number in range(30_000))}>".encode()
     first, *others = [page("a", html(words(0)) * 20), page("b", html(words(0)) * 20), page("c", html(words(1)) * 20)]
     (tmp_path / "a.warc").write_bytes(b"".join([first, page("bad", tag + html(words(2))), *others]))
@@ -441,7 +441,7 @@ def test_records_beyond_the_budget_are_refused(tmp_path: Path, name: str) -> Non
 
 @resiliparse
 def test_large_pages_within_the_budget_are_read(tmp_path: Path) -> None:
-    """A large ordinary page, and HTTP whose header has no end."""
+    """One is a large ordinary page; the other is HTTP whose header has no end."""
     links = b'<p class="entry of a list"><a href="https://example.org/a/path?x=1">a link of a few words</a></p>\n'
     times = (4 << 20) // len(links)
     endless = record(2, b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * (1 << 19), "response", HTTP)
@@ -470,8 +470,8 @@ def test_kept_records_are_equal_whether_held_or_streamed(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("wrong", [1, 40])
 def test_records_after_wrong_lengths_are_read(wrong: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(framing, "LARGE", 1000)
-    lies = length_of(record(7, b"y" * 1500), "1400") * wrong
-    (tmp_path / "a.wet.gz").write_bytes(gzip.compress(record(1, b"one") + lies + record(3, b"two")))
+    false_lengths = length_of(record(7, b"y" * 1500), "1400") * wrong
+    (tmp_path / "a.wet.gz").write_bytes(gzip.compress(record(1, b"one") + false_lengths + record(3, b"two")))
     assert documents(tmp_path / "a.wet.gz", Limit(4000), skip=True) == [b"one", b"two"]
 
 

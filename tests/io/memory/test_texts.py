@@ -1,4 +1,4 @@
-"""Texts in memory: every kind that is allowed gives the same bytes, in batches of bounded size; all else is refused."""
+"""Texts in memory: every accepted kind gives the same bytes, in batches of bounded size; others are refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RAW = [None if text is None else text.encode() for text in TEXTS]
 
 
 class Series:
-    """As much of cuDF's Series as the door uses: this machine may have no GPU."""
+    """The part of cuDF's Series that the library uses: this machine may have no GPU."""
 
     __module__ = "cudf.core.series"
 
@@ -54,7 +54,7 @@ class Series:
 
 
 def null_rows_with_bytes() -> pa.Array:
-    """Null rows that cover bytes."""
+    """An array whose null rows cover bytes."""
     found = pa.array(["hidden" if text is None else text for text in TEXTS])
     return pa.Array.from_buffers(pa.string(), len(TEXTS), [pa.array(TEXTS).buffers()[0], *found.buffers()[1:]])
 
@@ -144,7 +144,7 @@ def test_chosen_texts_are_gathered_alike_by_every_path(kind: str, way: str, monk
 
 
 def test_other_threads_run_while_texts_are_gathered() -> None:
-    """A thread that runs Python alone would be held up until all texts are joined."""
+    """A thread of pure Python would otherwise wait until all texts are joined."""
     count = 2_000_000
     offset = pa.py_buffer(np.arange(count + 1, dtype=np.int64) * 60)
     array = pa.Array.from_buffers(pa.large_string(), count, [None, offset, pa.py_buffer(b"x" * 60 * count)])
@@ -222,7 +222,7 @@ def test_strings_become_utf8(threads: int, held: list[Any], group: int, most: in
 
 
 def test_encoding_caches_nothing_in_strings_and_leaks_nothing() -> None:
-    """CPython keeps UTF-8 that was asked for in some ways in the string, as long as that lives."""
+    """Some calls make CPython keep a string's UTF-8 as long as the string lives."""
     held = [f"é{'x' * 100}{number}" for number in range(200)]
     sizes, references = list(map(sys.getsizeof, held)), list(map(sys.getrefcount, held))
     rows = memory.string_rows(held)
@@ -340,7 +340,7 @@ def test_normal_forms_of_long_runs_of_marks(form: Form, length: int) -> None:
 
 @pytest.mark.parametrize("run", ["\u0301\u0323" * 20_000, "\u0301" * 20_000 + "\u0323" * 20_000, "\u0f73" * 40_000])
 def test_a_page_of_marks_takes_linear_time(run: str) -> None:
-    """It took minutes, and 16 times as long for four times the marks."""
+    """It took minutes, and 16 times as long for four times as many marks."""
     began = time.process_time()
     gpulsh.shingle([f"e{run * 4}"], folding=gpulsh.Folding(form="NFKC"), backend="cpu")
     gpulsh.passages([f"e{run * 4} x"] * 2, tokens=1, normalize="NFC", backend="cpu")
@@ -374,7 +374,7 @@ BYTES = [(text or "").encode() for text in ROWS_OF_TEXT]
 
 
 def read_all(texts: object) -> tuple[list[bytes], int]:
-    """The documents, and how many of them are null."""
+    """The documents, and the number of null ones."""
     opened = open_texts(texts)
     found = read(opened)
     assert len(opened) == len(found)
@@ -396,7 +396,7 @@ def test_text_columns_of_tables_are_read(kind: str) -> None:
 
 
 def test_a_reader_gives_its_text_column_once() -> None:
-    """A message said that a reader has no columns; without the name, another one asked for it."""
+    """With the name, the error said that a reader has no columns; without it, that a name is needed."""
     table = pa.Table.from_pylist(ROWS)
     stream = pa.BufferOutputStream()
     with pa.ipc.new_stream(stream, table.schema) as file:
