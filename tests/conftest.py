@@ -51,7 +51,7 @@ class Durations:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in its background
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts its background jobs
         signal.signal(signal.SIGINT, signal.default_int_handler)  # and what tests start would not hear Ctrl-C either
     if config.getoption("--quick"):
         settings.load_profile("quick")
@@ -69,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a line of the command, with further arguments that may have spaces."""
-    from gpulsh.cli import main  # not where a device is and little else
+    from gpulsh.cli import main  # not on a machine with a device and little else
 
     def run(line: str, *more: str) -> Printed:
         capsys.readouterr()

@@ -140,7 +140,7 @@ def test_manual_pages_run_and_show_their_output(path: Path, capsys: pytest.Captu
             compile(block.text, path.name, "exec")
         elif block.language == "python":
             run_python(block.text, {})  # pasted alone: it knows no block above it
-        elif block.language == "sh":  # wants a cluster, a device or a bucket
+        elif block.language == "sh":  # needs a cluster, a device or a bucket
             for line in commands(block):
                 parse(line)
         elif block.language == "bash":

@@ -112,7 +112,7 @@ def test_an_unknown_column_suggests_the_nearest(folder: Path, command: Command) 
         gpulsh.deduplicate(pa.table({"body": TEXTS, "n": np.arange(3)}), text_column="bodi", **ON)
 
 
-# --- one clear message for whatever is given
+# --- one clear message for any wrong parameter
 
 REF: Any = {"backend": "reference"}
 LETTERS = ["a b c d e f g", "A b c d e f g!", "x y z"]
@@ -135,7 +135,7 @@ ARRAY, OFFSET = np.zeros(2, np.uint64), np.array([0, 2])
 BUILT = gpulsh.HammingTables().build(BITS, **REF)
 INDEX, KEYED = gpulsh.Index(**REF), {"keys": [1, 2, 3], "texts": LETTERS}
 INDEX.insert(**KEYED)
-SKETCHES: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [  # with what it sketches, and what it made
+SKETCHES: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [  # with inputs, and with results
     (gpulsh.MinHash(num_perm=8), {"fingerprints": PRINTS}, {"signatures": SIGNATURES}),
     (gpulsh.SimHash(), {"fingerprints": PRINTS}, {"bit_signatures": BITS}),
     (gpulsh.BottomS(), {"fingerprints": PRINTS}, {"samples": gpulsh.BottomS()(PRINTS, **REF)}),
@@ -221,7 +221,7 @@ ELSEWHERE = ("backend", "threads")  # of every call alike, and tried with one
 
 def test_every_public_callable_has_a_test_call() -> None:
     public = {name for name in gpulsh.__all__ if callable(getattr(gpulsh, name)) and not name.endswith("Error")}
-    assert public <= {*CALLS, "Decision", "Cut"}  # results, which nobody makes but a call here
+    assert public <= {*CALLS, "Decision", "Cut"}  # results, which only a call here makes
 
 
 OF_PYTHON = {  # few parameters: Python's own message names them well enough

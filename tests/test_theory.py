@@ -153,7 +153,7 @@ def test_default_bandings_for_128_values_are_pinned() -> None:
     assert {threshold: default_banding(128, threshold) for threshold in bandings} == bandings
     for chosen, completed in (({"rows": 7}, (18, 7)), ({"bands": 18}, (18, 7)), ({"bands": 10, "rows": 10}, (10, 10))):
         assert default_banding(128, 0.8, **chosen) == completed
-    assert default_banding(128, 0.01, bands=1) == (1, 128)  # chosen by the user, however little it finds
+    assert default_banding(128, 0.01, bands=1) == (1, 128)  # the user's choice, however little it finds
     for threshold in (1e-5, 5e-324):
         with pytest.raises(ParameterError, match="not even the largest num_perm, 65536"):
             default_banding(128, threshold)

@@ -65,7 +65,7 @@ def test_a_folder_writable_by_others_is_not_trusted(place: Path, shared: str, mo
     (place / "package/__pycache__").mkdir()
     (place / shared).chmod(mode)
     cache = find(place)
-    if mode & stat.S_ISVTX and shared == "package":  # what is there already, nobody else can replace
+    if mode & stat.S_ISVTX and shared == "package":  # other users cannot replace existing files
         assert cache.folder == str(place / "package/__pycache__")
     else:
         assert cache.folder.startswith(str(place / "home/.cache/gpulsh-"))
@@ -96,7 +96,7 @@ def test_a_user_without_a_home_gets_a_temporary_folder(homeless: Path, monkeypat
         f"{homeless}/home: the home folder does not exist",
     )
     assert stat.S_IMODE(mine.stat().st_mode) == 0o700
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # of a user whom nobody knows
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # a user without a name
     assert find_kernel_cache({}, homeless / "package").refused[1] == "HOME is not set, and the user has no home folder"
     monkeypatch.chdir(homeless / "tmp")
     assert find(homeless).folder is not None
@@ -202,7 +202,7 @@ def test_the_digest_covers_the_sources_that_kernels_use(tmp_path: Path, monkeypa
     changed = tmp_path / "gpulsh/backends/protocol.py"
     times = changed.stat()
     changed.write_text(changed.read_text("utf-8").replace("the", "teh", 1), "utf-8")
-    os.utime(changed, ns=(times.st_mtime_ns, times.st_mtime_ns))  # as packages have them that are built alike
+    os.utime(changed, ns=(times.st_mtime_ns, times.st_mtime_ns))  # packages built alike have it
     assert changed.stat().st_size == times.st_size and digest() != before
 
 
@@ -258,7 +258,7 @@ def test_concurrent_compilations_count_once_and_pause_the_collector() -> None:
     before = clock.seconds()
     time.sleep(0.02)
     assert clock.seconds() == before < 5 and gc.isenabled()
-    gc.disable()  # as the user's own program may have it
+    gc.disable()  # the user's own program may do so
     try:
         clock.begin()
         clock.end()

@@ -186,7 +186,7 @@ def test_halves_that_fit_come_in_order(sizes: list[int], room: int) -> None:
         whole = int(size[items].sum()) <= room
         assert worked == items.tolist() if whole else (len(items) == 1 and worked == [-1 - int(items[0])])
     assert len(found) == 1 or int(size.sum()) > room
-    if max(sizes) > room:  # and nobody takes one alone
+    if max(sizes) > room:  # and no worker takes one alone
         with pytest.raises(DeviceMemoryError, match="too much"):
             list(in_fitting_halves(np.arange(len(size)), work, halves))
 
@@ -220,7 +220,7 @@ def test_batches_are_halved_by_bytes(sizes: list[int], before: int) -> None:
 # --- threads of the CPU backend
 
 
-SECONDS = 60  # at most, until others are at work, too
+SECONDS = 60  # at most, until others work, too
 
 
 def check_all_work(threads: Threads) -> None:
@@ -286,7 +286,7 @@ def test_the_vector_width_follows_the_cpu_features() -> None:
     assert width("-avx2,-avx512f,+sse2") == width("") == width("+neon") == 128
 
 
-# --- values that are made once, by whichever thread
+# --- values that are made once, by any thread
 
 
 class Squares:

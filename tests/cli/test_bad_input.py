@@ -56,7 +56,7 @@ def make_nothing() -> None:
 
 good = lines(LINE)
 
-# What is there, arguments, and parts of the line; a case in WRONG_USAGE has status 2, others 1.
+# Existing files, arguments, and parts of the line; a case in WRONG_USAGE has status 2, others 1.
 CASES: list[tuple[Callable[[], None], str, list[str]]] = [
     (make_nothing, "no.parquet", ["no.parquet", "no such file"]),
     (good, "a.jsonl no/such.jsonl", ["no/such.jsonl", "no such file"]),

@@ -53,7 +53,7 @@ def test_dedup_prints_the_funnel(command: Command) -> None:
     assert re.match(r"\d+ candidate pairs compared: 0 at or above 0.8, \d+ below\.$", pairs)
     assert re.match(r"Results are in out, after \d+\.\d s on ", results)
     assert command(DEDUP, "--overwrite").out.splitlines()[:2] == [kept, pairs]
-    # A run that is finished already is called so.
+    # A finished run is called so.
     report = json.loads(Path("out/report.json").read_text())
     Path("out/report.json").write_text(json.dumps({**report, "began": "2026-01-31T23:59:59+00:00"}))
     last = "Results are in out, from the finished run that began at 2026-01-31T23:59:59+00:00."

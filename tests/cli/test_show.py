@@ -102,7 +102,7 @@ def test_a_wrong_output_folder_is_named(folder: Path, command: Command) -> None:
     Path("long").symlink_to("x" * 300)
     for message in (
         *("nothing: no such folder", "link: no such folder", "file: is not a folder"),
-        "long: report.json in it cannot be read: File name too long",  # so of one that nobody may look into
+        "long: report.json in it cannot be read: File name too long",  # so is a folder that the user may not read
         ".: holds no report.json of a finished run",
     ):
         for verb in ("show", "report"):
@@ -122,7 +122,7 @@ def test_a_report_of_another_version_is_refused(out: str, lost: str, command: Co
     assert "holds an earlier run's results; give another folder, or --overwrite" in error
 
 
-# --- `gpulsh passages` and `gpulsh cut`: what they print and write ---
+# --- the output of `gpulsh passages` and `gpulsh cut` ---
 
 
 ON = "--backend reference"

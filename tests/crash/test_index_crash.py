@@ -154,7 +154,7 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def dedup(path: Path | str, crawl: Path, keep: str = "first", out: str = "out") -> list[str]:
     given = ["dedup", str(crawl), "-o", f"{path}/{out}", "--index", f"{path}/known", "--keep", keep]
-    # On one thread: nothing else goes on, or fails, while a kill takes back what was not durable.
+    # On one thread: no other thread works, or fails, while a kill undoes changes that were not durable.
     return [*given, *SHAPE, "--backend", BACKEND, "--threads", "1", "--resume"]
 
 
@@ -322,7 +322,7 @@ def test_an_index_of_another_format_is_refused(folder: Path, command: Command) -
     assert results(Path("i")) == before
 
 
-# --- a run with an index that was interrupted behind the commit of the index, or before it ---
+# --- a run with an index, interrupted before or after the index's commit ---
 
 
 def copy_first(crawls: Path, path: Path) -> Path:

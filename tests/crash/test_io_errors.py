@@ -64,7 +64,7 @@ def test_a_run_resumes_after_a_failed_system_call(inputs: Path, wanted: dict[str
     begun = next(at for at, call in enumerate(counted.made) if "sign-" in call)
     first: dict[str, int] = {}
     for at, call in enumerate(counted.made[begun:], begun + 1):
-        if not re.match("unlink|rmdir|fsync counted", call):  # what is left over does no harm; OUT has another name
+        if not re.match("unlink|rmdir|fsync counted", call):  # leftover files do no harm; OUT has another name
             first.setdefault(re.sub(r"-\d{6}", "", PART.sub("", call)), at)
     assert len(first) > 60
     for call, at in list(first.items())[:: 1 if SOAK else 7]:

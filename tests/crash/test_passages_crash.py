@@ -72,7 +72,7 @@ def test_a_run_that_ends_at_any_step_resumes(
             steps.clear()
             again = gpulsh.passages_files(passage_files, out, resume=True, **given)
             assert results(out) == wanted and not (out / "_work").exists()
-            assert len(steps) == len(named) - at  # what was done is not done again
+            assert len(steps) == len(named) - at  # finished steps are not repeated
             for part in ("passages", "windows", "frequent", "files"):
                 assert again.report[part] == whole.report[part]
             assert again.report["resumed"]

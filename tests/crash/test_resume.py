@@ -246,7 +246,7 @@ def test_finished_and_other_jobs_open_no_engine(inputs: Path, tmp_path: Path, mo
     result = gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     before = results(out)
     monkeypatch.delattr("gpulsh.run.engines.Machine.opened")
-    again = gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)  # finished: nothing changes
+    again = gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)  # finished: no file changes
     assert again.report == result.report and results(out) == before
     with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7 now"):
         gpulsh.deduplicate_files(inputs, out, resume=True, threshold=0.7, **OPTIONS)
@@ -352,7 +352,7 @@ def test_a_run_over_many_small_files_resumes_after_a_power_cut(mortals: Mortals,
     def run(name: str, at: int | None = None) -> Death:
         (tmp_path / name).mkdir(exist_ok=True)
         given = ["dedup", str(tmp_path / "in"), "-o", str(tmp_path / name / "out"), "--backend", "reference"]
-        # On one thread: nothing else goes on while a kill takes back what was not durable.
+        # On one thread: no other thread works while a kill undoes changes that were not durable.
         death = mortals.run(tmp_path / name, [*given, "--threads", "1", "--resume"], at=at)
         assert death.killed if at else death.status == 0, death.stderr
         return death
@@ -367,4 +367,4 @@ def test_a_run_over_many_small_files_resumes_after_a_power_cut(mortals: Mortals,
         run(str(at), at)
         again += "is missing or damaged" in run(str(at)).stderr
         assert results(tmp_path / f"{at}/out") == wanted and not (tmp_path / f"{at}/out/_work").exists()
-    assert len(cuts) > 10 and again  # some had a line, and no name in the folder
+    assert len(cuts) > 10 and again  # some had a line, but no name in the folder

@@ -56,7 +56,7 @@ def leave_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
         run()
 
 
-# --- a folder of the user's that is called _work ---
+# --- a user's folder called _work ---
 
 
 def make_link(target: str) -> Callable[[], None]:
@@ -117,7 +117,7 @@ def test_a_foreign_work_folder_beside_results_is_refused(here: Path) -> None:
     assert tree() == before
 
 
-# --- links in what is gpulsh's ---
+# --- links among gpulsh's files ---
 
 
 @pytest.mark.parametrize("link", ["data", "report.json", "data/a.jsonl", "data/more"])
@@ -145,7 +145,7 @@ def test_links_and_pipes_in_the_work_folder_are_refused(
         os.mkfifo(path)
     reason = "is a link" if kind == "link" else "is not a regular file"
     assert_refused(f"{reason}, which gpulsh did not make", resume=True)
-    run(overwrite=True)  # removes the link, not what it leads to
+    run(overwrite=True)  # removes the link, not its target
     assert Path("precious/one.txt").read_text() == "precious" and not Path("out/_work").exists()
     assert name == "token" or Path("precious", name).exists()
 
@@ -287,7 +287,7 @@ def test_a_work_folder_is_removed_while_a_lost_worker_writes(tmp_path: Path) -> 
 
     def write() -> None:
         while time.monotonic() < ends:
-            with suppress(FileNotFoundError, FileExistsError):  # gone, or gone between two looks at it
+            with suppress(FileNotFoundError, FileExistsError):  # gone before the command, or during it
                 (work / "data").mkdir(exist_ok=True)
                 (work / "data/a").touch()
                 (work / "b").touch()

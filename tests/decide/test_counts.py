@@ -257,7 +257,7 @@ def naive_weight(recipe: Any, size: int) -> float:
     if str(recipe).startswith("cap:"):
         return min(size, int(recipe[4:]))
     table = {1: 1, 2: 3, 6: 5, 101: 8, 1001: 10} if recipe == "txt360" else recipe
-    expanded = [1]  # as FineWeb-2's example has it: each size has its own entry
+    expanded = [1]  # each size has its own entry, as in FineWeb-2's example
     for at in range(1, max(map(int, table)) + 1):
         expanded.append({int(size): weight for size, weight in table.items()}.get(at, expanded[-1]))
     return expanded[min(size, len(expanded) - 1)]

@@ -19,7 +19,7 @@ from tests.support import naive
 from tests.support.bounds import set_bounds
 from tests.support.texts import WORDS, licences
 
-# --- what the oracle is given
+# --- the oracle's input
 
 
 def sets_of(sequences: Sequence[Sequence[str]], size: int) -> list[set[int]]:
@@ -83,7 +83,7 @@ def decide_as_naively(
         documents.similarity = lambda i, j: 1.0  # every compared pair counts
     how = {"resolve": options.get("resolve", "kept"), "small_bucket": small_bucket}
     wanted = naive.greedy(documents, given["threshold"], options.get("priority"), **how)
-    if given["verify"] == "none":  # then a similarity is known of exact copies alone
+    if given["verify"] == "none":  # then only exact copies have a known similarity
 
         def known(i: int, j: int) -> float:
             return 1.0 if documents.sequences[i] == documents.sequences[j] else np.nan

@@ -37,7 +37,7 @@ def test_text_with_forged_public_hashes_is_kept(kind: str, backend: Any) -> None
     pair, shingling = PAIRS[kind]
     rows: Fingerprints = gpulsh.shingle(pair, shingling=shingling, backend=backend)
     assert set(pair[0].split()).isdisjoint(pair[1].split())
-    # The forgery is one: publicly the two have the same fingerprints, and so they are compared.
+    # The forgery works: the two have equal public fingerprints, and so they are compared.
     assert gpulsh.jaccard(rows, [[0, 1]]).tolist() == [1.0]
     estimated = gpulsh.deduplicate(pair, shingling=shingling, backend=backend, verify="signature")
     assert estimated.keep.tolist() == [True, False]
@@ -49,7 +49,7 @@ def test_text_with_forged_public_hashes_is_kept(kind: str, backend: Any) -> None
 def test_a_forged_exact_hash_needs_the_secret() -> None:
     victim, page = COPIED, LIKE_COPIED
     assert set(victim.split()).isdisjoint(page.split())
-    # The forgery is one: who knows the secret has a document dropped as the copy of an unrelated one.
+    # The forgery works: with the secret, a document is dropped as the copy of an unrelated one.
     known = gpulsh.deduplicate([page, victim], backend="cpu", secret=SECRET)
     assert known.keep.tolist() == [True, False] and known.funnel.exact_copies == 1
     for secret in (None, *SECRETS):

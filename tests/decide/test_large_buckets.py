@@ -84,7 +84,7 @@ def test_decisions_in_large_buckets_equal_the_naive_greedy(
     monkeypatch.setattr(large_buckets, "FEW_DOCUMENTS", 0)
     if bounds:
         set_bounds(monkeypatch, *bounds)
-        monkeypatch.setattr(Bitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
+        monkeypatch.setattr(Bitmaps, "cost", lambda *given: -(1 << 40))  # they are always worth their time
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
     asked = record_calls(monkeypatch, Bitmaps, "near")
     for threshold in (0.5, 0.8):

@@ -60,7 +60,7 @@ def test_estimates_equal_sums_done_by_hand() -> None:
     large = replace(CORPUS, documents=1e9, bytes=1e13)
     most = {s.name: s.memory_each for s in estimate(large, rates, workers=2, nodes=1, bands=21, rows=6).stages}
     assert most.pop("connect") == 28 * 5e8
-    assert max(most.values()) == (256 << 20) + (24 << 24) + (512 << 20) < 1.3e9  # a sixteenth of it are texts that wait
+    assert max(most.values()) == (256 << 20) + (24 << 24) + (512 << 20) < 1.3e9  # waiting texts take a sixteenth of it
     assert most["verify"] == (256 << 20) + (256 << 20)
     apart = {s.name: s.memory_each for s in estimate(large, rates, workers=2, nodes=2, bands=21, rows=6).stages}
     assert apart.pop("connect") == 28 * 5e8 and max(apart.values()) == (256 << 20) + (24 << 24) < 0.7e9

@@ -26,8 +26,8 @@ class Case:
     seed: str
     number: int
     arguments: list[str] = field(default_factory=list)
-    damage: list[str] = field(default_factory=list)  # what is wrong with the files, in words
-    writes: list[str] = field(default_factory=lambda: ["out"])  # that the command may make or change
+    damage: list[str] = field(default_factory=list)  # the faults of the files, in words
+    writes: list[str] = field(default_factory=lambda: ["out"])  # paths that the command may make or change
     honest: bool = True  # whether status 0 promises right results: not where a test says so
     large: bool = False  # whether it holds hundreds of megabytes, which take their time
     target: str = "gpulsh.cli:main"

@@ -19,7 +19,7 @@ from tests.fuzz.reader import READERS, Broken, Rows, Unknown, read
 from tests.fuzz.server import Ended
 from tests.support import naive
 
-BUDGET = 512 << 20  # that every case gives as --memory
+BUDGET = 512 << 20  # every case gives it as --memory
 MOST_MEMORY = BUDGET * 11 // 10
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 DEFECT = re.compile(r"error: unexpected \w+:|Traceback \(most recent call last\)|Exception ignored|Fatal Python error")
@@ -302,7 +302,7 @@ def _are_rows(found: Rows, reading: Rows, kept: list[int]) -> bool:
     try:
         return repr(_values(reading.whole.take(kept))) == repr(_values(found.whole))
     except (pa.ArrowException, ValueError, OverflowError, KeyError, AttributeError, TypeError):
-        return True  # values that Python has no type for
+        return True  # values without a type in Python
 
 
 def _values(table: Any) -> list[list[Any]]:

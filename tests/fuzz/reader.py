@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-MOST = 48 << 20  # bytes of content that are read at all
+MOST = 48 << 20  # the most bytes of content that are read
 BOM = b"\xef\xbb\xbf"
 
 

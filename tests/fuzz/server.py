@@ -41,8 +41,8 @@ class Ended:
     error: str
     seconds: float
     memory: int  # bytes at most at once, of the whole process
-    killed: str  # why, empty if it ended by itself
-    broke: list[str] = field(default_factory=list)  # what it did and must not
+    killed: str  # the reason, empty if it ended by itself
+    broke: list[str] = field(default_factory=list)  # its forbidden acts
 
 
 class Server(server.Server):
@@ -163,7 +163,7 @@ def _prepare() -> None:
             assert main(["dedup", given, "-o", f"out{number}", *more]) == 0, error.getvalue()[-2000:]
 
 
-# --- what a process does to files and to other processes, by Python's audit events ---
+# --- the acts of a process on files and other processes, by Python's audit events ---
 # Recorded are writes outside of the paths that it may write to, reads of paths that it must not read, and executed
 # commands. They are not prevented, so that the judge sees what would have happened.
 

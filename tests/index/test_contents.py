@@ -258,7 +258,7 @@ def test_a_template_of_many_held_documents_is_compared_once() -> None:
     assert joins.call_count == 1
 
 
-# --- what is refused
+# --- refusals
 
 
 def test_keys_must_be_unique_and_of_one_type() -> None:

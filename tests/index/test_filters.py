@@ -97,7 +97,7 @@ def test_absent_digests_touch_no_page_of_a_segment(tmp_path: Path) -> None:
         ask_all()
     assert (snapshot.first_copies(exact)[0] == numbers).all()
     assert bytes_touched("digests") - before["digests"] > size // 2
-    ask_all()  # what so many look at is not held for the next ones
+    ask_all()  # pages that many queries read are not kept for the next ones
     assert bytes_touched("digests") < before["digests"]
 
 
@@ -109,7 +109,7 @@ def test_grouped_segments_give_the_same_answers(measure: str, tmp_path: Path) ->
     found, made = [], set()
     for fold in (0, 2):  # without groups, and with them
         with mock.patch.object(groups_module, "FOLD", fold), Index.create(tmp_path / str(fold), **options) as index:
-            index.collection.spill = 1  # so that what is added is a segment of files
+            index.collection.spill = 1  # so that the added documents are a segment of files
             for number in range(0, 90, 10):
                 index.add(range(number, number + 10), texts[number : number + 10])
                 assert number in index and number + 10 not in index

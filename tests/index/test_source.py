@@ -183,7 +183,7 @@ def test_an_index_of_format_6_is_read_and_changed(folder: Path, command: Command
     assert old == new
 
 
-# --- a text that is gone or another one
+# --- missing and changed texts
 
 
 def test_a_missing_or_changed_text_is_named(folder: Path, command: Command) -> None:
@@ -201,7 +201,7 @@ def test_a_missing_or_changed_text_is_named(folder: Path, command: Command) -> N
     place = f"{folder}/a.jsonl"
     assert json.loads(asked())["duplicate_of"] == "a.jsonl:1"
     Path("a.jsonl").write_text(before.replace("b3 b4", "b3, B4!").replace("a1", "x"))
-    assert json.loads(asked())["duplicate_of"] == "a.jsonl:1"  # the same words, and nobody meets the other
+    assert json.loads(asked())["duplicate_of"] == "a.jsonl:1"  # the same words, and no document meets the other
     Path("a.jsonl").write_text(before.replace("b3", "x"))
     assert f"{place}: row 1: differs from the text that was added to the index; restore that text" in asked()
     assert "or remove 'a.jsonl:1' from the index" in asked()
@@ -235,7 +235,7 @@ def test_texts_from_read_are_checked(tmp_path: Path) -> None:
         given["a"] = wrong
         with pytest.raises(ChangedInputError, match=r"^key 'a': differs from the text that was added to the index; re"):
             index.query(["one two three four"])
-    given.update(a=texts["b"], b=texts["a"])  # each is in the index, as another document
+    given.update(a=texts["b"], b=texts["a"])  # each is in the index as another document
     with pytest.raises(ChangedInputError, match=r"^key 'a': differs from the text"):
         index.query(["one two three four"])
     given.update(texts)

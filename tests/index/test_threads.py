@@ -246,7 +246,7 @@ def test_a_context_saves_unless_it_raises(tmp_path: Path, recwarn: pytest.Warnin
         index.add(["c", "d"], [PAGES[2], PAGES[2]])
     with Index.open(path, backend="cpu") as index:
         index.remove(["c"])
-        index.close()  # and what it says holds: this is not committed
+        index.close()  # the removal is not committed
     assert len(Index.open(path, backend="cpu")) == 2
     with pytest.raises(KeyError), Index.create(tmp_path / "never", backend="cpu") as index:
         index.add(["a"], [PAGES[0]])

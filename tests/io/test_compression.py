@@ -104,7 +104,7 @@ def test_many_damaged_members_are_listed(kind: str, tmp_path: Path) -> None:
     (tmp_path / f"a.jsonl.{kind}").write_bytes(b"".join(broken))
     run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip")
     assert kept_numbers(tmp_path / "out", kind) == [row for row in range(0, 60, 3) if row != 45]
-    # One stretch, or a stretch a member: that of a small gzip member shows no begin.
+    # One stretch, or a stretch a member: a small gzip member shows no beginning.
     assert sorted({found["row"] for found in rejected(tmp_path / "out")}) == list(range(1, 21))
     (tmp_path / f"a.jsonl.{kind}").write_bytes(b"".join(broken[1:3]))
     run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip", overwrite=True)

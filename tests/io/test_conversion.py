@@ -99,7 +99,7 @@ def test_inputs_of_all_formats_become_parquet(inputs: Path, tmp_path: Path) -> N
         run(inputs, tmp_path / "out", resume=True)
     data = run(inputs, tmp_path / "out", format="parquet", resume=True)
     names = sorted(path.name for path in data.iterdir())
-    assert names == [f"{name}.parquet" for name in "abcdefh"]  # of the text that is dropped there is none
+    assert names == [f"{name}.parquet" for name in "abcdefh"]  # the dropped text has no row
     found = {name[0]: pq.read_table(data / name) for name in names}
     assert found["a"].to_pylist() == [
         {"text": COPY, "n": 1, "of": {"x": [1, 2], "y": None}, "mixed": "1", "big": None},

@@ -35,10 +35,10 @@ GEOMETRIES["default"] = Geometry()
 WHERE = [f"host-{name}" for name in GEOMETRIES]
 DEVICE = ["device-small", "device-ones", "device-default"] if why_unavailable() is None else []
 WHERE += DEVICE
-# The cuts of a usual run: a small one finds what whole rows hide. ./ci/soak takes all.
+# The cuts of a usual run: a small one finds errors that whole rows hide. ./ci/soak takes all.
 EVERY_CUT = "GPULSH_EVERY_CUT" in os.environ
 SOME = WHERE if EVERY_CUT else ["host-small", "host-default", *DEVICE]
-# Of tests whose documents are cut by their own parameters, too.
+# For tests whose own parameters also cut documents.
 SMALL_CUT = pytest.mark.parametrize("cuda", WHERE if EVERY_CUT else ["host-small", *DEVICE], indirect=True)
 HOST_DEFAULT = pytest.mark.parametrize("cuda", ["host-default"], indirect=True)
 DEVICE_DEFAULT = pytest.mark.parametrize("cuda", [at for at in DEVICE if at.endswith("-default")], indirect=True)

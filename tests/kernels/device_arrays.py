@@ -22,7 +22,7 @@ from gpulsh.arrays import DEVICE_MEMORY
 
 CUDA = (2, 0)  # DLPack's name of the first device
 
-# CuPy's functions and methods that the library uses, with all that they take.
+# CuPy's functions and methods that the library uses, with all accepted arguments.
 LIKE = "dtype order subok shape"
 FUNCTIONS = f"""
     arange(start stop step dtype) argmax(a axis dtype out keepdims) argmin(a axis dtype out keepdims)
@@ -406,7 +406,7 @@ class _Capsule:
         return 1, 0
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(stream=1)  # what CuPy asks: to be ordered before its current stream
+        return self._array.__dlpack__(stream=1)  # CuPy asks for the order before its current stream
 
 
 def _check(known: str, name: str, given: Any = (), **options: Any) -> None:

@@ -30,10 +30,10 @@ from gpulsh.backends.cuda.launcher import expanded_source
 from tests.kernels.device_arrays import DeviceArray, current_device
 
 HEADER = Path(__file__).with_name("cuda_host.h")
-LIMIT_SECONDS = 5  # of a launch's own time: what a loop without end costs
+LIMIT_SECONDS = 5  # of a launch's own time, after which an endless loop is stopped
 ORDERS = {"ascending": 0, "descending": 1, "random": 2}
-IN_PLACE = 2**26  # bytes from which an array that is only read is not copied
-# A forest may grow in several shapes; its roots are what counts, and `components_label` is compared.
+IN_PLACE = 2**26  # read-only arrays of so many bytes are not copied
+# A forest may grow in several shapes; only its roots matter, and `components_label` is compared.
 VARIES = {("components_hook", "parent")}
 
 TYPES = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i32": np.int32, "i64": np.int64}
@@ -224,7 +224,7 @@ class HostLauncher:
             start, spare = guarded_pages(pages), pages * PAGE - nbytes
             taken.append((pages, start))
             if order != "descending":  # the end meets the forbidden page; otherwise the beginning does
-                # What is written is allocated by the backend, hence aligned; what is read may begin anywhere.
+                # Written arrays come from the backend, hence aligned; arrays that are only read may begin anywhere.
                 start += spare if parameter.constant else spare // ALIGNMENT * ALIGNMENT
                 spare %= ALIGNMENT
             ctypes.memmove(start, slots[index], nbytes)

@@ -140,7 +140,7 @@ def test_a_kernel_that_does_not_compile_is_a_backend_error() -> None:
         launch("minhash", "minhash", (1, 1), 32)
 
 
-# What CuPy does as it is imported, and when it has compiled something.
+# CuPy's acts on import, and after it compiled.
 FOLDER_OF_CUPY = """
 import os
 folder = os.environ.get("CUPY_CACHE_DIR", os.path.expanduser("~/.cupy/kernel_cache"))

@@ -96,7 +96,7 @@ def test_a_missing_device_is_named() -> None:
         CudaBackend(Shared(DeviceModule(devices=2), HostLauncher()), devices=[0, 2])
 
 
-# --- memory that does not suffice
+# --- too little memory
 
 
 # As if there were memory for large batches: documents beyond it go through in pieces of a few bytes.
@@ -188,7 +188,7 @@ def test_every_failed_allocation_is_a_device_memory_error() -> None:
     fingerprints = Fingerprints(ops.asarray(values), ops.asarray(np.array([0, 250, 500])))
     messages = ""
     for room in range(0, 100_000, 500):
-        gc.collect(1)  # what the last error held
+        gc.collect(1)  # the memory that the last error held
         try:
             with scarce_memory(room):
                 found = ops.unique(fingerprints)
@@ -309,7 +309,7 @@ def test_the_cuda_backend_gets_the_memory_budget(monkeypatch: pytest.MonkeyPatch
     assert given == [{"devices": [0], "memory": 1 << 30}, {"devices": None}]
 
 
-# --- what crosses between the host and the device from `sign` to the result
+# --- transfers between the host and the device from `sign` to the result
 
 DOCUMENTS = 300
 BATCH = 20_000  # bytes of text

@@ -131,7 +131,7 @@ def test_the_page_is_one_safe_file_with_the_numbers(options: dict[str, Any]) -> 
     assert "report.html" in report["outputs"] and report["page"] == {"written": True, "reason": None}
     assert html() == render(json.loads(Path("out/report.json").read_text()))
     shown = Html(html())
-    # Nothing from elsewhere, no script but the page's own, and no text of the user's became a tag.
+    # No file from elsewhere, no script but the page's own, and no text of the user's became a tag.
     assert not {name for name, _ in shown.tags} & {"link", "img", "iframe", "i", "object"}
     assert not [attrs for _, attrs in shown.tags if {"src", "href", "onclick", "onload"} & attrs.keys()]
     assert "url(" not in html() and "@import" not in html()

@@ -98,7 +98,7 @@ def test_clusters_are_the_largest_and_those_next_to_the_threshold() -> None:
         assert set(by_kind[kind]) == set(list(dict.fromkeys(ranked))[: SAMPLE[kind]])
         shown = members(similarity, cluster, by_kind[kind][0], 0.8)
         assert far[shown[0]] == far[cluster == by_kind[kind][0]].min() and len(set(shown.tolist())) == len(shown)
-    unknown = np.full(9, np.nan, np.float32)  # where nobody measured them, some are shown
+    unknown = np.full(9, np.nan, np.float32)  # some are shown though no similarity was measured
     assert len(members(unknown, np.zeros(9, np.int64), 0, 0.8)) == MEMBERS
 
 
@@ -190,10 +190,10 @@ ALPHABET = [*"aB é", "İ", "ß", "Σ", "本", "\u30ab", "ไ", "ท", "्", "�
 OTHER = CHINESE.replace("公园", "城里").replace("老人", "他")
 CASED, SYMBOLS = Reading(case=False), Reading(symbols=True)
 Marks = tuple[list[str], list[str]]
-# Two texts, how they are compared, and the marks of each.
+# Two texts, their comparison, and the marks of each.
 MARKED: list[tuple[str, str, dict[str, Any], Marks]] = [
     *((CHINESE, OTHER, {"unit": unit}, (["公园", "老人"], ["城里", "他"])) for unit in ("word", "char")),
-    # What the method does not compare is not marked.
+    # Text that the method does not compare is not marked.
     *(("One, two; three!", "ONE two\nThree", {"unit": unit}, ([], [])) for unit in ("word", "char")),
     ("one two", "onetwo", {"unit": "char"}, ([" "], [])),
     ("ﬁne print", "fine print", {}, (["ﬁne"], ["fine"])),
@@ -204,7 +204,7 @@ MARKED: list[tuple[str, str, dict[str, Any], Marks]] = [
     # Words are marked whole, with the separators between them.
     ("a red, old car here", "a blue, new car here", {}, (["red, old"], ["blue, new"])),
     ("a red car", "a rad car", {"unit": "char"}, (["e"], ["a"])),
-    # Nor is what was cut off.
+    # Nor is text that was cut off.
     ("one two three", "one two…", {}, ([], [])),
     ("…one two three five", "…one four three…", {}, (["two"], ["four"])),
     ("", "anything", {}, ([], [])),

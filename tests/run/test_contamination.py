@@ -189,7 +189,7 @@ def test_a_benchmark_beyond_the_memory_budget_is_refused(folder: Path, monkeypat
         run("a.jsonl", protect="b.jsonl", passages=3, memory="1GiB")
 
 
-# --- passages of a test set in files: what `gpulsh.contamination` finds in the same documents, as stretches to cut ---
+# --- passages of a test set in files equal those of `gpulsh.contamination`, as stretches to cut ---
 
 
 BENCH = [

@@ -155,11 +155,11 @@ def test_counts_of_a_run_equal_a_naive_count(options: dict[str, Any], seed: int,
     assert similar["one"] + similar["unmeasured"] + sum(similar["below_one"].values()) == funnel["dropped"]
     assert similar["one"] >= funnel["copies_of_kept"]
     sampled = report["sampled"]["below_one"]
-    if not {"protect", "within", "across", "index", "verify"} & set(options):  # all that meet are compared
+    if not {"protect", "within", "across", "index", "verify"} & set(options):  # all candidates are compared
         assert sum(count for low, count in sampled.items() if float(low) < 0.6) == funnel["dissimilar"]
         assert sum(sampled.values()) + report["sampled"]["one"] == funnel["candidates"] > 0
 
-    # Whose documents they were dropped for.
+    # The sources of the documents that they were dropped for.
     known = {document.file: document.file for document in every}
     wanted = Counter((row["file"], known.get(row["duplicate_of_file"])) for row in evidence)
     for_whom = report["evidence"]["dropped_for"]

@@ -171,7 +171,7 @@ def test_copies_by_key_are_counted_and_refuse_policies() -> None:
             gpulsh.deduplicate(texts, key=["u"] * 4, backend="reference", **{policy: 2})
 
 
-# --- over files: the same keys in each format, a clear line for what cannot be a key, and runs that go on ---
+# --- over files: the same keys in each format, one clear line for a bad key, and resumed runs ---
 
 
 Values = list[Any]

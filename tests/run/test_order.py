@@ -206,7 +206,7 @@ def test_other_text_is_no_date(text: str) -> None:
     assert not isinstance(parsed_value(text), Instant)
 
 
-# --- who is dropped for whom, other than by order alone: order of inputs, protected documents, sources apart ---
+# --- witnesses beyond the order of keys: order of inputs, protected documents, separate sources ---
 
 
 WORDS = [f"word{i}" for i in range(300)]

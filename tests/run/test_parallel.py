@@ -168,7 +168,7 @@ def test_a_stopped_task_ends_when_it_reports_progress() -> None:
             begun.wait(timeout=10)
             return TaskResult()
         begun.set()
-        while True:  # it would never end
+        while True:  # it would run forever
             context.progress.advance(1)
             time.sleep(0.001)
 
@@ -212,7 +212,7 @@ def test_a_single_worker_runs_in_the_main_thread() -> None:
     assert threads == [threading.get_ident()] * 2 and steps == ["step-0"]
 
 
-# --- `--memory`: what is an amount, what is too little, and what another amount does to a run that goes on ---
+# --- `--memory`: valid amounts, too small ones, and another amount for a resumed run ---
 
 
 LEAST_AMOUNTS = ["512MiB", "512mib", LEAST, str(LEAST), float(LEAST), "0.5G", "524288K", "536870912B"]
@@ -228,7 +228,7 @@ def test_memory_amounts_are_parsed() -> None:
     for given, memory in ((LEAST_AMOUNTS, LEAST), (FOUR, 4 << 30), (["2T"], 2 << 40), (["1.5GiB"], 3 << 29)):
         for one in given:
             assert repr(parse_memory(one)) == str(memory), one  # type: ignore[arg-type]
-    assert LEAST <= parse_memory(None) <= 8 << 30  # what the machine has
+    assert LEAST <= parse_memory(None) <= 8 << 30  # the machine's memory
     assert [local.most_parallel(16, size << 20) for size in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
 
 

@@ -337,7 +337,7 @@ def test_large_buckets_and_shares_of_a_component_depend_on_no_cut(
     if not is_chain:
         assert funnel.crowded > 20
     elif verify == "none":
-        assert not tasks["compare"]  # nothing is measured
+        assert not tasks["compare"]  # no similarity is measured
     else:
         assert len(set(wanted[2])) < 20 and 5 < tasks["compare"] < funnel.candidates / 5
 

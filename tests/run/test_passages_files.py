@@ -161,7 +161,7 @@ def test_passages_are_found_across_every_format(tmp_path: Path) -> None:
     assert by_position(find_passages(folder, tmp_path / "out"), files) == wanted.to_pylist() and len(files) == 7
 
 
-# --- lines and paragraphs: those that `gpulsh.passages` marks in the same documents ---
+# --- lines and paragraphs equal those that `gpulsh.passages` marks ---
 
 
 OF_PARTS: dict[str, Any] = {"tokens": 50, "backend": "cpu", "threads": 1}
@@ -268,7 +268,7 @@ def test_a_line_in_every_document_takes_one_row_an_occurrence(tmp_path: Path, sm
     assert set(table["first_row"].to_pylist()) == {0}
 
 
-# --- bad records: `on_error="skip"` lists them, and they are in nothing else ---
+# --- bad records: `on_error="skip"` lists them, and no result holds them ---
 
 
 SAME = "one two three four five six seven"

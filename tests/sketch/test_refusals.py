@@ -250,7 +250,7 @@ def test_one_text_in_place_of_a_list_is_refused() -> None:
         gpulsh.minima([["a"]], [[1], [2]], **CPU)
 
 
-# --- what another sketch made; of stored arrays any may make estimates
+# --- results of another sketch; any sketch may estimate from stored arrays
 
 TEXTS = ["one two three four five six", "ONE two, three four five six!"]
 OWN_AND_OTHER = [
@@ -280,7 +280,7 @@ def test_signatures_of_another_sketch_are_refused(own: Any, other: Any) -> None:
         assert own((gpulsh.weigh if weighted else gpulsh.shingle)(TEXTS, **CPU), **CPU).maker == own
 
 
-# --- plain numbers, which sketches would take for equal, are no fingerprints; mixed ones are never refused
+# --- plain numbers are refused, because sketches would take them for equal; mixed ones never are
 
 ASKED = "give gpulsh.fingerprint"
 UPPER = [gpulsh.MinHash(), gpulsh.MinHash(family="xor"), gpulsh.MinHash(family="tabulation"), gpulsh.FastSimilarity()]

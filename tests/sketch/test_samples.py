@@ -67,7 +67,7 @@ def test_mod_m_holds_the_multiples_of_its_modulus(backend: Any, rows: list[list[
 
 
 def test_the_containment_estimate_is_unbiased() -> None:
-    sets = sets_with(600, 200, 3000, np.random.default_rng(5))  # 800 each; of the second half what is common
+    sets = sets_with(600, 200, 3000, np.random.default_rng(5))  # 800 each; the common part of the second half
     keep = np.tile(np.r_[np.ones(800, bool), np.ones(600, bool), np.zeros(200, bool)], 3000)
     offset = np.cumsum(np.r_[0, np.tile([800, 600], 3000)])
     rows = Fingerprints(sets.values[keep], offset)

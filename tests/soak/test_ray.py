@@ -194,7 +194,7 @@ def test_tasks_of_a_lost_node_are_repeated(
 
     def finish_and_lose(self: Manifest, step: str, *made: Any, **how: Any) -> None:
         finish(self, step, *made, **how)
-        if nodes and len(places) == 1 + sum(ray_cluster.PROCESSORS):  # each has tasks, also that of the node
+        if nodes and len(places) == 1 + sum(ray_cluster.PROCESSORS):  # each has tasks, also the node's
             cluster.remove_node(nodes.pop(), allow_graceful=False)
 
     monkeypatch.setattr(engine.RayRunner, "_began", noted)

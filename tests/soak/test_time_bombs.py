@@ -154,13 +154,13 @@ def test_many_files_of_a_partition_take_linear_time(tmp_path: Path) -> None:
             assert found[~kept].tolist() == [number for number in range(start, start + 6) if number % 3 == 2]
 
 
-# --- what each part of a file takes does not grow with their number: lines of Python are counted, not seconds ---
+# --- the work for each part of a file does not grow with their number, in lines of Python, not seconds ---
 
 
 PARTS = 30
 OURS = os.path.dirname(gpulsh.__file__)
 MOST_GROWTH = 2.1  # 2 where the work is linear, 4 where it grows with the square
-FEW_LINES = 10  # of a part: compiled loops take none, and what else differs is chance
+FEW_LINES = 10  # of a part: compiled loops take none, and other differences are chance
 
 
 def lines_run(work: Callable[[], object]) -> int:

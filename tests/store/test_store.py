@@ -109,7 +109,7 @@ def test_files_are_synced_before_they_are_renamed(
     assert facts == {str(path): fact_of(path) for path in tmp_path.iterdir()} and len(facts) == count - 1
 
 
-# --- which steps of a job are done: what a crash or a hand leaves of its manifest ---
+# --- the finished steps of a job, from a manifest after a crash or an edit by hand ---
 
 
 SECRET = bytes(range(32))
@@ -160,7 +160,7 @@ def test_a_step_naming_a_file_outside_is_refused(name: str, tmp_path: Path) -> N
         Manifest.open(tmp_path)
 
 
-# --- numbers in files: what is read is what was written, mapped, by ranges of hashes, or appended ---
+# --- numbers in files are read as written: mapped, by ranges of hashes, or appended ---
 
 
 class Rows(NamedTuple):
@@ -211,7 +211,7 @@ def test_columns_of_another_type_are_damage(columns: Any, message: str, tmp_path
     write_columns(tmp_path / "a.arrow", columns)
     with pytest.raises(DamagedInputError, match=message):
         MappedColumns(tmp_path / "a.arrow", Hashes).whole()
-    write_columns(tmp_path / "a.arrow", {"hashes": np.empty(0, np.int64)})  # as where nothing was decided
+    write_columns(tmp_path / "a.arrow", {"hashes": np.empty(0, np.int64)})  # as without decisions
     assert MappedColumns(tmp_path / "a.arrow", Hashes).whole().hashes.dtype == np.uint64
 
 

@@ -118,7 +118,7 @@ def test_a_threshold_with_few_near_documents_is_recommended() -> None:
         return gpulsh.sample(texts, shingling=gpulsh.Shingling(size=1), backend="cpu")
 
     high, low = sampled(pages(38)), sampled(pages(35))
-    assert high.recommended == 0.8  # nothing but about 0.9
+    assert high.recommended == 0.8  # only about 0.9
     assert low.recommended == 0.7  # all about 0.78, and the next one without any is as far
     assert high.why == "0 documents have their nearest match within 0.05 of it"
     assert low.why == "0 documents have their nearest match within 0.05 of it, and 40 within 0.05 of 0.8"

@@ -50,7 +50,7 @@ class Disk:
         self._calls = (*(SWITCHES if error is None else CALLS), "syncfs")
         self._unsynced: set[int] = set()  # inodes
         self._appended: dict[int, int] = {}  # inode -> bytes that are durable, of what is appended to
-        self._renames: list[tuple[str, str, str | None]] = []  # from, to, what was there before
+        self._renames: list[tuple[str, str, str | None]] = []  # from, to, the file replaced
         self._real = {name: getattr(os, name) for name in SWITCHES}
         self._open = builtins.open
         self.made: list[str] = []

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "memory": "512MiB"}
 SMALL_STORE = 80 << 20  # bytes: containers have little shared memory
 PROCESSORS = (1, 2)  # of the nodes
-# Each worker that Ray starts before anyone asks for it takes seconds of a processor; and other tests, which run beside
+# Each worker that Ray starts in advance takes seconds of a processor; and other tests, which run beside
 # these, would leave almost none to workers of its usual niceness.
 SPEEDY = {"RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0", "RAY_worker_niceness": "0"}
 

@@ -14,7 +14,7 @@ import pytest
 
 from gpulsh.run.files import FilesResult, deduplicate_files
 
-SOAK = "GPULSH_EVERY_CUT" in os.environ  # ./ci/soak asks for more of what takes long
+SOAK = "GPULSH_EVERY_CUT" in os.environ  # ./ci/soak runs more of the slow cases
 
 
 def run(inputs: Any, out: str | Path = "out", **options: Any) -> FilesResult:

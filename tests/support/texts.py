@@ -166,7 +166,7 @@ def licences() -> list[str]:
     """Some thousand real licence texts and notices from `licensedcode-data`; many are near-duplicates."""
     data = Path(sysconfig.get_path("purelib")) / "licensedcode" / "data"
     files = sorted((data / "licenses").glob("[a-c]*.LICENSE"))
-    # Whole families, because near-duplicates stand under like names.
+    # Whole families, because near-duplicates have similar names.
     for family in ("apache", "artistic", "bsd", "gfdl", "mit", "mpl"):
         files += sorted((data / "rules").glob(f"{family}*.RULE"))[:450]
     texts = []

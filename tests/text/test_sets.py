@@ -222,7 +222,7 @@ def test_sums_of_weights_do_not_overflow(backend: Any) -> None:
 def test_weighted_rows_check_their_arrays() -> None:
     values, weight = np.array([9, 3, 3, 5, 1], np.uint64), np.array([0, 1.0, 1, 2, 0])
     rows = WeightedFingerprints(values, weight, np.array([1, 2, 2, 4]))
-    assert len(rows) == 3  # the ends of rows may descend, and what is in no row is not looked at
+    assert len(rows) == 3  # the ends of rows may descend, and values in no row are not read
     with pytest.raises(ParameterError, match=r"weight is int64"):
         WeightedFingerprints(np.array([1], np.uint64), np.array([1]), np.array([0, 1]))
 

@@ -79,7 +79,7 @@ def far_array(ops: Backend, first: int, values: Array) -> Array:
 def _on_device(first: int, values: Array, length: int) -> Array:
     cupy = import_cupy()
     cupy.get_default_memory_pool().free_all_blocks()
-    needed = 2 * length * values.itemsize  # what is made of it takes less
+    needed = 2 * length * values.itemsize  # arrays made of it take less
     if needed > cupy.cuda.runtime.memGetInfo()[0]:
         pytest.skip(f"too little device memory: {needed / 2**30:.1f} GiB are needed")
     array = cupy.empty(length, values.dtype)

@@ -315,7 +315,7 @@ def components(ops: Backend, count: int, data: st.DataObject) -> None:
     agree(ops, "components", count, pairs)
 
 
-# What documents that memory does not hold go through.
+# Operations for documents beyond memory.
 IN_PIECES = {
     "signing": (signing, st.tuples(any_text, shinglings, families)),
     "parts": (parts, st.tuples(any_text, shinglings, st.sampled_from([1, 2, 3, 7, 2**64]))),

@@ -33,7 +33,7 @@ def test_digests_of_long_bands_and_of_many_rows(ops: Backend) -> None:
     for rows in (1, 63, 64, 65, 130):
         signatures = generator.integers(0, 2**32, (7, 2 * rows + 1), np.uint32)
         signatures[[2, 4]] = NO_VALUE
-        signatures[4, -1] = 0  # a value no band takes, yet the row is not one of all ones
+        signatures[4, -1] = 0  # a value that no band takes, though the row is not all ones
         agree(ops, "band_digests", signatures, BandShape(bands=2, rows=rows))
         agree(ops, "band_digests", signatures[:0], BandShape(bands=2, rows=rows))
     many = generator.integers(0, 2**32, (1700, 64), np.uint32)  # more blocks than threads

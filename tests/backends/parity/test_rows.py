@@ -96,7 +96,7 @@ def test_simhash_counts_as_many_bits_as_a_row_may_have(ops: Backend) -> None:
     agree(ops, "simhash", table(given), SIMHASH_KEYS)
 
 
-# --- rows that meet in many pairs as bits of a table, which only the CPU backend has
+# --- bitmaps of rows in many pairs, which only the CPU backend has
 
 
 @pytest.mark.parametrize("count", [2, 90])

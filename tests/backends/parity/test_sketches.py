@@ -27,7 +27,7 @@ SOME = [*LENGTHS[:20], 513, 1100, 1]  # the reference takes a step for each valu
 MORE_COLUMNS: dict[str, list[int]] = {"affine32": [31, 65, 300], "one_permutation": [32, 300]}
 
 
-# --- of rows
+# --- sketches of rows
 
 
 @every_sketch
@@ -94,7 +94,7 @@ def test_sums_near_the_modulus_are_reduced(ops: Backend, name: Any) -> None:
     assert found[:, 0].tolist() == wanted
 
 
-# --- of texts
+# --- sketches of texts
 
 
 @pytest.mark.parametrize(("name", "unit"), [(name, ("word", "char")[at % 2]) for at, name in enumerate(NAMES)])
@@ -102,10 +102,10 @@ def test_signing_of_awkward_documents(ops: Backend, name: Any, unit: Unit) -> No
     documents = [b"", b"one", b"a b", b"a b c d e f " * 30, "漢字 かな हिन्दी ".encode() * 9, b" \xff "]
     text, shingling, family = batch_of(documents), Shingling(unit=unit, size=3), Family(name=name, num_perm=12)
     signing(ops, text, shingling, family, SHAPE)
-    # Text that is in the host's memory, whatever the backend.
+    # Text in the host's memory, whatever the backend.
     found = ops.sign(text, shingling, family, SHAPE, KEYS)
     same(found, expected("sign", text, shingling, family, SHAPE, KEYS), ops.asnumpy)
-    if type(ops) is CudaBackend:  # who reads a band gathers it from all rows
+    if type(ops) is CudaBackend:  # a read of one band gathers it from all rows
         assert ops.asnumpy(found.digests).flags.f_contiguous
 
 

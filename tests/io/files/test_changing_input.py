@@ -31,7 +31,7 @@ def pages(seed: int) -> list[str]:
     """Ten pages of one length, and two that all lists share: one exactly, one nearly."""
     own, common = random.Random(f"own {seed}"), random.Random("shared")
     found = [[f"w{source.randrange(10_000):04d}" for _ in range(20)] for source in [own] * 10 + [common] * 2]
-    found[10][0] = f"x{seed:04d}"  # an end is in one shingle alone
+    found[10][0] = f"x{seed:04d}"  # an end is in one shingle only
     return [" ".join(words) for words in found]
 
 
@@ -141,7 +141,7 @@ def test_stamps_notice_changes_of_size_time_and_file(path: Path) -> None:
     with pytest.raises(ChangedInputError, match="it was written to"):
         stamps.check()
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    stamps.check()  # that size and time were set back is not noticed
+    stamps.check()  # a change that sets size and time back is not noticed
     (path.parent / "new").write_bytes(b"other one")
     os.utime(path.parent / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
     os.replace(path.parent / "new", path)

@@ -95,7 +95,7 @@ def test_read_ahead_keeps_the_order_and_its_bound(threads: int, most: int) -> No
         with lock:
             held -= size
     assert found == [(place, size) for piece in pieces for place, size in enumerate(piece)]
-    # One block in the hands of each thread and of the reader, and one more of the piece that is asked for.
+    # One block for each thread and for the reader, and one more of the requested piece.
     assert peak <= most + 8 * (threads + 2)
 
 
@@ -159,7 +159,7 @@ def test_held_texts_are_whole_pieces_within_the_budget(seed: int) -> None:
     held = HeldTexts(room * (1 + OFFSET_BYTES + BLOCK_COST))
     begun: dict[int, list[tuple[int, bytes]]] = {0: [], 1: []}
     whole: dict[int, list[tuple[int, bytes]]] = {}
-    dropped: set[int] = set()  # for want of room, or because nothing is held any more
+    dropped: set[int] = set()  # for lack of room, or after the texts were closed
     for place in range(draw.randrange(14)):
         step, number = draw.choice(["add"] * 8 + ["again"] * 3 + ["complete"] * 3 + ["close"]), draw.randrange(2)
         piece, taken = Piece(number, None), number not in dropped and number not in whole

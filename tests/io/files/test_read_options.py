@@ -48,7 +48,7 @@ def test_files_by_pattern_are_one_text_each(code: Path, patterns: list[str], kep
         assert Path("out/data", name).read_bytes() == Path("code", name).read_bytes()
     report = json.loads(Path("out/report.json").read_text())
     assert report["parameters"]["as_text"] == patterns
-    # What reads the originals again finds them, and a run goes on only with the same.
+    # Steps that read the originals again find them, and a run resumes only with the same ones.
     assert command("show out").status == 0
     assert command(f"{line} {given} --resume").status == 0
     assert command(f"{line} --as-text *.p? --resume").status == 1

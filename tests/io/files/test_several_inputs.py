@@ -176,7 +176,7 @@ def test_a_run_does_not_resume_with_files_given_otherwise(sources: list[str]) ->
         assert below("out/data") == whole
 
 
-# --- what the shell makes of a glob ---
+# --- globs that the shell expands ---
 
 
 @pytest.mark.parametrize("pattern", ["in/*/part.jsonl", "in/*/*.jsonl", "in/*", "in/*/"])
@@ -273,7 +273,7 @@ def test_readme_commands_of_several_inputs_run(folder: Path, command: Command) -
         shutil.rmtree("clean")
 
 
-# --- results of an earlier run given as input: every command suggests what to give instead ---
+# --- results of an earlier run as INPUT: every command suggests a better one ---
 
 
 PAGE = "several words that are the text of a document"

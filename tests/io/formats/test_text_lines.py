@@ -55,7 +55,7 @@ def test_compressed_text_is_copied_and_damage_skipped(ending: str, tmp_path: Pat
     with pytest.raises(DamagedInputError, match=r"a\.txt.*truncated"):
         run(path, tmp_path / "bad", lines=True)
     result = run(path, tmp_path / "skip", lines=True, on_error="skip")
-    # Of the line that goes on behind the damage nobody knows the end.
+    # The line that continues after the damage has an unknown end.
     assert unpack((tmp_path / "skip/data" / path.name).read_bytes()).decode() == "".join(f"{p}\n" for p in PAGES[:3])
     assert result.funnel["rejected"] == 1
     assert pq.read_table(tmp_path / "skip/rejected.parquet")["rows"].to_pylist() == [0]

@@ -159,7 +159,7 @@ def test_other_threads_run_while_texts_are_gathered() -> None:
 
     other = threading.Thread(target=wake)
     before = sys.getswitchinterval()
-    sys.setswitchinterval(1000)  # nobody is asked for the interpreter's lock
+    sys.setswitchinterval(1000)  # no thread waits for the interpreter's lock
     try:
         other.start()
         began = time.perf_counter()
@@ -347,7 +347,7 @@ def test_a_page_of_marks_takes_linear_time(run: str) -> None:
     assert time.process_time() - began < 8
 
 
-# --- tables, and texts that come a batch at a time: what is found is what a list of the same texts gives ---
+# --- tables, and texts in batches, give the results of a list of the same texts ---
 
 
 ROWS_OF_TEXT = ["one two three", None, "four", "One, two, three!", "", None, "five"]
