@@ -63,7 +63,7 @@ Page = Callable[[Path, Mapping[str, Any]], None]  # writes report.html
 class RunClock:
     """The time when a run began, and the clocks that measure it."""
 
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
     compiled: float = field(default_factory=COMPILING.seconds)
 
@@ -72,7 +72,7 @@ class RunClock:
         return {
             "gpulsh": __version__,  # also marks the folder as gpulsh's own
             "scheme": SCHEME,
-            "began": self.at.isoformat(timespec="seconds"),
+            "began": self.began.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - self.clock, 3),
             "compiling": round(COMPILING.seconds() - self.compiled, 3),  # a part of the seconds, but not of any stage's
         }
@@ -97,7 +97,7 @@ def run_job(
         stack.enter_context(system_errors_as_output_errors(output))
         if resume and (report := finished(output, job.to_json())) is not None:
             return report
-        engine = stack.enter_context(machine.opened())
+        engine = stack.enter_context(machine.open_engine())
         job = with_cut(job, engine)
         folder = stack.enter_context(OutputFolder(output, overwrite=overwrite, resume=resume))
         manifest = folder.manifest(job.step_parameters(), secret)
@@ -147,7 +147,7 @@ def system_errors_as_output_errors(out: Path) -> Iterator[None]:
 
 
 def input_files(
-    given: Sequence[str],
+    inputs: Sequence[str],
     protect: Sequence[str],
     streams: Streams,
     read_options: ReadOptions,
@@ -157,9 +157,9 @@ def input_files(
     engine: EngineName,
 ) -> list[File]:
     """The files of a run, first the protected ones; an error if an output overlaps them."""
-    files = find_files(given, protect, streams, read_options)
+    files = find_files(inputs, protect, streams, read_options)
     refuse_unused(files, read_options)
-    folders.refuse_overlap([*protect, *given], files)
+    folders.refuse_overlap([*protect, *inputs], files)
     if engine != "local":  # a path that holds in other folders and on other machines
         files = [
             file if file.filesystem is not None else replace(file, path=os.path.join(os.getcwd(), file.path))
@@ -168,7 +168,7 @@ def input_files(
     return [replace(file, intact_only=True) for file in files] if on_error == "skip" else files
 
 
-def named_for_output(
+def name_outputs(
     files: Sequence[File], protect: Sequence[str], format: FormatName | None, codec: OutputCodec | None = None
 ) -> list[File]:
     """The files, with the names of their outputs; an error if they cannot be written so."""
@@ -185,7 +185,7 @@ def named_for_output(
 Input = str | os.PathLike[str]
 
 
-def paths(name: str, inputs: Input | Sequence[Input] | None, *, least: int = 1) -> list[str]:
+def checked_paths(name: str, inputs: Input | Sequence[Input] | None, *, least: int = 1) -> list[str]:
     """INPUTs as strings; an error if they are not paths, or not as many as the `least`, 0 or 1."""
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
     if given is None and least == 0:
@@ -200,7 +200,7 @@ def paths(name: str, inputs: Input | Sequence[Input] | None, *, least: int = 1) 
     return [os.fspath(path) for path in given]
 
 
-def check_renewal(overwrite: object, resume: object) -> None:
+def check_overwrite_resume(overwrite: object, resume: object) -> None:
     """ParameterError unless one of both at most is True."""
     check_type("overwrite", overwrite, bool)
     check_type("resume", resume, bool)
@@ -218,7 +218,7 @@ def check_columns(**columns: object) -> None:
             raise ParameterError(f"{name} is {shown(column)}; give the name of a column")
 
 
-def overlap_chosen(
+def chosen_overlap(
     guarded: Sequence[str], passages: int | None, coverage: float, ignore_common: int | None
 ) -> Overlap | None:
     """The rule by which documents that hold protected ones are dropped; ParameterError if it lacks a part."""

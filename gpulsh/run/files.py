@@ -293,8 +293,8 @@ def deduplicate_files(
     """
     start = RunClock()
     rule = KeyRule.chosen(key, normalize_url, key_only)
-    given = file_run.paths("inputs", inputs)
-    guarded = file_run.paths("protect", protect, least=0)
+    given = file_run.checked_paths("inputs", inputs)
+    guarded = file_run.checked_paths("protect", protect, least=0)
     folders = Folders.chosen(output, work, index)
     if folders.is_remote and work is None and engine == "ray":
         raise ParameterError("output is a URL, and engine 'ray'; give --work, a folder that all nodes see")
@@ -308,7 +308,7 @@ def deduplicate_files(
     read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     for name, flag in {"add_counts": add_counts, "within": within, "across": across, "dry_run": dry_run}.items():
         check_type(name, flag, bool)
-    file_run.check_renewal(overwrite, resume)
+    file_run.check_overwrite_resume(overwrite, resume)
     text_column = text_named(text_column)
     file_run.check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
     check_choice("weight_by", weight_by, get_args(WeightBy))
@@ -358,7 +358,7 @@ def deduplicate_files(
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, refused)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
-    overlap = file_run.overlap_chosen(guarded, passages, coverage, ignore_common)
+    overlap = file_run.chosen_overlap(guarded, passages, coverage, ignore_common)
     if overlap is not None and write == "marked":
         raise ParameterError("--passages and --write 'marked' cannot be combined; leave one of them out")
     policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
@@ -372,7 +372,7 @@ def deduplicate_files(
     added = counting.added_columns(write)
     if added:
         refuse_without_columns([file for file in files if file.source not in guarded], format)
-    files = file_run.named_for_output(files, guarded, format, codec)
+    files = file_run.name_outputs(files, guarded, format, codec)
     earlier = None
     if folders.index is not None:
         own_threads = machine.threads if engine == "local" else None  # of this process, not of a worker
@@ -417,7 +417,7 @@ def deduplicate_files(
 
     if dry_run:
         out = Path(folders.output)
-        with system_errors_as_output_errors(out), machine.opened() as opened:
+        with system_errors_as_output_errors(out), machine.open_engine() as opened:
             job = with_cut(job, opened)
             job.texts(opened.ops).check()
             OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.step_parameters())

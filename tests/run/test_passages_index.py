@@ -236,13 +236,13 @@ def test_the_command_counts_earlier_documents(folder: Path, command: Command) ->
 def test_ranges_follow_the_samples_of_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MOST_DIGESTS", 30)
     ranges = []
-    meet = find.meet
+    meet = find.find_repeated_samples
 
     def counted(place: Any, places: Any, part: int, parts: int) -> Any:
         ranges.append(parts)
         return meet(place, places, part, parts)
 
-    monkeypatch.setattr("gpulsh.run.passages.driver.meet", counted)
+    monkeypatch.setattr("gpulsh.run.passages.driver.find_repeated_samples", counted)
     texts = [text[:1000] for text in licences()[:6]]
     runs = [texts[:5], texts[4:]]
     assert run_days(tmp_path, runs) == run_in_memory(runs)

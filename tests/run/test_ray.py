@@ -132,7 +132,7 @@ def test_workers_are_sized_by_the_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine, "_nodes", lambda: nodes)
-    room = engine.Cluster(None, "auto", None, None)._chosen_room()
+    room = engine.Cluster(None, "auto", None, None)._choose_worker_size()
     assert (room.backend, room.threads, room.memory / 2**30) == (backend, threads, gigabytes)
     assert room.workers() == workers
 
@@ -147,8 +147,8 @@ def test_one_worker_is_requested_after_all_nodes_are_lost(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(engine, "_nodes", list)
     pool = object.__new__(engine.RayRunner)
-    pool._room, pool._there, pool._busy, pool.most = engine._Room("cpu", 1, 1 << 30), [], {}, 0
-    pool._made = SimpleNamespace(remote=lambda: SimpleNamespace(greet=SimpleNamespace(remote=remote)))
+    pool._worker_size, pool._ready_members, pool._busy, pool.most = engine._WorkerSize("cpu", 1, 1 << 30), [], {}, 0
+    pool._actor_class = SimpleNamespace(remote=lambda: SimpleNamespace(greet=SimpleNamespace(remote=remote)))
     pool._start(7)
     pool._start(7)
     assert list(pool._busy) == asked and len(asked) == 1
@@ -226,9 +226,9 @@ def test_errors_that_cannot_be_pickled_are_sent_as_text() -> None:
     class Here(Exception):
         """No other process knows this class."""
 
-    failure = worker._noted(Here("lost"), "192.0.2.7")
+    failure = worker._with_node_note(Here("lost"), "192.0.2.7")
     assert type(failure) is RuntimeError and str(failure) == "Here: lost"
-    sent = worker._noted(OSError(28, "No space left on device", "file"), "192.0.2.7")
+    sent = worker._with_node_note(OSError(28, "No space left on device", "file"), "192.0.2.7")
     assert isinstance(sent, OSError) and (sent.errno, sent.filename) == (28, "file")
 
 

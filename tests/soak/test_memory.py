@@ -84,8 +84,8 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
     for name, text in texts.items():
         write_rows(tmp_path / f"in/{name}.jsonl", [text])
     alone: list[int] = []
-    in_turn = InProcess._alone
-    monkeypatch.setattr(InProcess, "_alone", lambda runner, tasks: alone.extend(tasks) or in_turn(runner, tasks))
+    in_turn = InProcess._run_alone
+    monkeypatch.setattr(InProcess, "_run_alone", lambda runner, tasks: alone.extend(tasks) or in_turn(runner, tasks))
     results = {}
     for share in (512 << 20, 128 << 20):
         monkeypatch.setattr(local, "TASK_MEMORY", share)

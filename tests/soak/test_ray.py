@@ -97,14 +97,14 @@ def test_a_large_document_gets_a_worker_alone(joined: str, tmp_path: Path, monke
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
     monkeypatch.setattr(engine, "most_parallel", lambda threads, memory: 8)
     refused: list[Any] = []
-    answers = engine.RayRunner.answers
+    answers = engine.RayRunner.exchange
 
     def noted(self: Any, waiting: Any) -> Any:
         found = answers(self, waiting)
         refused.extend(request for request, answer in found if isinstance(answer, Exception))
         return found
 
-    monkeypatch.setattr(engine.RayRunner, "answers", noted)
+    monkeypatch.setattr(engine.RayRunner, "exchange", noted)
     gpulsh.deduplicate_files(folder, tmp_path / "ray", **OPTIONS, engine="ray", address=joined)
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     again = {request.step for request in refused if request.parallel == 8}
@@ -185,7 +185,7 @@ def test_tasks_of_a_lost_node_are_repeated(
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
     nodes = [cluster.add_node(num_cpus=1, object_store_memory=ray_cluster.SMALL_STORE)]
     places: set[str] = set()
-    began, finish = engine.RayRunner._began, Manifest.add
+    began, finish = engine.RayRunner._greeted, Manifest.add
 
     def noted(self: Any, member: Any, answer: Any) -> None:
         began(self, member, answer)
@@ -197,7 +197,7 @@ def test_tasks_of_a_lost_node_are_repeated(
         if nodes and len(places) == 1 + sum(ray_cluster.PROCESSORS):  # each has tasks, also the node's
             cluster.remove_node(nodes.pop(), allow_graceful=False)
 
-    monkeypatch.setattr(engine.RayRunner, "_began", noted)
+    monkeypatch.setattr(engine.RayRunner, "_greeted", noted)
     monkeypatch.setattr(Manifest, "add", finish_and_lose)
     cuts(1)
     try:
@@ -210,13 +210,13 @@ def test_tasks_of_a_lost_node_are_repeated(
 
 
 def test_dying_workers_end_the_run(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    began = engine.RayRunner._began
+    began = engine.RayRunner._greeted
 
     def killed(self: Any, member: Any, answer: Any) -> None:
         ray_cluster.kill(int(answer["process"]))
         began(self, member, answer)
 
-    monkeypatch.setattr(engine.RayRunner, "_began", killed)
+    monkeypatch.setattr(engine.RayRunner, "_greeted", killed)
     message = r"4 workers ended before they could begin, the last on node [\d.]+ \(process \d+\): its worker process"
     with pytest.raises(BackendError, match=message):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray")
@@ -360,7 +360,7 @@ def listening(answer: bytes | None) -> Iterator[tuple[str, list[socket.socket]]]
 def test_an_address_of_another_service_is_refused(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch, inputs: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(engine, "ASKED", 3.0)
+    monkeypatch.setattr(engine, "ANSWER_SECONDS", 3.0)
     monkeypatch.setattr(engine.ray, "is_initialized", lambda: False)
     with listening(answer) as (address, _), pytest.raises(BackendError, match="does not answer as a Ray cluster in 3"):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray", address=address)

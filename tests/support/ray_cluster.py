@@ -108,14 +108,14 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The processes of the workers."""
     found: list[int] = []
-    began = engine.RayRunner._began
+    began = engine.RayRunner._greeted
 
     def noted(self: Any, member: Any, answer: Any) -> None:
         if isinstance(answer, dict):
             found.append(int(answer["process"]))
         began(self, member, answer)
 
-    monkeypatch.setattr(engine.RayRunner, "_began", noted)
+    monkeypatch.setattr(engine.RayRunner, "_greeted", noted)
     return found
 
 

@@ -56,7 +56,7 @@ class Machine:
             raise ParameterError(f"address needs a Ray cluster and engine is {engine!r}; give --engine ray with it")
         return replace(self, threads=check_backend(self.backend, self.threads, self.devices))
 
-    def opened(self) -> AbstractContextManager[Engine]:
+    def open_engine(self) -> AbstractContextManager[Engine]:
         """The engine, open until the context is left; BackendError also where no cluster answers."""
         if self.engine == "local":
             budget = parse_memory(self.memory)

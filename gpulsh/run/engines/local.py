@@ -29,7 +29,7 @@ def most_parallel(threads: int, memory: int) -> int:
     return max(1, min(threads, memory // TASK_MEMORY))
 
 
-def finished_before(
+def report_finished(
     stage: Stage, manifest: Manifest, progress: Progress, resumed: set[str]
 ) -> list[Mapping[str, Any] | None]:
     """The facts of each task that an earlier run finished, which are reported; None if it must be done."""
@@ -85,11 +85,11 @@ class InProcess:
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, unfinished ones done now, and reported when they end where they run in parallel."""
         progress = self._context.progress
-        found = finished_before(stage, self._manifest, progress, self.resumed)
+        found = report_finished(stage, self._manifest, progress, self.resumed)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
         parallel = stage.parallel and bool(missing)
         try:
-            for number, made in self._in_parallel(missing) if parallel else self._in_turn(missing, progress):
+            for number, made in self._run_in_parallel(missing) if parallel else self._run_in_turn(missing, progress):
                 self._manifest.add(stage.tasks[number].step, made.files, made.facts, brief=made.brief)
                 found[number] = made.facts
                 if parallel:
@@ -101,7 +101,7 @@ class InProcess:
         release_memory()
         return [facts for facts in found if facts is not None]
 
-    def _in_turn(self, tasks: Mapping[int, Task], progress: Progress) -> Iterator[tuple[int, TaskResult]]:
+    def _run_in_turn(self, tasks: Mapping[int, Task], progress: Progress) -> Iterator[tuple[int, TaskResult]]:
         """One after another, each with all memory. Where a device signs in turn, texts wait in a part of it."""
         held = self._context.held if self._context.ops.sizes().device else None
         whole = replace(self._context, held=held, progress=progress)
@@ -111,13 +111,13 @@ class InProcess:
                 progress.advance(1)
             yield number, made
 
-    def _alone(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, TaskResult]]:
+    def _run_alone(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, TaskResult]]:
         """Run tasks one by one when the others have ended and their memory is free."""
         if tasks and self._context.held is not None:
             self._context.held.close()
-        return self._in_turn(tasks, Progress())
+        return self._run_in_turn(tasks, Progress())
 
-    def _in_parallel(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, TaskResult]]:
+    def _run_in_parallel(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, TaskResult]]:
         """Yields tasks as they end. If tasks fail, raises the error of the first one in order.
 
         A document may need more than a task's share of memory. A task that meets one, or that gets no more memory,
@@ -126,7 +126,7 @@ class InProcess:
         workers, stopped = min(self._workers, len(tasks)), Event()
         parallel = workers + (self._context.held is not None)
         ops = self._context.ops.shared_by(workers)
-        context = replace(self._context, ops=ops, parallel=parallel, progress=_UntilStopped(stopped))
+        context = replace(self._context, ops=ops, parallel=parallel, progress=_StoppableProgress(stopped))
 
         def attempt(task: Task) -> TaskResult | None:
             try:
@@ -139,7 +139,7 @@ class InProcess:
         if workers == 1:  # here, where an interrupt reaches it
             for number, task in tasks.items():
                 made = attempt(task)
-                yield from self._alone({number: task}) if made is None else [(number, made)]
+                yield from self._run_alone({number: task}) if made is None else [(number, made)]
             return
         large: dict[int, Task] = {}
         failed: dict[int, BaseException] = {}
@@ -163,12 +163,12 @@ class InProcess:
                 stopped.set()
                 pool.shutdown(wait=False, cancel_futures=True)
         first = min(failed, default=max(tasks) + 1)
-        yield from self._alone({number: large[number] for number in sorted(large) if number < first})
+        yield from self._run_alone({number: large[number] for number in sorted(large) if number < first})
         if failed:
             raise failed[first]
 
 
-class _UntilStopped(Progress):
+class _StoppableProgress(Progress):
     """Ends a task when it next reports progress, once its result is not needed any more."""
 
     def __init__(self, stopped: Event) -> None:

@@ -39,7 +39,7 @@ from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, Pa
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.params import many
 from gpulsh.report.wording import size
-from gpulsh.run.engines.local import finished_before, most_parallel
+from gpulsh.run.engines.local import most_parallel, report_finished
 from gpulsh.run.engines.worker import TOKEN, Worker, WorkerAnswer, WorkerSetup, versions
 from gpulsh.run.job import FileJob, Layout, Stage, report_done
 from gpulsh.stats.stages import Progress
@@ -49,9 +49,11 @@ WORKER_MEMORY = 4 << 30  # default, if the nodes have so much
 WORKER_THREADS = 4  # likewise
 BATCH = {"cuda": 64 << 20}  # bytes of text; the cut of the work does not depend on devices, so any cluster can resume
 OBJECT_STORE = 256 << 20  # of a cluster of our own: it holds the job and positions, and a container's /dev/shm is small
-ROOM = 16 << 20  # bytes: a cluster of our own writes logs and addresses before the work begins; and some spare room
+SPARE_DISK = (
+    16 << 20
+)  # bytes: a cluster of our own writes logs and addresses before the work begins; and some spare room
 ATTEMPTS = 4  # at a task whose workers end
-LONG = 64  # a tuple of more is sent once, and not with each task
+LONG_TUPLE = 64  # a tuple of more is sent once, and not with each task
 PATIENCE = 60.0  # seconds without any worker until a warning
 
 _log = logging.getLogger("gpulsh")
@@ -66,18 +68,18 @@ class Cluster:
     remote = True
 
     def __init__(self, address: str | None, backend: BackendName, threads: int | None, memory: int | None) -> None:
-        self._address, self._backend, self._threads, self._asked = address, backend, threads, memory
+        self._address, self._backend, self._threads, self._memory_limit = address, backend, threads, memory
         self._joined = False
         self._runner: RayRunner | None = None
 
     def __enter__(self) -> Self:
         self._joined = _join(self._address)
         try:
-            self._room = self._chosen_room()
+            self._worker_size = self._choose_worker_size()
         except BaseException:
             self.__exit__()
             raise
-        self.memory = self._room.memory
+        self.memory = self._worker_size.memory
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,15 +90,15 @@ class Cluster:
     def ops(self) -> Backend:
         """A description of the workers' backend, which does nothing."""
         device = self._runner.device if self._runner else None
-        return cast(Backend, _Described(self._room.backend, device))
+        return cast(Backend, _BackendDescription(self._worker_size.backend, device))
 
     @contextmanager
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[RayRunner]:
         """Workers, started when there is work for them, and stopped at the end."""
         token = uuid4().hex
         (folder / TOKEN).write_text(token, encoding="ascii")
-        setup = WorkerSetup(job, folder, token, self._room.backend, self._room.threads)
-        self._runner = RayRunner(setup, self._room, manifest, progress)
+        setup = WorkerSetup(job, folder, token, self._worker_size.backend, self._worker_size.threads)
+        self._runner = RayRunner(setup, self._worker_size, manifest, progress)
         try:
             yield self._runner
         finally:
@@ -106,7 +108,7 @@ class Cluster:
         """The engine's entry in the report."""
         return {"name": "ray", "workers": self._runner.most if self._runner else 0}
 
-    def _chosen_room(self) -> _Room:
+    def _choose_worker_size(self) -> _WorkerSize:
         nodes = _nodes()
         backend = self._backend
         if backend == "auto":
@@ -116,12 +118,14 @@ class Cluster:
             there = [node for node in there if node.get("GPU", 0) >= 1]
         shares = [int(node["CPU"] // (node["GPU"] if backend == "cuda" else 1)) for node in there]
         threads = self._threads or max(1, min([WORKER_THREADS, *shares]))
-        memory = self._asked or WORKER_MEMORY
-        if self._asked is None:  # in coarse steps: memory decides the cut, and a run that resumes may find other nodes
+        memory = self._memory_limit or WORKER_MEMORY
+        if (
+            self._memory_limit is None
+        ):  # in coarse steps: memory decides the cut, and a run that resumes may find other nodes
             least = min((node.get("memory", 0) / max(1, node["CPU"] // threads) for node in there), default=memory)
             while memory > max(least, LEAST_MEMORY):
                 memory //= 2
-        room = _Room(backend, threads, memory)
+        room = _WorkerSize(backend, threads, memory)
         if not room.workers():
             raise BackendError(
                 f"no node of the Ray cluster has room for a worker, which takes {room}; give fewer threads, less memory"
@@ -131,7 +135,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class _Described:
+class _BackendDescription:
     """A backend by its name, its device and its batch sizes."""
 
     name: str
@@ -144,7 +148,7 @@ class _Described:
 
 
 @dataclass(frozen=True)
-class _Room:
+class _WorkerSize:
     """The resources that a worker takes on a node."""
 
     backend: BackendName
@@ -191,9 +195,11 @@ def _join(address: str | None) -> bool:
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:
-        reason = _line(error)
+        reason = _first_line(error)
         if address == "local":
-            raise BackendError(f"a Ray cluster could not be started on this machine: {reason}{_no_room()}") from error
+            raise BackendError(
+                f"a Ray cluster could not be started on this machine: {reason}{_advice_on_space()}"
+            ) from error
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {reason}") from error
     except SystemExit as end:
         if end.code == signal.SIGTERM and callable(before):  # Ray's handler took the signal
@@ -205,13 +211,13 @@ def _join(address: str | None) -> bool:
     return True
 
 
-def _no_room() -> str:
+def _advice_on_space() -> str:
     """Advice about the folder of Ray's files, if it has no room."""
     above = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     free = 0
     with suppress(OSError):
         free = shutil.disk_usage(above).free if os.access(above, os.W_OK | os.X_OK) else 0
-    if free >= ROOM:
+    if free >= SPARE_DISK:
         return ""
     return (
         f"; its files go to {above}/ray, where {size(free)} can be written: set RAY_TMPDIR to a folder with more room"
@@ -228,7 +234,7 @@ class _Request:
     arguments: tuple[object, ...]
 
 
-class _Greeted(Worker):
+class _NodeWorker(Worker):
     """A worker that knows its node."""
 
     def greet(self) -> dict[str, str]:
@@ -255,13 +261,13 @@ class RayRunner:
 
     held = None  # no texts are held in this process
 
-    def __init__(self, setup: WorkerSetup, room: _Room, manifest: Manifest, progress: Progress) -> None:
-        self._setup, self._room, self._manifest, self._progress = ray.put(setup), room, manifest, progress
+    def __init__(self, setup: WorkerSetup, room: _WorkerSize, manifest: Manifest, progress: Progress) -> None:
+        self._setup, self._worker_size, self._manifest, self._progress = ray.put(setup), room, manifest, progress
         self._parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does in parallel
         devices = int(room.backend == "cuda")
         wanted = {"num_cpus": room.threads, "num_gpus": devices, "memory": room.memory}
-        self._made = ray.remote(_Greeted).options(**wanted, max_concurrency=self._parallel)
-        self._there: list[_Member] = []  # members that have begun
+        self._actor_class = ray.remote(_NodeWorker).options(**wanted, max_concurrency=self._parallel)
+        self._ready_members: list[_Member] = []  # members that have begun
         self._busy: dict[Any, tuple[_Member, _Request | None]] = {}  # by the answer's reference; None: it starts
         self._ended: Counter[str] = Counter()  # workers, by the step that they were at
         self.resumed: set[str] = set()
@@ -271,12 +277,12 @@ class RayRunner:
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, in order, of finished ones as known; raises the error of the first that fails."""
         stored: dict[int, object] = {}  # by identity, which is valid while the stage holds the arguments
-        found = finished_before(stage, self._manifest, self._progress, self.resumed)
+        found = report_finished(stage, self._manifest, self._progress, self.resumed)
         failed: dict[int, Exception] = {}
 
         def sent(argument: object) -> object:
             """The argument, or the reference of a long one, which tasks share, in the object store."""
-            if not isinstance(argument, Layout) and not (isinstance(argument, tuple) and len(argument) > LONG):
+            if not isinstance(argument, Layout) and not (isinstance(argument, tuple) and len(argument) > LONG_TUPLE):
                 return argument
             if id(argument) not in stored:
                 stored[id(argument)] = ray.put(argument)
@@ -289,10 +295,10 @@ class RayRunner:
         most = self._parallel if stage.parallel else 1
         waiting = deque(request(number, most) for number, facts in enumerate(found) if facts is None)
         while waiting or self._pending():
-            for asked, answer in self.answers(waiting):
+            for asked, answer in self.exchange(waiting):
                 if isinstance(answer, WorkerAnswer):
                     made, compiled = answer.result, answer.compiled
-                    seconds = compiled.seconds / max(len(self._there), 1)  # workers compile side by side
+                    seconds = compiled.seconds / max(len(self._ready_members), 1)  # workers compile side by side
                     COMPILING.elsewhere(replace(compiled, seconds=seconds))
                     self._manifest.add(asked.step, made.files, made.facts, brief=made.brief)
                     found[asked.number] = made.facts
@@ -308,13 +314,13 @@ class RayRunner:
                     raise failed[first]
         return [facts for facts in found if facts is not None]
 
-    def answers(self, waiting: deque[_Request]) -> list[tuple[_Request, WorkerAnswer | Exception]]:
+    def exchange(self, waiting: deque[_Request]) -> list[tuple[_Request, WorkerAnswer | Exception]]:
         """Send requests from the front of `waiting`, and wait until at least one is answered, or a worker has started
         or ended. Requests of a lost worker go back to `waiting`.
         """
         self._start(len(waiting))
         while waiting:
-            given, member = waiting[0], min(self._there, key=lambda member: member.load, default=None)
+            given, member = waiting[0], min(self._ready_members, key=lambda member: member.load, default=None)
             load = self._parallel // given.parallel
             if member is None or member.load + load > self._parallel:
                 break
@@ -323,7 +329,7 @@ class RayRunner:
             self._busy[member.actor.work.remote(*given.arguments)] = member, given
         ready, _ = ray.wait(list(self._busy), timeout=PATIENCE)
         if not ready and not self._pending():
-            _log.warning("the Ray cluster has no room for a worker now, which takes %s", self._room)
+            _log.warning("the Ray cluster has no room for a worker now, which takes %s", self._worker_size)
         if ready:  # and all other ready ones
             ready, _ = ray.wait(list(self._busy), num_returns=len(self._busy), timeout=0)
         found = []
@@ -332,14 +338,14 @@ class RayRunner:
             try:
                 answer = ray.get(reference)
             except ray.exceptions.RayTaskError as error:
-                raise BackendError(f"a worker on {member.place} failed: {_line(error)}") from error
+                raise BackendError(f"a worker on {member.place} failed: {_first_line(error)}") from error
             except ray.exceptions.RayError as error:
                 self._replace(member, request, error)
                 if request is not None:
                     waiting.appendleft(request)
                 continue
             if request is None:
-                self._began(member, answer)
+                self._greeted(member, answer)
             else:
                 member.load -= self._parallel // request.parallel
                 found.append((request, answer))
@@ -352,26 +358,26 @@ class RayRunner:
                 ray.kill(member.actor)
         with suppress(Exception):  # until that is noticed, so that none writes into a folder that is being removed
             ray.wait(list(self._busy), num_returns=len(self._busy), timeout=5, fetch_local=False)
-        self._there, self._busy = [], {}
+        self._ready_members, self._busy = [], {}
 
     def _pending(self) -> list[_Request]:
         """The requests that workers are busy with."""
         return [request for _, request in self._busy.values() if request is not None]
 
     def _members(self) -> list[_Member]:
-        return [*self._there, *(member for member, request in self._busy.values() if request is None)]
+        return [*self._ready_members, *(member for member, request in self._busy.values() if request is None)]
 
     def _start(self, requests: int) -> None:
         there, wanted = len(self._members()), requests + len(self._pending())
         if wanted <= there:
             return
         # At least one: if every node was lost, an autoscaling cluster adds a node for a requested worker.
-        for _ in range(max(min(wanted, self._room.workers()), 1) - there):
-            member = _Member(self._made.remote())
+        for _ in range(max(min(wanted, self._worker_size.workers()), 1) - there):
+            member = _Member(self._actor_class.remote())
             self._busy[member.actor.greet.remote()] = member, None
         self.most = max(self.most, len(self._members()))
 
-    def _began(self, member: _Member, answer: Any) -> None:
+    def _greeted(self, member: _Member, answer: Any) -> None:
         """Handle the answer of a new worker: its greeting, then its device."""
         if isinstance(answer, Exception):
             raise answer
@@ -388,17 +394,17 @@ class RayRunner:
             self._busy[member.actor.begin.remote(self._setup, node)] = member, None
             return
         self.device = self.device or answer
-        self._there.append(member)
+        self._ready_members.append(member)
 
     def _replace(self, member: _Member, request: _Request | None, error: Exception) -> None:
-        if member in self._there:
-            self._there.remove(member)
+        if member in self._ready_members:
+            self._ready_members.remove(member)
         with suppress(Exception):
             ray.kill(member.actor)  # it may live, and be out of reach
         step = request.step if request else "begin"
         self._ended[step] += 1
         why = re.search(r"No module named [^\n]*|The actor is dead because ([^.\n]*)", str(error))  # as Ray reports it
-        reason = _line(error) if why is None else why[1] or why[0]
+        reason = _first_line(error) if why is None else why[1] or why[0]
         if self._ended[step] >= ATTEMPTS:
             what = f"at {step}" if request else "before they could begin"
             raise BackendError(
@@ -408,22 +414,22 @@ class RayRunner:
         _log.warning("%s: a worker on %s ended: %s; another worker repeats the task", step, member.place, reason)
 
 
-def _line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line of an error of Ray."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 
 
-REACH = 10.0  # seconds in which a connection is made
-ASKED = 30.0  # seconds in which a process begins and is answered by the cluster
+CONNECT_SECONDS = 10.0  # seconds in which a connection is made
+ANSWER_SECONDS = 30.0  # seconds in which a process begins and is answered by the cluster
 
-UNKNOWN = 3  # this Ray has no such client; it says nothing about the cluster
+NO_CLIENT = 3  # this Ray has no such client; it says nothing about the cluster
 CLIENT = f"""
 import sys
 try:
     from ray._raylet import GcsClient
 except ImportError:
-    sys.exit({UNKNOWN})
+    sys.exit({NO_CLIENT})
 GcsClient(address=sys.argv[1])
 """
 
@@ -436,16 +442,18 @@ def check_reachable(address: str) -> None:
     if not host or not port.isdigit():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {error}") from error
     command = [sys.executable, "-c", CLIENT, address]
     try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=ASKED, check=False)
+        done = subprocess.run(
+            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=ANSWER_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
-        how = f" in {ASKED:.0f} seconds"
+        how = f" in {ANSWER_SECONDS:.0f} seconds"
     else:
-        if done.returncode in (0, UNKNOWN):
+        if done.returncode in (0, NO_CLIENT):
             return
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         how = f" ({lines[-1] if lines else done.returncode})"

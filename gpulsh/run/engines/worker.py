@@ -82,7 +82,7 @@ class Worker:
             except GpulshError as error:
                 raise type(error)(f"node {node}: {error.message}") from error
         except Exception as error:
-            return _noted(error, node)
+            return _with_node_note(error, node)
         if ops.name != "cuda":
             limit_memory(setup.job.cut.memory, setup.threads)
         self._node = node
@@ -100,10 +100,10 @@ class Worker:
         except Exception as error:
             if lacks_memory(error) and not isinstance(error, MemoryLimitError):
                 error = out_of_memory(f"node {self._node}")
-            return _noted(error, self._node)
+            return _with_node_note(error, self._node)
 
 
-def _noted(error: Exception, node: str) -> Exception:
+def _with_node_note(error: Exception, node: str) -> Exception:
     """An error, as its text if it cannot be pickled, with a note that names the node."""
     trace = "".join(traceback.format_exception(error))
     try:

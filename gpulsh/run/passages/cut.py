@@ -50,7 +50,7 @@ from gpulsh.run.records.tables import Table
 from gpulsh.store.durable import DurableFiles, naming
 
 STAGE, SHORT_LIST = "cut", "short"  # the step that lists is of the stage `list`
-NEEDED = ("file", "row", "start", "stop", "occurrences")
+NEEDED_COLUMNS = ("file", "row", "start", "stop", "occurrences")
 
 
 class ShortRows(NamedTuple):
@@ -87,7 +87,7 @@ def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tupl
     """By the number of each file, its rows [start, stop) in `passages.parquet`; InputError if that lists others."""
     numbered = {file.name: number for number, file in files.items()}
     counts = Counter[str]()  # in order
-    with _opened(path) as source:
+    with _open_passages(path) as source:
         for batch in source.iter_batches(columns=["file"]):
             for value in batch.column(0).value_counts():
                 counts[value["values"].as_py()] += value["counts"].as_py()
@@ -105,10 +105,10 @@ def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tupl
 
 def reading_of(path: Path) -> tuple[ReadOptions, OnError, Columns, Shingling, Folding]:
     """How the run that wrote `passages.parquet` read its files; InputError if no run did."""
-    with _opened(path) as source:
+    with _open_passages(path) as source:
         schema = source.schema_arrow
         written = (schema.metadata or {}).get(PARAMETERS)
-        if written is None or any(name not in schema.names for name in NEEDED):
+        if written is None or any(name not in schema.names for name in NEEDED_COLUMNS):
             raise InputError(f"{path}: was not written by `gpulsh passages`; give OUT/{FILE} of such a run")
     try:
         found = json.loads(written)
@@ -120,7 +120,7 @@ def reading_of(path: Path) -> tuple[ReadOptions, OnError, Columns, Shingling, Fo
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+def _open_passages(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         with File(str(path), path.name, str(path)).native() as file, pq.ParquetFile(file) as source:
             yield source
@@ -134,15 +134,17 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting: Cutting) -> Cuts:
     """The passages in some rows of `passages.parquet` that are cut."""
-    columns: list[list[Numbers]] = [[np.empty(0, np.int64)] for _ in NEEDED[1:]]
+    columns: list[list[Numbers]] = [[np.empty(0, np.int64)] for _ in NEEDED_COLUMNS[1:]]
     start = 0
-    with _opened(path) as source:
+    with _open_passages(path) as source:
         for group in range(source.num_row_groups):
             count = source.metadata.row_group(group).num_rows
             low, high = max(rows[0] - start, 0), min(rows[1] - start, count)
             if low < high:
-                table = source.read_row_group(group, columns=list(NEEDED[1:]), use_threads=False).combine_chunks()
-                for found, column, name in zip(columns, table.columns, NEEDED[1:], strict=True):
+                table = source.read_row_group(
+                    group, columns=list(NEEDED_COLUMNS[1:]), use_threads=False
+                ).combine_chunks()
+                for found, column, name in zip(columns, table.columns, NEEDED_COLUMNS[1:], strict=True):
                     if column.type != pa.int64() or column.null_count:
                         raise InputError(f"{path}: column {name} is not int64 without nulls; give the {FILE} of a run")
                     found.append(numbers(column.chunk(0))[low:high])
@@ -152,7 +154,9 @@ def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting:
     return Cuts(row[often], begin[often], end[often], job.columns)
 
 
-def cut(context: CutContext, path: Path, rows: tuple[int, int], number: int, pieces: Sequence[Piece]) -> TaskResult:
+def cut_file(
+    context: CutContext, path: Path, rows: tuple[int, int], number: int, pieces: Sequence[Piece]
+) -> TaskResult:
     """Write a file without the passages in `rows` of `passages.parquet`."""
     job = context.job
     cutting, file = job.cutting, job.files[number]
@@ -164,7 +168,7 @@ def cut(context: CutContext, path: Path, rows: tuple[int, int], number: int, pie
         for batch in context.texts().read(pieces, context.ops.sizes().batch, facts):
             here = between(cuts.row, count, count + len(batch))
             if here.start < here.stop:
-                found.append(_short(context, file, batch, cuts, here, count))
+                found.append(_short_rows(context, file, batch, cuts, here, count))
             count += len(batch)
             context.progress.advance(len(batch))
         if len(cuts.row) and cuts.row[-1] >= count:
@@ -194,7 +198,7 @@ def cut(context: CutContext, path: Path, rows: tuple[int, int], number: int, pie
     )
 
 
-def _short(context: CutContext, file: File, batch: TextBatch, cuts: Cuts, here: slice, first: int) -> ShortRows:
+def _short_rows(context: CutContext, file: File, batch: TextBatch, cuts: Cuts, here: slice, first: int) -> ShortRows:
     """The documents of a batch, from row `first` on, that a cut leaves with too few tokens."""
     job, ops = context.job, context.ops
     cutting = job.cutting
@@ -233,7 +237,7 @@ def cut_all(job: PassagesJob | CutJob, ops: Backend, stages: Stages, path: Path)
         pieces[piece.file].append(piece)
     rows = passages_by_file(path, {number: job.files[number] for number in pieces})
     given = ((path.absolute(), rows[number], number, tuple(found)) for number, found in pieces.items())
-    facts = stages.run(STAGE, cut, given, parallel=True)
+    facts = stages.run(STAGE, cut_file, given, parallel=True)
     stages.run_tasks("list", [Task(SHORT_LIST, list_short)])
     names = ("rows", "cut_passages", "cut_documents", "cut_bytes", "short")
     return {name: sum(int(fact[name]) for fact in facts) for name in names}

@@ -27,7 +27,7 @@ from gpulsh.store.columns import MappedColumns
 PLACES_AT_ONCE = 1 << 19  # looked up together
 DOCUMENTS_AT_ONCE = 1 << 16  # likewise
 
-Between = Callable[[int, int], Numbers]  # the wanted places from one to before another, ascending, each once
+PlacesBetween = Callable[[int, int], Numbers]  # the wanted places from one to before another, ascending, each once
 
 
 class WantedDocuments(NamedTuple):
@@ -104,7 +104,7 @@ class TokenPlaces:
         return base
 
 
-def unchanged(context: PassagesContext, partition: Partition) -> AbstractContextManager[None]:
+def unchanged_files(context: PassagesContext, partition: Partition) -> AbstractContextManager[None]:
     """As `TaskContext.unchanged`, for a partition's files; files of earlier runs are checked when a text is read."""
     if partition.number < context.job.earlier_partitions:
         return nullcontext()
@@ -118,7 +118,7 @@ def place_ranges(start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def read_documents(
-    context: PassagesContext, layout: Layout, partition: Partition, token_places: TokenPlaces, wanted: Between
+    context: PassagesContext, layout: Layout, partition: Partition, token_places: TokenPlaces, wanted: PlacesBetween
 ) -> Iterator[WantedDocuments]:
     """The documents with wanted places, in batches."""
     chosen = np.zeros(len(token_places), np.bool_)  # for each document a byte, where its number would take eight

@@ -35,12 +35,12 @@ FILE = "passages.parquet"
 PARAMETERS = b"gpulsh.passages"  # of the schema's metadata
 COLUMNS = ("file", "row", "id", "start", "stop", "first_file", "first_row", "first_start", "tokens", "occurrences")
 ROWS_AT_ONCE = 1 << 16
-FREQUENT, LISTED, SHOWN = 60, 20, 400  # candidates for the report, passages in it, and bytes of each
+MOST_CANDIDATES, MOST_LISTED, SHOWN_BYTES = 60, 20, 400  # candidates for the report, passages in it, and bytes of each
 
 Entry = list[Any]
 
 
-def collect(context: PassagesContext, layout: Layout, places: Layout, partition: int) -> TaskResult:
+def collect_firsts(context: PassagesContext, layout: Layout, places: Layout, partition: int) -> TaskResult:
     """Bring first occurrences to the passages of a partition."""
     named, first_earlier = [np.empty(0, np.int64)], 0
     has_ids = context.job.columns.id is not None
@@ -80,7 +80,7 @@ def write_list(context: PassagesContext, layout: Layout, id_files: Sequence[int]
     schema = marked(schema.with_metadata({PARAMETERS: json.dumps(parameters)}))
 
     def tables() -> Iterator[pa.Table]:
-        for run in _runs(context, range(job.earlier_partitions, len(layout.partitions) - 1)):
+        for run in _passage_rows(context, range(job.earlier_partitions, len(layout.partitions) - 1)):
             none = run.first_document < 0
             columns = [
                 *(*job.file_and_row(layout, run.document), ids.at(run.document)),
@@ -95,7 +95,7 @@ def write_list(context: PassagesContext, layout: Layout, id_files: Sequence[int]
     return TaskResult(made, {"rejected": bad.records, "rejected_rows": bad.rows})
 
 
-def _runs(context: PassagesContext, partitions: Sequence[int]) -> Iterator[Passages]:
+def _passage_rows(context: PassagesContext, partitions: Sequence[int]) -> Iterator[Passages]:
     for partition in partitions:
         file = PASSAGES.open(context.folder, partition)
         for run in file.runs():
@@ -104,13 +104,13 @@ def _runs(context: PassagesContext, partitions: Sequence[int]) -> Iterator[Passa
             file.release()
 
 
-def candidates(passages: ByteStretches) -> list[Entry]:
+def frequent_candidates(passages: ByteStretches) -> list[Entry]:
     """Passages that may be among the most frequent, without texts; the longest for each first occurrence."""
     repeats = np.flatnonzero(passages.first >= 0)
     weight = passages.occurrences[repeats] * passages.tokens[repeats]
     order = repeats[np.argsort(-weight, kind="stable")]
     _, at = np.unique(passages.first[order], return_index=True)
-    chosen = order[np.sort(at)[:FREQUENT]]
+    chosen = order[np.sort(at)[:MOST_CANDIDATES]]
     columns = (
         *(passages.occurrences, passages.tokens, passages.first),
         *(passages.document, passages.start, passages.stop),
@@ -123,12 +123,12 @@ def with_texts(entries: Sequence[Entry], text_of: Callable[[int], Any]) -> list[
     found = []
     for *numbers, _ in entries:
         document, start, stop = numbers[3:]
-        text = bytes(text_of(document)[start : min(stop, start + SHOWN)])
+        text = bytes(text_of(document)[start : min(stop, start + SHOWN_BYTES)])
         found.append([*numbers, text.decode("utf-8", "replace")])
     return found
 
 
-def with_texts_again(
+def with_reread_texts(
     entries: Sequence[Entry], context: PassagesContext, layout: Layout, partition: Partition
 ) -> list[Entry]:
     """The entries by document, with their texts; the documents of the partition are read again."""
@@ -147,14 +147,14 @@ def most_frequent(entries: Sequence[Entry]) -> list[Entry]:
     found: dict[int, Entry] = {}
     for one in sorted(entries, key=lambda one: (-one[0] * one[1], one[3], one[4])):
         found.setdefault(one[2], one)
-    return list(found.values())[:FREQUENT]
+    return list(found.values())[:MOST_CANDIDATES]
 
 
-def apart(entries: Sequence[Entry]) -> list[Entry]:
+def first_disjoint(entries: Sequence[Entry]) -> list[Entry]:
     """The first LISTED passages of a list whose first occurrences do not overlap: windows of one text are one entry."""
     found: list[Entry] = []
     for one in entries:
         first, stop = one[2], one[2] + one[1]
         if all(stop <= other[2] or other[2] + other[1] <= first for other in found):
             found.append(one)
-    return found[:LISTED]
+    return found[:MOST_LISTED]

@@ -45,18 +45,18 @@ from gpulsh.run.file_run import (
     OpenRun,
     RunClock,
     check_columns,
-    check_renewal,
+    check_overwrite_resume,
+    checked_paths,
+    chosen_overlap,
     input_files,
-    named_for_output,
-    overlap_chosen,
-    paths,
+    name_outputs,
     run_job,
 )
 from gpulsh.run.job import OnError
 from gpulsh.run.output.folder import is_finished, read_report, results_in
 from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
 from gpulsh.run.passages.cut import cut_all, reading_of, refuse_uncuttable
-from gpulsh.run.passages.driver import hold_items, mark_partitions, pick_parts
+from gpulsh.run.passages.driver import mark_partitions, mark_protected_items, pick_parts
 from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.index import PassagesIndex
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
@@ -183,14 +183,14 @@ def passages_files(
     check_type("whole_lines", whole_lines, bool)
     check_type("cut", cut, bool)
     check_choice("on_error", on_error, get_args(OnError))
-    asked = _cutting(min_left, min_occurrences, format)
+    asked = _checked_cutting(min_left, min_occurrences, format)
     cutting = asked if cut else None
     if not cut:
         unused = {"min_left": min_left != 20, "min_occurrences": min_occurrences != 2, "format": format is not None}
         refuse_given(unused, "{} is given without --cut; give --cut, too, or leave {} out")
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
-    guarded = paths("protect", protect, least=0)
-    overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
+    guarded = checked_paths("protect", protect, least=0)
+    overlap = chosen_overlap(guarded, passages, coverage, ignore_common)
     if guarded and overlap is None:
         raise ParameterError("--protect is given without --passages; give --passages, such as 13")
     if guarded:
@@ -204,14 +204,17 @@ def passages_files(
     folding = normalizing(folding, normalize)
     read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     check_columns(id_column=id_column, within=within)
-    given, folders = paths("inputs", inputs), _folders(output, index, overwrite=overwrite, resume=resume)
+    given, folders = (
+        checked_paths("inputs", inputs),
+        _checked_folders(output, index, overwrite=overwrite, resume=resume),
+    )
     machine = Machine(backend, threads, devices, memory, engine, address).checked()
     streams = Streams(read_options)  # to the end of the run
     files = input_files(given, guarded, streams, read_options, folders, on_error=on_error, engine=engine)
     text, id = text_named(text_column), id_column or natural_id(files)
     columns = Columns(text=text, id=id, copy_key=within, copy_key_option="--within")
     if cutting is not None:
-        files = _cuttable(files, columns, guarded, cutting)
+        files = _name_cut_outputs(files, columns, guarded, cutting)
     job = PassagesJob(
         files=tuple(files),
         on_error=on_error,
@@ -232,18 +235,18 @@ def passages_files(
         cutting=cutting,
         index=None if folders.index is None else os.path.realpath(folders.index),
     )
-    earlier = None if job.index is None else PassagesIndex(Path(job.index), job.of_index())
+    earlier = None if job.index is None else PassagesIndex(Path(job.index), job.index_parameters())
 
     @contextmanager
     def results(job: PassagesJob, run: OpenRun) -> Iterator[Mapping[str, Any]]:
         with earlier or nullcontext():
-            job = job if earlier is None else earlier.begin(job, run.manifest)
+            job = job if earlier is None else earlier.add_earlier(job, run.manifest)
             with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
                 stages = Stages(runner, run.progress, job.cut.parallel is not None)
-                found = _found(job, run.engine.ops, stages, run.work)
+                found = _run_stages(job, run.engine.ops, stages, run.work)
                 if earlier is not None:
                     with stages.funnel.stage(run.progress, OF_PASSAGES["store"], 1):
-                        earlier.prepare(job, run.manifest, run.work)
+                        earlier.copy_files(job, run.manifest, run.work)
             stages.release_texts()
             yield {**found, "stages": stages.funnel.seconds, "resumed": stages.funnel.resumed}
             if earlier is not None:
@@ -255,18 +258,25 @@ def passages_files(
     return PassagesResult(output, run_job(job, output, results, write_passages_page, **how))
 
 
-def _found(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
+def _run_stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
     """Run the stages; their part of the report."""
-    how = hold_items if job.overlap else pick_parts if job.part else mark_partitions
+    how = mark_protected_items if job.overlap else pick_parts if job.part else mark_partitions
     marked = how(job, ops, stages)
     rows, names = marked.layout.rows(), [file.name for file in job.files]
 
-    def place(document: int) -> dict[str, object]:
+    def file_and_row(document: int) -> dict[str, object]:
         file = int(marked.layout.file_of(np.array([document]))[0])
         return {"file": names[file], "row": document - int(marked.layout.files[file])}
 
     frequent = [
-        {"occurrences": occurrences, "tokens": tokens, **place(document), "start": start, "stop": stop, "text": text}
+        {
+            "occurrences": occurrences,
+            "tokens": tokens,
+            **file_and_row(document),
+            "start": start,
+            "stop": stop,
+            "text": text,
+        }
         for occurrences, tokens, _, document, start, stop, text in marked.frequent
     ]
     return {
@@ -325,16 +335,16 @@ def cut_files(
     <BLANKLINE>
     """
     start = RunClock()
-    cutting = _cutting(min_left, min_occurrences, format)
-    given, folders = paths("inputs", inputs), _folders(output, None, overwrite=overwrite, resume=resume)
-    (path,) = paths("passages", passages)
+    cutting = _checked_cutting(min_left, min_occurrences, format)
+    given, folders = checked_paths("inputs", inputs), _checked_folders(output, None, overwrite=overwrite, resume=resume)
+    (path,) = checked_paths("passages", passages)
     if is_url(path):
         raise InputError(f"{path}: is a URL; copy the file to this machine, and give its path")
     read_options, on_error, columns, unit, folding = reading_of(Path(path))
     machine = Machine(backend, threads, devices, memory, engine, address).checked()
     streams = Streams(read_options)  # to the end of the run
     files = input_files(given, (), streams, read_options, folders, on_error=on_error, engine=engine)
-    files = _cuttable(files, columns, (), cutting)
+    files = _name_cut_outputs(files, columns, (), cutting)
     refuse_overlap(folders.output, [], [File(path, path, path)])
     stamps = Stamps.of(files)
     _refuse_changed(Path(path), stamps)
@@ -379,22 +389,22 @@ def _refuse_changed(passages: Path, stamps: Stamps) -> None:
             )
 
 
-def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> Cutting:
+def _checked_cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> Cutting:
     min_left = check_integer("min_left", min_left, 0, MOST)
     min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MOST)
     check_choice("format", format, (None, *get_args(FormatName)))
     return Cutting(min_left=min_left, min_occurrences=min_occurrences, format=format)
 
 
-def _cuttable(files: Sequence[File], columns: Columns, protect: Sequence[str], cutting: Cutting) -> list[File]:
+def _name_cut_outputs(files: Sequence[File], columns: Columns, protect: Sequence[str], cutting: Cutting) -> list[File]:
     """The files, with the names of their outputs; an error if they cannot be written without passages."""
     refuse_uncuttable([file for file in files if file.source not in protect], columns, cutting.format)
-    return named_for_output(files, protect, cutting.format)
+    return name_outputs(files, protect, cutting.format)
 
 
-def _folders(output: object, index: object, *, overwrite: bool, resume: bool) -> Folders:
+def _checked_folders(output: object, index: object, *, overwrite: bool, resume: bool) -> Folders:
     """The folders of a run; ParameterError or OutputError if they are not possible."""
-    check_renewal(overwrite, resume)
+    check_overwrite_resume(overwrite, resume)
     folders = Folders.chosen(output, None, index)
     refuse_url(folders.output)
     return folders

@@ -45,8 +45,8 @@ from gpulsh.repeats.windows import (
 )
 from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.passages import tables
-from gpulsh.run.passages.documents import PlacedRows, TokenPlaces, WantedDocuments, read_documents, unchanged
-from gpulsh.run.passages.job import Held, PassagesContext
+from gpulsh.run.passages.documents import PlacedRows, TokenPlaces, WantedDocuments, read_documents, unchanged_files
+from gpulsh.run.passages.job import IndexContents, PassagesContext
 from gpulsh.run.records.documents import RejectionsFile, reading_facts
 from gpulsh.run.records.ranges import bundles, rows_of_file, sorted_range
 from gpulsh.run.records.tables import Table
@@ -65,7 +65,7 @@ class Windows(NamedTuple):
     place: Numbers  # ascending
 
 
-def sample(context: PassagesContext, partition: Partition) -> TaskResult:
+def sample_partition(context: PassagesContext, partition: Partition) -> TaskResult:
     """Sample the windows of a partition."""
     job, ops, folder, number = context.job, context.ops, context.folder, partition.number
     rejected = RejectionsFile(folder, number)
@@ -74,18 +74,18 @@ def sample(context: PassagesContext, partition: Partition) -> TaskResult:
     start = samples = 0
     written: list[Table[Any]] = [tables.SAMPLES, tables.MET_HERE, *([] if job.index is None else [tables.REST])]
 
-    def sampled(ops: Backend, text: TextBatch) -> Iterable[Samples]:
+    def samples_of(ops: Backend, text: TextBatch) -> Iterable[Samples]:
         if len(text) == 1 and total_size(text) > GIANT_BYTES:
-            return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, context.keys, spell))
+            return _samples_on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, context.keys, spell))
         read = text if spell is None else spell(text)
-        return list(_on_host(ops, [sample_windows(ops, read, job.windows, job.tokens)]))
+        return list(_samples_on_host(ops, [sample_windows(ops, read, job.windows, job.tokens)]))
 
     def all_samples() -> Iterator[Samples]:
         nonlocal start
         most = ops.sizes().batch // (WIDTH if job.of_bytes else 1)
         how = None if job.of_bytes else partial(normalized, form=job.folding.form)
         batches = context.read(partition.pieces, facts, how, most)
-        for found in chain.from_iterable(map_batches(ops, batches, sampled)):
+        for found in chain.from_iterable(map_batches(ops, batches, samples_of)):
             yield found._replace(place=found.place + start)
             if len(found.lengths):  # a part of a long document has none
                 places_out.append(tables.TakenPlaces(found.lengths))
@@ -104,7 +104,7 @@ def sample(context: PassagesContext, partition: Partition) -> TaskResult:
     return TaskResult(made, {**reading_facts(facts, bad), "places": start, "samples": samples, **pieces})
 
 
-def _on_host(ops: Backend, found: Iterable[Samples]) -> Iterator[Samples]:
+def _samples_on_host(ops: Backend, found: Iterable[Samples]) -> Iterator[Samples]:
     return (Samples(*map(ops.asnumpy, one)) for one in found)
 
 
@@ -124,7 +124,7 @@ def _write_samples(
     return int(left.sum())
 
 
-def meet(context: PassagesContext, places: Layout, part: int, parts: int) -> TaskResult:
+def find_repeated_samples(context: PassagesContext, places: Layout, part: int, parts: int) -> TaskResult:
     """Find the samples that occur in several runs, in one of `parts` equal ranges, and earlier ones equal to them."""
     new = range(context.job.earlier_partitions, len(places.partitions) - 1)
     samples, ops = sorted_range(tables.SAMPLES, context.folder, places, part, parts, new), context.ops
@@ -135,7 +135,7 @@ def meet(context: PassagesContext, places: Layout, part: int, parts: int) -> Tas
         if (held := context.job.held) is not None:
             known = sorted_distinct(samples.value)
             again = np.zeros(len(known), np.bool_)
-            for found in _met_earlier(held, places, part, parts, known, again):
+            for found in _earlier_matches(held, places, part, parts, known, again):
                 out.append(tables.PlaceRows(found))
                 there[row_of(places.partitions, found)] = True
             _, at = found_in(known, samples.value)
@@ -144,12 +144,12 @@ def meet(context: PassagesContext, places: Layout, part: int, parts: int) -> Tas
         return TaskResult(out.finish_by_name(), {"earlier": np.flatnonzero(there).tolist()})
 
 
-def _met_earlier(
-    earlier: Held, places: Layout, part: int, parts: int, known: NDArray[np.uint64], again: NDArray[np.bool_]
+def _earlier_matches(
+    earlier: IndexContents, places: Layout, part: int, parts: int, known: NDArray[np.uint64], again: NDArray[np.bool_]
 ) -> Iterator[Numbers]:
     """The places of earlier samples of the `known` values, which ascend, in ascending runs; marks these in `again`."""
 
-    def found() -> Iterator[Numbers]:
+    def matches() -> Iterator[Numbers]:
         for run in earlier.runs:
             start = int(places.partitions[run.first])
             for _, (value,), where in rows_of_file(MappedColumns(run.samples, tables.SampleRows), start, part, parts):
@@ -157,11 +157,13 @@ def _met_earlier(
                 again[at] = True
                 yield where[rows]
 
-    for met in bundles(found(), RUN_MET, len):
+    for met in bundles(matches(), RUN_MET, len):
         yield np.sort(np.concatenate(met))
 
 
-def window(context: PassagesContext, layout: Layout, places: Layout, partition: Partition, parts: int) -> TaskResult:
+def hash_partition(
+    context: PassagesContext, layout: Layout, places: Layout, partition: Partition, parts: int
+) -> TaskResult:
     """Hash the windows of a partition near repeated samples."""
     job, ops, folder, number = context.job, context.ops, context.folder, partition.number
     spell = spelled if job.of_bytes else None
@@ -170,37 +172,37 @@ def window(context: PassagesContext, layout: Layout, places: Layout, partition: 
     here = PlacedRows(tables.MET_HERE, folder, [number] if is_new else [], 0, end - origin)
     elsewhere = PlacedRows(tables.MET, folder, range(parts), origin, end)
 
-    def met(start: int, stop: int) -> Numbers:
+    def repeated_samples(start: int, stop: int) -> Numbers:
         own = here.between(start - origin, stop - origin).place + origin
         return sorted_distinct(np.concatenate([own, elsewhere.between(start, stop).place]))
 
-    def hashed(ops: Backend, some: WantedDocuments) -> Iterable[Windows]:
+    def hash_windows(ops: Backend, some: WantedDocuments) -> Iterable[Windows]:
         begin, stop = int(some.start[0]), int(some.stop[-1])
         count = stop - begin - 1
         if len(some.text) > 1 or not is_long(count, job.tokens):
             text = read_text(some.text, job.folding, job.of_bytes)
-            return [near(ops, some, ops.tokens(text, job.windows, context.keys), some.start, stop)]
+            return [windows_of(ops, some, ops.tokens(text, job.windows, context.keys), some.start, stop)]
         text = normalized(some.text, job.folding.form)  # bytes have no form
         parts = token_pieces(ops, text, job.windows, context.keys, count, job.tokens, spell)
 
-        def part(at: int, found: Tokens) -> Windows:
-            return near(ops, some, found, np.array([begin + at]), begin + at + len(found.values) - job.tokens + 1)
+        def windows_of_piece(at: int, found: Tokens) -> Windows:
+            return windows_of(ops, some, found, np.array([begin + at]), begin + at + len(found.values) - job.tokens + 1)
 
-        return starmap(part, parts)
+        return starmap(windows_of_piece, parts)
 
-    def near(ops: Backend, some: WantedDocuments, tokens: Tokens, rows: Numbers, stop: int) -> Windows:
+    def windows_of(ops: Backend, some: WantedDocuments, tokens: Tokens, rows: Numbers, stop: int) -> Windows:
         """The windows from the first of `rows` to before `stop`; `rows` are the places of the first tokens."""
         start = int(rows[0])
-        places = met(start, min(stop + job.tokens, int(some.stop[-1])))
+        places = repeated_samples(start, min(stop + job.tokens, int(some.stop[-1])))
         runs = windows_near(places, some.start, some.stop, job.tokens).between(start, stop)
         proposed, proven = map(ops.asnumpy, hash_runs(ops, tokens, rows, runs, job.tokens, context.keys))
         return Windows(proposed, proven, runs.places())
 
     windows = 0
     with tables.WINDOWS.create(folder, number) as windows_out, tables.FOLLOWERS.create(folder, number) as followers_out:
-        with unchanged(context, partition), ops.here():
-            texts = read_documents(context, layout, partition, token_places, met)
-            found = chain.from_iterable(ops.pipelined_map(texts, hashed))
+        with unchanged_files(context, partition), ops.here():
+            texts = read_documents(context, layout, partition, token_places, repeated_samples)
+            found = chain.from_iterable(ops.pipelined_map(texts, hash_windows))
             for run in bundles(found, RUN_WINDOWS, lambda some: len(some.place)):
                 windows += _write_windows(run, origin, windows_out, followers_out)
         return TaskResult(windows_out.finish_by_name() | followers_out.finish_by_name(), {"windows": windows})
@@ -221,7 +223,9 @@ def _write_windows(held: list[Windows], origin: int, windows_out: ColumnsFile, f
     return count
 
 
-def repeat(context: PassagesContext, places: Layout, partitions: Sequence[int], part: int, parts: int) -> TaskResult:
+def find_repeated_windows(
+    context: PassagesContext, places: Layout, partitions: Sequence[int], part: int, parts: int
+) -> TaskResult:
     """Find the windows of `partitions` that occur more than once, in one of `parts` equal ranges."""
     proposed, proven, equal, where = sorted_range(tables.WINDOWS, context.folder, places, part, parts, partitions)
     return TaskResult(tables.FOUND.write(context.folder, part, find_repeats(proposed, proven, where, equal)))

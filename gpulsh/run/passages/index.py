@@ -29,7 +29,7 @@ from gpulsh.io.files.file_texts import Partition, Piece
 from gpulsh.io.format import Part
 from gpulsh.params import SCHEME
 from gpulsh.run.job import JOIN
-from gpulsh.run.passages.job import Held, HeldRun, PassagesJob
+from gpulsh.run.passages.job import HeldRun, IndexContents, PassagesJob
 from gpulsh.run.passages.tables import PLACES, REST, SAMPLES, SampleRows
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact, sync, writing
@@ -38,11 +38,11 @@ from gpulsh.store.manifest import Manifest, file_facts, read_checked, write_chec
 
 NAME, LOCK, FORMAT = PASSAGES, "lock", 2
 RUN = "run"  # the step that gives a run its name
-OWN = re.compile(r"(samples|places)-[0-9a-f]{32}\.arrow(\.[0-9a-f]+\.part)?|passages\.json\.[0-9a-f]+\.part")
+OWN_FILE = re.compile(r"(samples|places)-[0-9a-f]{32}\.arrow(\.[0-9a-f]+\.part)?|passages\.json\.[0-9a-f]+\.part")
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedRun:
     """A run that joined, as `passages.json` has it."""
 
     name: str
@@ -61,7 +61,7 @@ class PassagesIndex:
 
     def __init__(self, path: Path, parameters: Mapping[str, Any]) -> None:
         self._path, self._parameters = path, json.loads(json.dumps(parameters))
-        self._runs: list[Joined] = []
+        self._runs: list[JoinedRun] = []
         self._name = ""  # of the run
         self._has_joined = False
         self._made = False
@@ -72,7 +72,9 @@ class PassagesIndex:
             self._made = not os.path.lexists(self._path)
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync(self._path.parent)
-            strange = [name for name in os.listdir(self._path) if name not in (NAME, LOCK) and not OWN.fullmatch(name)]
+            strange = [
+                name for name in os.listdir(self._path) if name not in (NAME, LOCK) and not OWN_FILE.fullmatch(name)
+            ]
             if strange and not os.path.lexists(self._path / NAME):
                 raise OutputError(
                     f"{self._path}: is not an index of passages, it holds {min(strange)}; give another folder"
@@ -97,7 +99,7 @@ class PassagesIndex:
                     self._path.rmdir()
         os.close(self._lock)
 
-    def begin(self, job: PassagesJob, manifest: Manifest) -> PassagesJob:
+    def add_earlier(self, job: PassagesJob, manifest: Manifest) -> PassagesJob:
         """The job with all documents that came before; `manifest` is the manifest of its work folder."""
         facts = manifest.finished(RUN)
         if facts is None:
@@ -109,11 +111,11 @@ class PassagesIndex:
         if [run.name for run in runs] != facts["before"] or (later and later[0].name != self._name):
             raise OutputError(f"{self._path}: is not as it was when this run began; start again with --overwrite")
         self._refuse_known(job, runs)
-        held = _held(self._path, runs)
+        held = _index_contents(self._path, runs)
         files, known = (*held.files, *job.files), held.stamps + tuple(job.stamps.known)
         return replace(job, files=files, stamps=Stamps(files, known), held=held)
 
-    def prepare(self, job: PassagesJob, manifest: Manifest, work: Path) -> None:
+    def copy_files(self, job: PassagesJob, manifest: Manifest, work: Path) -> None:
         """Copy what later runs need of this one from its work folder; nothing names it yet."""
         if self._has_joined:
             return
@@ -137,7 +139,7 @@ class PassagesIndex:
             files = samples.finish_by_name() | places.finish_by_name()
         own = slice(job.earlier_files, None)
         sources = [Source.of(file, job.columns.text) for file in job.files[own]]
-        self._runs.append(Joined(self._name, sources, list(job.stamps.known)[own], partitions, files))
+        self._runs.append(JoinedRun(self._name, sources, list(job.stamps.known)[own], partitions, files))
 
     def commit(self, manifest: Manifest) -> None:
         """Let the prepared run join."""
@@ -171,13 +173,13 @@ class PassagesIndex:
                 )
         for run in found["runs"]:
             sources, files = [Source(*source) for source in run["sources"]], file_facts(run["files"])
-            self._runs.append(Joined(run["name"], sources, run["stamps"], run["partitions"], files))
+            self._runs.append(JoinedRun(run["name"], sources, run["stamps"], run["partitions"], files))
         for run in self._runs:
             for name, fact in run.files.items():
                 if wrong := damage(self._path / name, fact, contents=False):
                     raise InputError(f"{self._path / name}: {wrong}; restore it from a copy, or start a new index")
 
-    def _refuse_known(self, job: PassagesJob, runs: Sequence[Joined]) -> None:
+    def _refuse_known(self, job: PassagesJob, runs: Sequence[JoinedRun]) -> None:
         """InputError if the index holds a file at that place, ParameterError if it could not find it again."""
         known = {source.path for run in runs for source in run.sources}
         for file in job.files:
@@ -192,11 +194,11 @@ class PassagesIndex:
         """Remove the files of runs that did not join."""
         named = {name for run in self._runs for name in run.files}
         for name in os.listdir(self._path):
-            if OWN.fullmatch(name) and name not in named:
+            if OWN_FILE.fullmatch(name) and name not in named:
                 (self._path / name).unlink()
 
 
-def _held(index: Path, runs: Sequence[Joined]) -> Held:
+def _index_contents(index: Path, runs: Sequence[JoinedRun]) -> IndexContents:
     """All of these runs, end to end."""
     files: list[File] = []
     partitions: list[Partition] = []
@@ -211,7 +213,7 @@ def _held(index: Path, runs: Sequence[Joined]) -> Held:
             partitions.append(Partition(len(partitions), tuple(pieces)))
         files += [replace(file_of(source), name=source.name) for source in run.sources]
     stamps = tuple(stamp for run in runs for stamp in run.stamps)
-    return Held(index, tuple(files), stamps, tuple(partitions), tuple(facts), tuple(held))
+    return IndexContents(index, tuple(files), stamps, tuple(partitions), tuple(facts), tuple(held))
 
 
 def _renumbered(facts: Mapping[str, Any], by: int) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """The jobs of `passages_files` and `cut_files`.
 
-With `--index`, documents of earlier runs (`Held`) come before the run's own. So a place, or a position, means the
-same in all stages; only new partitions are sampled, marked and listed.
+With `--index`, documents of earlier runs (`IndexContents`) come before the run's own. So a place, or a position, means
+the same in all stages; only new partitions are sampled, marked and listed.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class HeldRun:
 
 
 @dataclass(frozen=True)
-class Held:
+class IndexContents:
     """All that an index held when a run began."""
 
     index: Path
     files: tuple[File, ...]
     stamps: tuple[Stamp, ...]  # of the files, when they were taken in
     partitions: tuple[Partition, ...]
-    facts: tuple[Mapping[str, Any], ...]  # of each partition, as `find.sample` gives them
+    facts: tuple[Mapping[str, Any], ...]  # of each partition, as `find.sample_partition` gives them
     runs: tuple[HeldRun, ...]
 
     @contextmanager
@@ -106,7 +106,7 @@ class PassagesJob(TokenJob):
     overlap: Overlap | None = None
     cutting: Cutting | None = None
     index: str | None = None  # the folder that holds the documents of earlier runs
-    held: Held | None = None  # its content
+    held: IndexContents | None = None  # its content
 
     @property
     def windows(self) -> Shingling:
@@ -131,7 +131,7 @@ class PassagesJob(TokenJob):
             **({} if self.index is None else {"index": self.index}),
         }
 
-    def of_index(self) -> Mapping[str, Any]:
+    def index_parameters(self) -> Mapping[str, Any]:
         """The parameters that runs with one index share: how texts are read as windows."""
         windows = {"bytes" if self.of_bytes else "tokens": self.tokens, "unit": self.unit.unit}
         how = {"symbols": self.unit.symbols, "folding": asdict(self.folding), "text_column": self.columns.text}

@@ -33,9 +33,9 @@ from gpulsh.run.passages.documents import (
     WantedDocuments,
     place_ranges,
     read_documents,
-    unchanged,
+    unchanged_files,
 )
-from gpulsh.run.passages.evidence import Entry, candidates, most_frequent, with_texts, with_texts_again
+from gpulsh.run.passages.evidence import Entry, frequent_candidates, most_frequent, with_reread_texts, with_texts
 from gpulsh.run.passages.job import PassagesContext, PassagesJob
 from gpulsh.run.records.ranges import bundles
 from gpulsh.run.records.tables import HELD, HELD_SPANS
@@ -46,10 +46,10 @@ RUN_FIRSTS = 1 << 20  # held before they are written: `locate` looks into each r
 RUN_LOCATED = 1 << 16  # likewise: `collect` looks into each run for each of its own
 LOOKAHEAD = 4096  # tokens: the bytes of a character, or the characters of a stretch that is normalized together
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
-CLASSIFIED = ("distinct", "before", "after")  # the counts of each class
+CLASS_COUNTS = ("distinct", "before", "after")  # the counts of each class
 
 
-def mark(context: PassagesContext, places: Layout, partition: int, parts: int) -> TaskResult:
+def mark_partition(context: PassagesContext, places: Layout, partition: int, parts: int) -> TaskResult:
     """Mark the tokens of a partition."""
     job, folder = context.job, context.folder
     token_places = TokenPlaces(context, places, partition)
@@ -57,7 +57,7 @@ def mark(context: PassagesContext, places: Layout, partition: int, parts: int) -
     found = PlacedRows(tables.FOUND, folder, range(parts), *here)
     followers = PlacedRows(tables.FOLLOWERS, folder, [partition], *here)
     counts = Counter[str]()
-    often = np.zeros((len(CLASSIFIED), len(CLASSES)), np.int64)
+    often = np.zeros((len(CLASS_COUNTS), len(CLASSES)), np.int64)
     there = np.zeros(job.earlier_partitions, np.bool_)  # whether it has first occurrences
 
     def all_firsts() -> Iterator[Numbers]:
@@ -65,7 +65,7 @@ def mark(context: PassagesContext, places: Layout, partition: int, parts: int) -
         marker = Marker(job.tokens, job.keep, job.bridge)
         for low, high in [*place_ranges(*here), (here[1], FAR)]:
             _, base = token_places.between(low, high)
-            spans, windows, apart = marker.add(_windows(found, followers, low, high), base, high)
+            spans, windows, apart = marker.add(_repeated_windows(found, followers, low, high), base, high)
             if len(spans.start):
                 out.append(spans)
             first = sorted_distinct(spans.first[spans.first >= 0])
@@ -74,7 +74,7 @@ def mark(context: PassagesContext, places: Layout, partition: int, parts: int) -
             is_first = windows.place == windows.first
             if job.keep == "first" and job.whole_lines:
                 kept.append(tables.PlaceRows(windows.place[is_first]))
-            often += by_class(windows.occurrences, is_first, apart)
+            often += class_counts(windows.occurrences, is_first, apart)
             counts.update(windows=len(windows.place), stretches=len(spans.start))
             yield first
 
@@ -86,18 +86,20 @@ def mark(context: PassagesContext, places: Layout, partition: int, parts: int) -
         for some in bundles(all_firsts(), RUN_FIRSTS, len):
             firsts.append(tables.PlaceRows(sorted_distinct(np.concatenate(some))))
         made = out.finish_by_name() | firsts.finish_by_name() | kept.finish_by_name()
-    classes = dict(zip(CLASSIFIED, often.tolist(), strict=True))
+    classes = dict(zip(CLASS_COUNTS, often.tolist(), strict=True))
     return TaskResult(made, {**counts, **classes, "earlier": np.flatnonzero(there).tolist()})
 
 
-def by_class(occurrences: Numbers, is_first: NDArray[np.bool_], stays: NDArray[np.bool_]) -> Numbers:
+def class_counts(occurrences: Numbers, is_first: NDArray[np.bool_], stays: NDArray[np.bool_]) -> Numbers:
     """int64 [CLASSIFIED, CLASSES]: of those that occur so often, the first ones, the others, the others that stay."""
     kinds = np.searchsorted(np.array(CLASSES), occurrences, side="right") - 1
     rows = (is_first, ~is_first, ~is_first & stays)
     return np.array([np.bincount(kinds[chosen], minlength=len(CLASSES)) for chosen in rows])
 
 
-def _windows(found: PlacedRows[Repeats], followers: PlacedRows[tables.Followers], start: int, stop: int) -> Repeats:
+def _repeated_windows(
+    found: PlacedRows[Repeats], followers: PlacedRows[tables.Followers], start: int, stop: int
+) -> Repeats:
     """All windows of a range of places that occur more than once."""
     windows, others = found.between(start, stop), followers.between(start, stop)
     wanted, at = np.unique(others.first, return_inverse=True)
@@ -110,7 +112,7 @@ def _windows(found: PlacedRows[Repeats], followers: PlacedRows[tables.Followers]
     return tables.FOUND.rows(both, stable_order(both.place))
 
 
-def locate(context: PassagesContext, layout: Layout, places: Layout, partition: Partition) -> TaskResult:
+def locate_bytes(context: PassagesContext, layout: Layout, places: Layout, partition: Partition) -> TaskResult:
     """Find the bytes of a partition's stretches, and of first occurrences in it."""
     job, folder, number = context.job, context.folder, partition.number
     token_places, new = TokenPlaces(context, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
@@ -130,28 +132,28 @@ def locate(context: PassagesContext, layout: Layout, places: Layout, partition: 
     counts = Counter[str]()
     frequent: list[Entry] = []
 
-    def located() -> Iterator[tuple[tables.ByteStretches, tables.FirstPlaces]]:
+    def bytes_and_firsts() -> Iterator[tuple[tables.ByteStretches, tables.FirstPlaces]]:
         nonlocal frequent
         position = layout.partitions[number]
         for some in read_documents(context, layout, partition, token_places, wanted):
             document = -1
             is_one_long = len(some.text) == 1 and is_long(int(some.stop[0] - some.start[0]) - 1, job.tokens)
             given = job, reading, some, own, windows
-            for part in _parts(*given) if is_one_long else [_whole(*given)]:
+            for part in _parts_of_document(*given) if is_one_long else [_whole_documents(*given)]:
                 first = sorted_distinct(firsts.between(part.start, part.stop).place)
-                passages, starts = _located(reading, some, part, first)
+                passages, starts = _bytes_and_firsts(reading, some, part, first)
                 passages = passages._replace(document=passages.document + position)
-                counts.update(counts_of(passages))
+                counts.update(amounts_marked(passages))
                 if len(passages.document):  # a document in several parts counts once
                     counts["documents_marked"] -= int(passages.document[0]) == document
                     document = int(passages.document[-1])
-                found = with_texts(candidates(passages), partial(_text, some, int(position)))
+                found = with_texts(frequent_candidates(passages), partial(_document_text, some, int(position)))
                 frequent = most_frequent([*frequent, *found])
                 yield passages, starts._replace(document=starts.document + position)
 
     with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
-        with unchanged(context, partition), context.ops.here():
-            for run in bundles(located(), RUN_LOCATED, lambda both: sum(len(rows[0]) for rows in both)):
+        with unchanged_files(context, partition), context.ops.here():
+            for run in bundles(bytes_and_firsts(), RUN_LOCATED, lambda both: sum(len(rows[0]) for rows in both)):
                 out.append(tables.BYTES.joined(passages for passages, _ in run))
                 firsts_out.append(tables.FIRST_PLACES.joined(starts for _, starts in run))
         return TaskResult(out.finish_by_name() | firsts_out.finish_by_name(), {**counts, "frequent": frequent})
@@ -167,7 +169,7 @@ class _Part(NamedTuple):
     bounds: Callable[[Numbers], Numbers]  # the bytes of the tokens at ascending places, as `byte_bounds_of`
 
 
-def _whole(
+def _whole_documents(
     job: PassagesJob,
     reading: TextReading,
     some: WantedDocuments,
@@ -189,7 +191,7 @@ def _whole(
     return _Part(start, stop, lines, FAR, bounds)
 
 
-def _parts(
+def _parts_of_document(
     job: PassagesJob,
     reading: TextReading,
     some: WantedDocuments,
@@ -246,7 +248,7 @@ def _bounds_in_part(
     return bounds if pieces is None else pieces.original(bounds)
 
 
-def counts_of(passages: tables.ByteStretches) -> dict[str, int]:
+def amounts_marked(passages: tables.ByteStretches) -> dict[str, int]:
     """How much was marked, for the report."""
     size = passages.stop - passages.start
     documents = len(sorted_distinct(passages.document))
@@ -254,7 +256,7 @@ def counts_of(passages: tables.ByteStretches) -> dict[str, int]:
     return {"passages": len(size), **amounts, "documents_marked": documents}
 
 
-def _located(
+def _bytes_and_firsts(
     reading: TextReading, some: WantedDocuments, part: _Part, first: Numbers
 ) -> tuple[tables.ByteStretches, tables.FirstPlaces]:
     """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
@@ -269,29 +271,29 @@ def _located(
     return passages, tables.FirstPlaces(first, some.rows[some.number(first)], begin)
 
 
-def _text(some: WantedDocuments, position: int, document: int) -> NDArray[np.uint8]:
+def _document_text(some: WantedDocuments, position: int, document: int) -> NDArray[np.uint8]:
     """The text of a document; `position` is the position of the partition."""
     text: NDArray[np.uint8] = some.text.values
     start, stop = some.text.offset[int(np.searchsorted(some.rows, document - position)) :][:2].tolist()
     return text[start:stop]
 
 
-def hold(context: PassagesContext, layout: Layout, partition: Partition) -> TaskResult:
+def mark_items(context: PassagesContext, layout: Layout, partition: Partition) -> TaskResult:
     """Mark the stretches of a partition's documents that items cover."""
     number = partition.number
     spans = HELD_SPANS.read(context.folder, number)
     document = spans.row + layout.partitions[number]
-    occurrences = 1 + _holding(context, len(layout.partitions) - 1, spans.item)
+    occurrences = 1 + _holder_counts(context, len(layout.partitions) - 1, spans.item)
     columns = document, spans.start, spans.stop, spans.item, np.zeros_like(spans.item), spans.tokens, occurrences
     made = tables.PASSAGES.write(context.folder, number, tables.Passages(*columns))
     documents = sorted_distinct(document)
     ids = write_ids(context, layout, number, documents)
     passages = tables.ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences)
-    frequent = with_texts_again(candidates(passages), context, layout, partition)
-    return TaskResult(made | ids, {"ids": len(ids), **counts_of(passages), "frequent": frequent})
+    frequent = with_reread_texts(frequent_candidates(passages), context, layout, partition)
+    return TaskResult(made | ids, {"ids": len(ids), **amounts_marked(passages), "frequent": frequent})
 
 
-def _holding(context: PassagesContext, partitions: int, items: Numbers) -> Numbers:
+def _holder_counts(context: PassagesContext, partitions: int, items: Numbers) -> Numbers:
     """How many documents of all partitions hold each of `items`."""
     wanted = sorted_distinct(items)
     counts = np.zeros(len(wanted), np.int64)

@@ -28,9 +28,9 @@ from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows
-from gpulsh.run.passages.evidence import candidates, most_frequent, with_texts_again
+from gpulsh.run.passages.evidence import frequent_candidates, most_frequent, with_reread_texts
 from gpulsh.run.passages.job import PassagesContext
-from gpulsh.run.passages.mark import CLASSES, CLASSIFIED, by_class, counts_of
+from gpulsh.run.passages.mark import CLASS_COUNTS, CLASSES, amounts_marked, class_counts
 from gpulsh.run.records.documents import RejectionsFile, reading_facts
 from gpulsh.run.records.ranges import bundles, sorted_range
 from gpulsh.store.columns import range_order
@@ -38,7 +38,7 @@ from gpulsh.store.columns import range_order
 RUN_PARTS = 1 << 18  # held before equal ones are joined
 
 
-def part(context: PassagesContext, partition: Partition) -> TaskResult:
+def hash_parts(context: PassagesContext, partition: Partition) -> TaskResult:
     """Hash the lines or paragraphs of a partition."""
     job, folder, number = context.job, context.folder, partition.number
     within = None if job.columns.copy_key is None else KeyHashes(context.keys)
@@ -56,12 +56,12 @@ def part(context: PassagesContext, partition: Partition) -> TaskResult:
                 del piece
             del batch  # before the next one is read
 
-    def hashed(ops: Backend, text: TextBatch) -> tuple[int, Parts]:
+    def hash_batch(ops: Backend, text: TextBatch) -> tuple[int, Parts]:
         return len(text), parts_of_batch(ops, job.shingling, job.folding.form, text, unit, context.keys)
 
     def all_parts() -> Iterator[tuple[Values, tables.Spots]]:
         documents, count, groups = 0, 0, np.empty((0, 2), np.uint64)
-        for read, found in map_batches(context.ops, pieces(), hashed):
+        for read, found in map_batches(context.ops, pieces(), hash_batch):
             begin = begins.popleft()
             if begin == 0:  # otherwise the document of the piece before goes on
                 documents, count = documents + count, read
@@ -78,7 +78,7 @@ def part(context: PassagesContext, partition: Partition) -> TaskResult:
         with context.unchanged_pieces(partition.pieces), context.ops.here():
             for run in bundles(all_parts(), RUN_PARTS, lambda one: len(one[0])):
                 hashes = np.concatenate([one for one, _ in run])
-                rows, copies = _equal(hashes, parts)
+                rows, copies = _part_rows(hashes, parts)
                 out.append(rows)
                 copies_out.append(copies)
                 spots_out.append(tables.SPOTS.joined(spots for _, spots in run))
@@ -88,7 +88,7 @@ def part(context: PassagesContext, partition: Partition) -> TaskResult:
     return TaskResult(made | bad, {**reading_facts(facts, bad), "parts": parts})
 
 
-def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows, tables.CopiesHere]:
+def _part_rows(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows, tables.CopiesHere]:
     """A row for all equal ones of a run, whose first has the number `start`, and the others."""
     equal = groups(*np.ascontiguousarray(hashes.T))
     first, others = np.flatnonzero(equal < 0), np.flatnonzero(equal >= 0)
@@ -99,7 +99,7 @@ def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows, tab
     return tables.PartRows(hashes[first, 0], hashes[first, 1], -equal[first], first + start), copies
 
 
-def count(context: PassagesContext, places: Layout, part: int, parts: int) -> TaskResult:
+def count_parts(context: PassagesContext, places: Layout, part: int, parts: int) -> TaskResult:
     """Count the lines or paragraphs in one of `parts` equal ranges of hashes."""
     upper, lower, copies, number = sorted_range(tables.PARTS, context.folder, places, part, parts)
     equal = groups(upper, lower, copies)
@@ -112,19 +112,21 @@ def count(context: PassagesContext, places: Layout, part: int, parts: int) -> Ta
     return TaskResult(tables.COUNTED.write(context.folder, part, tables.COUNTED.rows(rows, rows.occurrences > 1)))
 
 
-def pick(context: PassagesContext, layout: Layout, places: Layout, partition: Partition, parts: int) -> TaskResult:
+def pick_copies(
+    context: PassagesContext, layout: Layout, places: Layout, partition: Partition, parts: int
+) -> TaskResult:
     """List the copies beyond `max_copies` in a partition, and the places of first copies."""
     job, folder, number = context.job, context.folder, partition.number
     position = int(layout.partitions[number])
     origin, end = places.bounds(number)
     counted, start = PlacedRows(tables.COUNTED, folder, range(parts), origin, end), origin
     counts = Counter[str]()
-    often = np.zeros((len(CLASSIFIED), len(CLASSES)), np.int64)
+    often = np.zeros((len(CLASS_COUNTS), len(CLASSES)), np.int64)
     frequent: list[list[Any]] = []
     with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
         spots_of, copies_of = tables.SPOTS.open(folder, number), tables.COPIES_HERE.open(folder, number)
         for spots, copies in zip(spots_of.runs(), copies_of.runs(), strict=True):
-            all_ = _with_copies(counted.between(start, start + len(spots.document)), copies, origin)
+            all_ = _repeated_parts(counted.between(start, start + len(spots.document)), copies, origin)
             at = all_.part - start
             document = spots.document[at] + position
             is_first, stays = all_.part == all_.first, all_.earlier < job.max_copies
@@ -132,18 +134,18 @@ def pick(context: PassagesContext, layout: Layout, places: Layout, partition: Pa
             rows = document, spots.start[at], spots.stop[at], all_.first, spots.tokens[at], all_.occurrences
             picked = tables.BYTES.rows(tables.ByteStretches(*rows), ~stays)
             out.append(picked)
-            often += by_class(all_.occurrences, is_first, stays)
-            counts.update(windows=len(at), stretches=len(picked.document), **counts_of(picked))
-            frequent = most_frequent([*frequent, *candidates(picked)])
+            often += class_counts(all_.occurrences, is_first, stays)
+            counts.update(windows=len(at), stretches=len(picked.document), **amounts_marked(picked))
+            frequent = most_frequent([*frequent, *frequent_candidates(picked)])
             start += len(spots.document)
             spots_of.release()
             copies_of.release()
         made = out.finish_by_name() | firsts_out.finish_by_name()
-    facts = {**counts, **dict(zip(CLASSIFIED, often.tolist(), strict=True))}
-    return TaskResult(made, {**facts, "frequent": with_texts_again(frequent, context, layout, partition)})
+    facts = {**counts, **dict(zip(CLASS_COUNTS, often.tolist(), strict=True))}
+    return TaskResult(made, {**facts, "frequent": with_reread_texts(frequent, context, layout, partition)})
 
 
-def _with_copies(counted: Copies, copies: tables.CopiesHere, origin: int) -> Copies:
+def _repeated_parts(counted: Copies, copies: tables.CopiesHere, origin: int) -> Copies:
     """The ones of a run that occur more than once, ascending; the partition begins with the number `origin`."""
     order = np.argsort(counted.part)
     known = tables.COUNTED.rows(counted, order)
