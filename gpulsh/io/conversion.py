@@ -1,7 +1,8 @@
 """Kept rows in the format that `--format` names: Parquet whose bytes follow from the rows alone, or JSON lines.
 
 In JSON lines, dates, times and decimals are strings as Arrow shows them, a duration is its number, and a map is a list
-of [key, value]. Binary is base64, but the text of documents is text. NaN and infinity, which JSON lacks, are null.
+of [key, value]. An interval is [months, days, nanoseconds]. A UUID has its usual form; other binary is base64, but the
+text of documents is text. NaN and infinity, which JSON lacks, are null.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ FormatName = Literal["parquet", "jsonl"]
 STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # the compression of JSON lines, by codec
 FIRST = np.zeros(1, np.int64)
 PART_BYTES = 1 << 20  # of rows that become Python values together, and of a larger text
+OF_PYTHON = ("arrow.uuid", "arrow.bool8")  # extension types whose values in Python are JSON's, too
 VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character, and in JSON
 
 
@@ -233,7 +235,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     """A `parquet_type`, with strings and numbers for values that Python or JSON lacks."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return _plain_type(kind.storage_type)
+        return kind if kind.extension_name in OF_PYTHON else _plain_type(kind.storage_type)
     if types.is_dictionary(kind):
         return _plain_type(kind.value_type)
     if types.is_duration(kind):
@@ -253,4 +255,6 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 def _plain(value: object) -> object:
     """A JSON value for a value that orjson does not know."""
+    if isinstance(value, tuple):  # an interval
+        return list(value)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -320,6 +320,11 @@ def test_kept_rows_of_every_type_become_json(types: Path, tmp_path: Path) -> Non
     for column, values in COLUMNS.items():
         rows = values.to_pylist()
         assert [row[column] is None for row in found] == [rows[row] is None for row in STAY], column
+    ids, intervals = str(uuid.UUID(int=5)), [1, 2, 3]
+    for name, value in (("uuid", ids), ("bool8", True), ("month_day_nano_interval", intervals)):
+        name = next(column for column in COLUMNS if column.endswith((name, f"{name}>")))
+        for column, wanted in ((name, value), (f"struct of {name}", {"v": value}), (f"list of {name}", [value])):
+            assert found[0][column] == wanted and type(found[0][column]) is type(wanted), column
 
 
 def test_ids_of_every_type_are_written_to_parquet(tmp_path: Path) -> None:
