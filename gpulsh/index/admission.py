@@ -28,7 +28,7 @@ from gpulsh.decide.edges import DropRules, Edges
 from gpulsh.decide.fingerprint_source import FingerprintSource
 from gpulsh.decide.meeting import Meeting, witnesses
 from gpulsh.decide.prefixes import Owners, containing_pairs
-from gpulsh.index.evidence.blocks import in_places
+from gpulsh.index.evidence.blocks import rows_by_place
 from gpulsh.index.evidence.texts import TEXT_BYTES, fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment
 from gpulsh.index.snapshot import ABSENT, Snapshot
@@ -42,9 +42,9 @@ from gpulsh.stats.stages import Funnel
 # A bucket of more documents is joined by prefixes instead of compared in all pairs. A run's `SMALL_BUCKET` is larger,
 # as it hands out all pairs of small buckets as evidence. An index hands out none, and no decision depends on this.
 LARGE_BUCKET = 64
-AT_ONCE = 1 << 18  # digests of new documents, in as many bands as fit
+DIGESTS_AT_ONCE = 1 << 18  # digests of new documents, in as many bands as fit
 PAIRS_AT_ONCE = 1 << 22  # of held documents compared together; more in memory if one document has more
-HELD_BYTES = 256 << 20  # of fingerprints whose texts are read again once; more are read again as often as needed
+CACHED_BYTES = 256 << 20  # of fingerprints whose texts are read again once; more are read again as often as needed
 NO_SETS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 NO_LARGE_BUCKETS = np.empty(0, np.int64), np.empty((0, 1), np.int32)
 
@@ -78,9 +78,9 @@ class SignedBatch:
         """
         method, ops = self.method, self.ops
         if method.measure == "containment":
-            held, met = possible_containers(sets, snapshot, method.threshold, ops, one_another=not querying)
+            held, met = containment_candidates(sets, snapshot, method.threshold, ops, one_another=not querying)
         else:
-            held, met = sharing_buckets(self.digests[rows], snapshot, ops, one_another=not querying)
+            held, met = bucket_candidates(self.digests[rows], snapshot, ops, one_another=not querying)
         base = len(held)
         rules = DropRules(protected=base, first_query=base if querying else None)
         source = HeldSets.of(snapshot, held, sets, ops)
@@ -152,7 +152,7 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, tally: Funnel) ->
     return signed.segment(numbers, witness, similarity, taking_part[stays], held)
 
 
-def similar(
+def find_similar(
     signed: SignedBatch, snapshot: Snapshot, top: int | None = None
 ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
     """Ascending rows [m] of the batch, numbers [m] of held documents and similarities, highest first for each row.
@@ -182,14 +182,14 @@ class HeldSets(FingerprintSource):
     held: Numbers
     sets: Fingerprints
     sizes: Numbers  # how many fingerprints each has
-    once: Fingerprints | None  # of `held`, if their texts were read again
+    cached: Fingerprints | None  # of `held`, if their texts were read again
 
     @classmethod
     def of(cls, snapshot: Snapshot, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
         """All of them."""
         sizes = np.concatenate([snapshot.sizes(held), sets.lengths])
         once = None
-        if snapshot.again is not None and 8 * int(sizes[: len(held)].sum()) <= HELD_BYTES:
+        if snapshot.rereader is not None and 8 * int(sizes[: len(held)].sum()) <= CACHED_BYTES:
             once = snapshot.fingerprints(held, ops)
         return cls(np.arange(len(sizes)), ops, snapshot, held, sets, sizes, once)
 
@@ -212,16 +212,16 @@ class HeldSets(FingerprintSource):
         chosen = self.ops.asnumpy(self.documents(places))
         old, new = np.flatnonzero(chosen < len(self.held)), np.flatnonzero(chosen >= len(self.held))
         parts = []
-        if len(old) and self.once is not None:
-            parts.append(chosen_rows(self.once, chosen[old]))
+        if len(old) and self.cached is not None:
+            parts.append(chosen_rows(self.cached, chosen[old]))
         elif len(old):
             parts.append(self.snapshot.fingerprints(self.held[chosen[old]], self.ops))
         if len(new):
             parts.append(chosen_rows(self.sets, chosen[new] - len(self.held)))
-        return in_places(parts, [old, new])
+        return rows_by_place(parts, [old, new])
 
 
-def sharing_buckets(
+def bucket_candidates(
     digests: NDArray[np.uint64], snapshot: Snapshot, ops: Backend, *, one_another: bool
 ) -> tuple[Numbers, Collisions]:
     """Candidates by Jaccard: the numbers of held documents [h], and the collisions, in whose places they come first.
@@ -229,7 +229,7 @@ def sharing_buckets(
     New documents, each with a token, have the places h, h + 1, ... by row of `digests` [m, bands]. Pairs of held
     documents are left out and, without `one_another`, pairs of new ones in small buckets.
     """
-    step = max(1, AT_ONCE // max(len(digests), 1))
+    step = max(1, DIGESTS_AT_ONCE // max(len(digests), 1))
     parts = [_Buckets.of(snapshot, digests, band, band + step) for band in range(0, digests.shape[1], step)]
     numbers = sorted_distinct(np.concatenate([part.held for part in parts]))
     base = len(numbers)
@@ -277,19 +277,19 @@ class _Buckets:
         begins[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
         starts = np.flatnonzero(begins)
         band = starts // max(len(digests), 1) + first
-        held_bucket, held = snapshot.holders(band, ranked.ravel()[starts])
+        held_bucket, held = snapshot.documents_with(band, ranked.ravel()[starts])
         new = np.diff(starts, append=order.size)
         is_large = np.bincount(held_bucket, minlength=len(starts)) + new > LARGE_BUCKET
         return cls(band, order.ravel(), new, held, held_bucket, is_large)
 
 
-def possible_containers(
+def containment_candidates(
     sets: Fingerprints, snapshot: Snapshot, threshold: float, ops: Backend, *, one_another: bool
 ) -> tuple[Numbers, Collisions]:
-    """Candidates by containment, as `sharing_buckets`, of the unique fingerprints `sets` [m], none of them empty."""
+    """Candidates by containment, as `bucket_candidates`, of the unique fingerprints `sets` [m], none of them empty."""
     sizes, share = sets.lengths, least_share(threshold)
-    prefixes = _rarest(sets, snapshot, prefix_lengths(sizes, share))
-    places, numbers = snapshot.holders(np.zeros(len(prefixes.known), np.int64), prefixes.known)
+    prefixes = _rarest_fingerprints(sets, snapshot, prefix_lengths(sizes, share))
+    places, numbers = snapshot.documents_with(np.zeros(len(prefixes.known), np.int64), prefixes.known)
     held, holders = np.unique(numbers, return_inverse=True)
     held_sizes = snapshot.sizes(held)
     found = [np.empty(0, np.uint64)]
@@ -302,7 +302,7 @@ def possible_containers(
     return held, Collisions(unpacked(sorted_distinct(np.concatenate(found))), *NO_LARGE_BUCKETS)
 
 
-def _rarest(sets: Fingerprints, snapshot: Snapshot, lengths: Numbers) -> Owners:
+def _rarest_fingerprints(sets: Fingerprints, snapshot: Snapshot, lengths: Numbers) -> Owners:
     """The first `lengths` [m] fingerprints of each set by the number of held documents, without those that none has."""
     sizes = sets.lengths
     values, row = own_values(sets), np.repeat(np.arange(len(sizes)), sizes)

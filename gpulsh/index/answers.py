@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Arrays, Numbers, Values, html_table
 
-SHOWN = 10  # rows of an answer that a notebook shows
+MAX_ROWS = 10  # rows of an answer that a notebook shows
 
 
 class Answer(Arrays):
@@ -26,7 +26,7 @@ class Answer(Arrays):
 
     def _repr_html_(self) -> str:
         names, columns = zip(*self._shown(), strict=True)
-        return html_table(self._caption(), names, zip(*(column[:SHOWN].tolist() for column in columns), strict=True))
+        return html_table(self._caption(), names, zip(*(column[:MAX_ROWS].tolist() for column in columns), strict=True))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,14 +22,14 @@ from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
-from gpulsh.index.admission import SignedBatch, admit, hold_all, similar
-from gpulsh.index.evidence.places import Origin, located
-from gpulsh.index.evidence.texts import Read, TextsAgain
+from gpulsh.index.admission import SignedBatch, admit, find_similar, hold_all
+from gpulsh.index.evidence.places import Origin, locator
+from gpulsh.index.evidence.texts import Read, TextRereader
 from gpulsh.index.folder import Folder, Manifest
-from gpulsh.index.groups import grouped
-from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, kind_of, refuse_kind, refuse_repeats, repeated, sorted_keys
-from gpulsh.index.merging import joined, settled, stored
-from gpulsh.index.segment import NOTHING, Documents, Keys, Segment, keyed, remove_files
+from gpulsh.index.groups import make_groups
+from gpulsh.index.keys import NAMES, KeyNames, KeyStream, key_kind, refuse_kind, refuse_repeats, same_key, sorted_keys
+from gpulsh.index.merging import merge_in_memory, merge_small, merge_to_files
+from gpulsh.index.segment import NO_NUMBERS, Documents, Keys, Segment, remove_files, with_keys
 from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.io.rows import TextSource, normalized
 from gpulsh.lsh.signing import sign_by_method
@@ -40,7 +40,7 @@ from gpulsh.stats.stages import Funnel, Progress, with_progress
 from gpulsh.store.columns import release_memory
 from gpulsh.theory import checked_number
 
-UNSHOWN = Progress()
+NO_PROGRESS = Progress()
 
 
 class Collection:
@@ -62,18 +62,18 @@ class Collection:
     ) -> None:
         self.method, self.ops, self.spill, self.evidence = method, ops, spill, evidence
         self._secret, self.evidence_keys = secret, evidence_keys(secret)
-        self.again = TextsAgain(method, self.evidence_keys, read) if evidence == "source" else None
+        self.rereader = TextRereader(method, self.evidence_keys, read) if evidence == "source" else None
         self.folder: Folder | None = None
-        self.contents, self.changed = Snapshot(again=self.again), False
+        self.contents, self.changed = Snapshot(rereader=self.rereader), False
 
     @classmethod
-    def opened(cls, path: Path, ops: Backend, spill: int, *, check: bool, read: Read | None) -> Self:
+    def open(cls, path: Path, ops: Backend, spill: int, *, check: bool, read: Read | None) -> Self:
         """The collection of the newest commit in a folder."""
-        folder, contents = Folder.opened(path, contents=check)
+        folder, contents = Folder.open(path, contents=check)
         manifest = folder.manifest
         method = Method.restored(manifest.parameters)
         found = cls(method, bytes.fromhex(manifest.secret), ops, spill, manifest.evidence, read)
-        found.folder, found.contents = folder, replace(contents, again=found.again)
+        found.folder, found.contents = folder, replace(contents, rereader=found.rereader)
         return found
 
     @property
@@ -81,32 +81,32 @@ class Collection:
         """The folder; None while all is in memory."""
         return self.folder.path if self.folder else None
 
-    def begin_in(self, path: Path) -> None:
+    def create_folder(self, path: Path) -> None:
         """Use a folder, absent or empty before; nothing is committed yet."""
         self.folder = self._new_folder(path)
         self.changed = True
 
     def _new_folder(self, path: Path) -> Folder:
-        return Folder.made(path, Manifest(self.method.matching(), self._secret.hex(), evidence=self.evidence))
+        return Folder.create(path, Manifest(self.method.matching(), self._secret.hex(), evidence=self.evidence))
 
     def begin_change(self) -> None:
         """Become the writer, of the newest commit; OutputError if there is another, or if it would lose changes."""
         if self.folder is not None:
             newer = self.folder.lock(changed=self.changed)
             if newer is not None:
-                self.contents = replace(newer, again=self.again)
+                self.contents = replace(newer, rereader=self.rereader)
 
-    def take_in(
+    def add(
         self,
         source: TextSource,
         keys: Callable[[], Iterable[pa.Array]],
         *,
         decide: bool,
         tally: Funnel | None = None,
-        names: KeyNames = GIVEN,
+        names: KeyNames = NAMES,
         known: pa.Array | None = None,
         origin: Origin | None = None,
-        progress: Progress = UNSHOWN,
+        progress: Progress = NO_PROGRESS,
     ) -> range:
         """Add the documents of `source` and return their numbers; `tally` counts the decisions.
 
@@ -120,22 +120,22 @@ class Collection:
         before, path = self.contents, self.path
         all_keys, kind = None, before.kind
         if known is not None and len(known):
-            all_keys, kind = sorted_keys(known), kind_of(known)
+            all_keys, kind = sorted_keys(known), key_kind(known)
             refuse_kind(kind, before.kind)
             self._refuse_known(all_keys, before, 0, names)
         new: list[Segment] = []
         number, tally = before.next_number, tally or Funnel()
         now = before  # with the new segments, and the filters of their groups
-        sources, places_of = located(origin, before.sources) if self.again else (before.sources, None)
+        sources, places_of = locator(origin, before.sources) if self.rereader else (before.sources, None)
         try:
-            for batch in self.signed(source, progress):
+            for batch in self.sign_batches(source, progress):
                 segment = admit(batch, number, now, tally) if decide else hold_all(batch, number)
                 now.release(len(batch))
                 number += len(segment)
-                new = settled([*new, replace(segment, at_source=self.again is not None)], path, self.spill)
+                new = merge_small([*new, replace(segment, reads_source=self.rereader is not None)], path, self.spill)
                 now = replace(now, segments=(*before.segments, *new))
                 if new[-1].files and path:
-                    now = replace(now, groups=grouped(now.segments, now.groups, path))
+                    now = replace(now, groups=make_groups(now.segments, now.groups, path))
                     release_memory()
             stream = KeyStream(keys(), kind)
             done = 0
@@ -147,7 +147,7 @@ class Collection:
                     snapshot.release(len(own.key))
                 places = None if places_of is None else places_of(np.arange(done, done + len(segment)))
                 done += len(segment)
-                new[place] = keyed(segment, own, path, places)
+                new[place] = with_keys(segment, own, path, places)
                 del own, places
                 if segment.files:
                     release_memory()
@@ -156,9 +156,9 @@ class Collection:
                 if segment.files and path:
                     remove_files(path, segment.name)
             raise
-        segments = tuple(settled([*before.segments, *new], path, self.spill))
-        groups = grouped(segments, now.groups, path) if path else now.groups
-        self.contents = Snapshot(segments, before.removed, groups, number, stream.kind, sources, self.again)
+        segments = tuple(merge_small([*before.segments, *new], path, self.spill))
+        groups = make_groups(segments, now.groups, path) if path else now.groups
+        self.contents = Snapshot(segments, before.removed, groups, number, stream.kind, sources, self.rereader)
         self.changed = True
         return range(before.next_number, number)
 
@@ -172,11 +172,11 @@ class Collection:
         place, number = int(there[0]), int(numbers[there[0]])
         key = keys.key[place].as_py()
         if number >= self.contents.next_number:
-            raise repeated(start + place, key, number - self.contents.next_number, names)
-        given = f"{names.of(start + place)}{names.its_key} is {key!r}"
+            raise same_key(start + place, key, number - self.contents.next_number, names)
+        given = f"{names.place(start + place)}{names.its_key} is {key!r}"
         raise names.error(f"{given}, which is in the index; {names.remedy}")
 
-    def signed(self, source: TextSource, progress: Progress) -> Iterator[SignedBatch]:
+    def sign_batches(self, source: TextSource, progress: Progress) -> Iterator[SignedBatch]:
         """The documents of a source with their hashes, batch after batch."""
         method, ops, keys = self.method, self.ops, self.evidence_keys
 
@@ -207,7 +207,7 @@ class Collection:
         snapshot: Snapshot,
         threshold: float | None = None,
         top: int | None = None,
-        progress: Progress = UNSHOWN,
+        progress: Progress = NO_PROGRESS,
     ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
         """Documents of `snapshot` similar to documents of a source: positions, numbers, similarity, [m] each.
 
@@ -221,11 +221,11 @@ class Collection:
         if not least <= threshold <= 1:
             raise ParameterError(f"threshold is {threshold!r}, and the index has {least}; give {least} to 1")
         start = 0
-        found: list[tuple[Values, ...]] = [(NOTHING, NOTHING, np.empty(0))]
-        for batch in self.signed(source, progress):
+        found: list[tuple[Values, ...]] = [(NO_NUMBERS, NO_NUMBERS, np.empty(0))]
+        for batch in self.sign_batches(source, progress):
             if start:
                 snapshot.release(len(batch))
-            rows, numbers, similarity = similar(batch, snapshot, top)
+            rows, numbers, similarity = find_similar(batch, snapshot, top)
             enough = similarity >= threshold
             found.append((rows[enough] + start, numbers[enough], similarity[enough]))
             start += len(batch)
@@ -287,11 +287,11 @@ class Collection:
         self.begin_change()
         parts, removed = self.contents.segments, self.contents.removed
         if parts:
-            whole = stored(parts, removed, self.path) if self.path else joined(parts, removed)
-            self.contents = replace(self.contents, segments=(whole,), removed=NOTHING, groups=())
+            whole = merge_to_files(parts, removed, self.path) if self.path else merge_in_memory(parts, removed)
+            self.contents = replace(self.contents, segments=(whole,), removed=NO_NUMBERS, groups=())
         if self.folder is not None:
             self.commit()
-            self.folder.sweep()
+            self.folder.remove_unnamed_files()
 
     def close(self, *, save: bool = False) -> None:
         """Let other processes write to its folder; with `save`, commit a writer's changes before."""

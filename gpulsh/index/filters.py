@@ -19,24 +19,24 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.ragged import run_bounds
 
-BITS = 20  # per hash; filters written with 12 are read as well
-TOGETHER_BITS = 28  # per hash of several segments: a hash that passes is looked up in each of them
-COMPACT_BITS = 16  # the same where segments have no filters of their own, for few bytes per document
-BLOCK = 8  # words; a hash sets bits in two of them in a filter of several segments
+HASH_BITS = 20  # per hash; filters written with 12 are read as well
+GROUP_HASH_BITS = 28  # per hash of several segments: a hash that passes is looked up in each of them
+COMPACT_HASH_BITS = 16  # the same where segments have no filters of their own, for few bytes per document
+BLOCK_WORDS = 8  # words; a hash sets bits in two of them in a filter of several segments
 LENGTH_BITS = 4  # significant bits of a filter's length; the lower ones are 0
 
 Words = NDArray[np.uint64]
 
 
-def passing(words: Words, values: NDArray[np.uint64], *, together: bool = False) -> Numbers:
+def find_members(words: Words, values: NDArray[np.uint64], *, together: bool = False) -> Numbers:
     """The places of those `values` [m], best ascending, that may be in the filter: all that are, and few others."""
-    return passing_own([words], np.zeros(len(values), np.int64), values, together=together)
+    return find_members_by_filter([words], np.zeros(len(values), np.int64), values, together=together)
 
 
-def passing_own(
+def find_members_by_filter(
     filters: Sequence[Words], which: Numbers, values: NDArray[np.uint64], *, together: bool = False
 ) -> Numbers:
-    """`passing` where each value has a filter of its own: the one of its number in `which` [m], which ascends."""
+    """`find_members` where each value has a filter of its own: the one of its number in `which` [m], ascending."""
     from gpulsh.backends.cpu.hashes import passing
 
     places, found = np.empty(len(values), np.int64), 0
@@ -46,15 +46,15 @@ def passing_own(
     return places[:found]
 
 
-def filter_of(parts: Sequence[NDArray[np.uint64]], *, together: bool = False, bits: int | None = None) -> Words:
+def bloom_filter(parts: Sequence[NDArray[np.uint64]], *, together: bool = False, bits: int | None = None) -> Words:
     """uint64 [words]: the filter of the hashes of all parts, best ascending, `bits` for each; empty without hashes."""
     from gpulsh.backends.cpu.hashes import fill
 
-    least = -(-sum(map(len, parts)) * (bits or (TOGETHER_BITS if together else BITS)) // 64)
+    least = -(-sum(map(len, parts)) * (bits or (GROUP_HASH_BITS if together else HASH_BITS)) // 64)
     shift = max(least.bit_length() - LENGTH_BITS, 0)
     length = min(-(-least >> shift) << shift, 1 << 32)
     if together:
-        length = -(-length // BLOCK) * BLOCK
+        length = -(-length // BLOCK_WORDS) * BLOCK_WORDS
     words = np.zeros(length, np.uint64)
     for hashes in parts:
         fill(words, hashes, together)

@@ -2,7 +2,8 @@
 
 A manifest names immutable files, and each commit replaces it as a whole. A reader reads the manifest once and then
 holds the files open, so that its view never changes. A commit writes new files first and the manifest last, so that a
-crash at any instant leaves the state before or after it. Only `sweep` removes files that no manifest names any more.
+crash at any instant leaves the state before or after it. Only `remove_unnamed_files` removes files that no manifest
+names any more.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from gpulsh import __version__
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.evidence.places import Source
-from gpulsh.index.groups import grouped, kept_groups, written
-from gpulsh.index.merging import in_files
-from gpulsh.index.segment import INDEX, NOTHING, StoredSegment, file_name, mapped, saving
+from gpulsh.index.groups import make_groups, read_groups, write_groups
+from gpulsh.index.merging import write_segments
+from gpulsh.index.segment import INDEX, NO_NUMBERS, StoredSegment, file_name, map_segment, saving
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
@@ -35,10 +36,10 @@ from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
 LOCK = "lock"
 PASSAGES = "passages.json"  # instead of `index.json`, in an index of `gpulsh passages`
-READS = 16  # tries to read a manifest while `compact` removes its files
+OPEN_ATTEMPTS = 16  # tries to read a manifest while `compact` removes its files
 # Of most indexes, of those with signatures of bits, of those by containment, and of those with evidence at the source:
 # only with 64-bit numbers, and with numbers of 32 bits, too. CHANGELOG.md lists the changes.
-FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE_WIDE, AT_SOURCE = 3, 4, 5, 6, 7
+FORMATS = FORMAT, FORMAT_BITS, FORMAT_CONTAINMENT, FORMAT_SOURCE_WIDE, FORMAT_SOURCE = 3, 4, 5, 6, 7
 KNOWN_FILES = re.compile(
     r"(documents|digests|hashes|fingerprints|filters|keys|places|removed|groups|key-groups)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
     r"|index\.json\.[0-9a-f]+\.part"
@@ -66,9 +67,9 @@ class Manifest:
 
     def files(self) -> dict[str, FileFact]:
         """All files that it names."""
-        return {**self.needed(), **self.groups}
+        return {**self.required_files(), **self.groups}
 
-    def needed(self) -> dict[str, FileFact]:
+    def required_files(self) -> dict[str, FileFact]:
         """The files without which the index cannot be read."""
         parts = [*self.segments, *([self.removed] if self.removed else [])]
         return {file_name(kind, part.name): fact for part in parts for kind, fact in part.files.items()}
@@ -85,7 +86,7 @@ def has_index(folder: Path) -> bool:
     return os.path.lexists(folder / INDEX)
 
 
-def commits_in(folder: str | os.PathLike[str]) -> int:
+def commit_count(folder: str | os.PathLike[str]) -> int:
     """How many commits the folder has."""
     return read_manifest(Path(folder)).generation if has_index(Path(folder)) else 0
 
@@ -93,7 +94,7 @@ def commits_in(folder: str | os.PathLike[str]) -> int:
 def read_manifest(folder: Path) -> Manifest:
     """The newest commit; InputError if there is none, or if this version cannot read it."""
     path = folder / INDEX
-    _refuse_link(path)
+    _refuse_irregular(path)
     try:
         found = json.loads(read_checked(path))
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -109,7 +110,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{folder}: {what}; make an index with `gpulsh index build`, or Index.save") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}") from error
-    for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE_WIDE, AT_SOURCE)), ("scheme", (SCHEME,))):
+    for name, own in (("format", FORMATS), ("scheme", (SCHEME,))):
         if found[name] not in own:
             raise InputError(
                 f"{folder}: is an index of {name} {found[name]}, written by gpulsh {found['version']}, and this version"
@@ -138,24 +139,24 @@ def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:
     """Make it the newest commit, for its owner alone, after its files. `version` appears only in messages."""
     form = FORMAT
     if manifest.evidence == "source":
-        form = AT_SOURCE
+        form = FORMAT_SOURCE
     elif "near" in manifest.parameters:
-        form = OF_BITS
+        form = FORMAT_BITS
     elif "measure" in manifest.parameters:
-        form = OF_CONTAINMENT
+        form = FORMAT_CONTAINMENT
     written = {"version": version, "format": form, "scheme": SCHEME, "checksum": "crc32", **vars(manifest)}
     # On one line: Python writes indented JSON in ten times the time, and a manifest may name thousands of files.
-    write_checked(folder / INDEX, json.dumps(written, sort_keys=True, default=_plain).encode() + b"\n")
+    write_checked(folder / INDEX, json.dumps(written, sort_keys=True, default=_json_value).encode() + b"\n")
 
 
-def _plain(value: StoredSegment | FileFact) -> Mapping[str, Any]:
+def _json_value(value: StoredSegment | FileFact) -> Mapping[str, Any]:
     return {"size": value.size, "crc32": value.crc32} if isinstance(value, FileFact) else vars(value)
 
 
 def damage(path: Path, fact: FileFact, *, contents: bool) -> str | None:
     """The difference between a file and its fact, by its content if `contents`; None if there is none."""
     try:
-        _refuse_link(path)
+        _refuse_irregular(path)
         size = path.stat().st_size
     except FileNotFoundError:
         return "is missing"
@@ -164,7 +165,7 @@ def damage(path: Path, fact: FileFact, *, contents: bool) -> str | None:
     return "is damaged, its CRC-32 differs" if contents and fact_of(path) != fact else None
 
 
-def _refuse_link(path: Path) -> None:
+def _refuse_irregular(path: Path) -> None:
     """InputError for a link, which leads elsewhere, or a pipe, which may never end."""
     mode = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFREG
     if not stat.S_ISREG(mode):
@@ -172,15 +173,15 @@ def _refuse_link(path: Path) -> None:
         raise InputError(f"{path}: is {kind}, which gpulsh did not make; put the file itself there")
 
 
-def _read(path: Path, *, contents: bool) -> tuple[Manifest, Snapshot]:
+def _open_commit(path: Path, *, contents: bool) -> tuple[Manifest, Snapshot]:
     """A commit with its files open; read again if a `compact` removed them in between.
 
     InputError with the first file that is missing, of another size, a link or, with `contents`, damaged.
     """
     manifest = read_manifest(path)
-    for _ in range(READS):
+    for _ in range(OPEN_ATTEMPTS):
         try:
-            return manifest, _mapped(path, manifest, contents=contents)
+            return manifest, _map_commit(path, manifest, contents=contents)
         except (InputError, FileNotFoundError):
             newer = read_manifest(path)
             if newer == manifest:
@@ -189,16 +190,16 @@ def _read(path: Path, *, contents: bool) -> tuple[Manifest, Snapshot]:
     raise InputError(f"{path}: is written to faster than it can be opened; try again")
 
 
-def _mapped(path: Path, manifest: Manifest, *, contents: bool) -> Snapshot:
-    for name, fact in manifest.needed().items():
+def _map_commit(path: Path, manifest: Manifest, *, contents: bool) -> Snapshot:
+    for name, fact in manifest.required_files().items():
         if wrong := damage(path / name, fact, contents=contents):
             raise InputError(f"{path / name}: {wrong}; restore it from a copy, or build the index again")
-    segments = tuple(mapped(path, stored, manifest.sources) for stored in manifest.segments)
-    removed = NOTHING
+    segments = tuple(map_segment(path, stored, manifest.sources) for stored in manifest.segments)
+    removed = NO_NUMBERS
     if manifest.removed is not None:
         removed = MappedColumns(path / file_name("removed", manifest.removed.name), Removed).whole().number
     valid = {name: fact for name, fact in manifest.groups.items() if not damage(path / name, fact, contents=contents)}
-    groups = kept_groups(path, valid, segments)
+    groups = read_groups(path, valid, segments)
     return Snapshot(segments, removed, groups, manifest.next_number, manifest.keys, manifest.sources)
 
 
@@ -213,7 +214,7 @@ class Folder:
         self._is_removed = False
 
     @classmethod
-    def made(cls, path: Path, manifest: Manifest) -> Folder:
+    def create(cls, path: Path, manifest: Manifest) -> Folder:
         """A new folder, absent or empty before, locked for writing; nothing is committed.
 
         Only its owner may read it: hashes of known texts would reveal the keys that they are computed under.
@@ -228,7 +229,7 @@ class Folder:
             path.mkdir(mode=0o700, exist_ok=True)
             if has_index(path):
                 raise OutputError(taken)
-            strange = [name for name in os.listdir(path) if not _is_own(path, name)]
+            strange = [name for name in os.listdir(path) if not _is_left_by_writer(path, name)]
             if strange:
                 raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
             if folder.lock() is not None:  # another process committed in between
@@ -241,9 +242,9 @@ class Folder:
         return folder
 
     @classmethod
-    def opened(cls, path: Path, *, contents: bool) -> tuple[Folder, Snapshot]:
+    def open(cls, path: Path, *, contents: bool) -> tuple[Folder, Snapshot]:
         """The newest commit; InputError for a damaged file, which only `contents` finds by its content."""
-        manifest, found = _read(path, contents=contents)
+        manifest, found = _open_commit(path, contents=contents)
         return cls(path, manifest), found
 
     def lock(self, *, changed: bool = False) -> Snapshot | None:
@@ -273,7 +274,7 @@ class Folder:
                 raise OutputError(f"{self.path}: another writer changed it since this Index was closed; open it again")
             if newest.secret != self.manifest.secret:
                 raise OutputError(f"{self.path}: holds another index than when it was opened; open it again")
-            self.manifest, contents = _read(self.path, contents=False)
+            self.manifest, contents = _open_commit(self.path, contents=False)
             return contents
         except BaseException:
             self.unlock()
@@ -298,8 +299,8 @@ class Folder:
         """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
         removed = None
         with saving(self.path):
-            segments = in_files(contents.segments, contents.removed, self.path)
-            groups = written(grouped(segments, contents.groups, self.path), self.path)
+            segments = write_segments(contents.segments, contents.removed, self.path)
+            groups = write_groups(make_groups(segments, contents.groups, self.path), self.path)
             if len(contents.removed):  # after the large files: a full disk leaves nothing behind
                 name = secrets.token_hex(8)
                 fact = write_columns(self.path / file_name("removed", name), {"number": contents.removed})
@@ -327,13 +328,13 @@ class Folder:
         if self.manifest.generation == 0 and self.is_locked() and not has_index(self.path):
             self._is_removed = True
             with suppress(OSError):
-                self.sweep()
+                self.remove_unnamed_files()
                 (self.path / LOCK).unlink()
                 if not self._existed:
                     self.path.rmdir()
         self.unlock()
 
-    def sweep(self) -> None:
+    def remove_unnamed_files(self) -> None:
         """Remove files that the newest commit, this one's own, does not name: replaced ones, and of killed writers."""
         named = self.manifest.files()
         with saving(self.path):
@@ -342,7 +343,7 @@ class Folder:
                     os.unlink(self.path / name)
 
 
-def _is_own(folder: Path, name: str) -> bool:
+def _is_left_by_writer(folder: Path, name: str) -> bool:
     """Whether a killed writer left the file; its lock is empty, and it makes no links."""
     found = os.lstat(folder / name)
     if not stat.S_ISREG(found.st_mode):

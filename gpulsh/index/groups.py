@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.errors import InputError
-from gpulsh.index.filters import COMPACT_BITS, Words, filter_of
+from gpulsh.index.filters import COMPACT_HASH_BITS, Words, bloom_filter
 from gpulsh.index.segment import FILTERS, FilterWords, Segment, file_name, saving
 from gpulsh.store.columns import Column, MappedBatches, MappedColumns, columns_file
 from gpulsh.store.durable import FileFact
 
-FOLD = 2  # a group with at most so many times the documents of the next one is united with it
-NAME = re.compile(r"groups-([0-9a-f]+)-([0-9]{1,9})\.arrow")
+RATIO = 2  # a group with at most so many times the documents of the next one is united with it
+FILE_NAME = re.compile(r"groups-([0-9a-f]+)-([0-9]{1,9})\.arrow")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Group:
         """Return the name of its file in the index."""
         return file_name("groups", f"{self.segments[0].name}-{len(self.segments)}")
 
-    def is_of(self, segments: Sequence[Segment]) -> bool:
+    def has_segments(self, segments: Sequence[Segment]) -> bool:
         """Whether these are its segments, as they are now or were before they had keys."""
         return [segment.name for segment in self.segments] == [segment.name for segment in segments]
 
@@ -57,24 +57,24 @@ class Group:
             mapped.release()
 
 
-def in_groups(segments: Sequence[Segment], known: Sequence[Group]) -> Iterator[Group]:
+def groups_of(segments: Sequence[Segment], known: Sequence[Group]) -> Iterator[Group]:
     """All segments, in order, in `known` groups with filters, or each by itself."""
     groups = {group.segments[0].name: group for group in known}
     start = 0
     while start < len(segments):
         group = groups.get(segments[start].name)
-        if group is None or not group.is_of(segments[start : start + len(group.segments)]):
+        if group is None or not group.has_segments(segments[start : start + len(group.segments)]):
             group = Group(segments[start : start + 1])
         yield group
         start += len(group.segments)
 
 
-def grouped(segments: Sequence[Segment], known: Sequence[Group], folder: Path) -> list[Group]:
+def make_groups(segments: Sequence[Segment], known: Sequence[Group], folder: Path) -> list[Group]:
     """The groups of the segments in files: `known` ones, and new ones with filters in temporary files in `folder`."""
     stored = [*takewhile(lambda segment: segment.files, segments)]
     runs: list[tuple[int, int]] = []  # the first segment of each group, and its documents
     for start, size in enumerate(map(len, stored)):
-        while runs and runs[-1][1] <= FOLD * size:
+        while runs and runs[-1][1] <= RATIO * size:
             start, earlier = runs.pop()
             size += earlier
         runs.append((start, size))
@@ -82,18 +82,18 @@ def grouped(segments: Sequence[Segment], known: Sequence[Group], folder: Path) -
     with saving(folder):
         for start, stop in pairwise([*(start for start, _ in runs), len(stored)]):
             run = stored[start:stop]
-            if len(run) > 1 or run[0].at_source:
-                found = next((group for group in known if group.is_of(run)), None)
-                groups.append(replace(found, segments=run) if found else _together(run, folder))
+            if len(run) > 1 or run[0].reads_source:
+                found = next((group for group in known if group.has_segments(run)), None)
+                groups.append(replace(found, segments=run) if found else _make_group(run, folder))
     return groups
 
 
-def _together(segments: Sequence[Segment], folder: Path) -> Group:
+def _make_group(segments: Sequence[Segment], folder: Path) -> Group:
     hashes = [[segment.band(band).digest for segment in segments] for band in range(segments[0].band_count)]
     hashes.append([segment.hashes.hash_0 for segment in segments])
     column, ends = Column(np.uint64, folder), [0]
     for parts in hashes:
-        words = filter_of(parts, together=True, bits=COMPACT_BITS if segments[0].at_source else None)
+        words = bloom_filter(parts, together=True, bits=COMPACT_HASH_BITS if segments[0].reads_source else None)
         column.append(words)
         ends.append(ends[-1] + len(words))
         for segment in segments:
@@ -102,7 +102,7 @@ def _together(segments: Sequence[Segment], folder: Path) -> Group:
     return Group(segments, [whole[start:stop] for start, stop in pairwise(ends)], column)
 
 
-def written(groups: Sequence[Group], folder: Path) -> list[Group]:
+def write_groups(groups: Sequence[Group], folder: Path) -> list[Group]:
     """The groups, all of them with their filters in files of the index."""
     found = []
     for group in groups:
@@ -111,26 +111,26 @@ def written(groups: Sequence[Group], folder: Path) -> list[Group]:
                 for words in group.filters:
                     file.append([words])
                 fact = file.finish()
-            group = _mapped(folder, group, fact)
+            group = _with_mapped_filters(folder, group, fact)
         found.append(group)
     return found
 
 
-def kept_groups(folder: Path, files: Mapping[str, FileFact], segments: Sequence[Segment]) -> list[Group]:
+def read_groups(folder: Path, files: Mapping[str, FileFact], segments: Sequence[Segment]) -> list[Group]:
     """The groups of an index's `segments` for which these files hold filters, without damaged ones."""
     places = {segment.name: place for place, segment in enumerate(segments)}
     groups = []
     for name, fact in files.items():
-        if (found := NAME.fullmatch(name)) and found[1] in places:
+        if (found := FILE_NAME.fullmatch(name)) and found[1] in places:
             start = places[found[1]]
             group = Group(segments[start : start + int(found[2])])
             with suppress(InputError, OSError):
                 if group.name == name:
-                    groups.append(_mapped(folder, group, fact))
+                    groups.append(_with_mapped_filters(folder, group, fact))
     return groups
 
 
-def _mapped(folder: Path, group: Group, fact: FileFact) -> Group:
+def _with_mapped_filters(folder: Path, group: Group, fact: FileFact) -> Group:
     """The group, with the filters in its file."""
     file = MappedColumns(folder / group.name, FilterWords)
     return replace(group, filters=[filter.word for filter in file.runs()], mapped=file, fact=fact)

@@ -135,7 +135,7 @@ class Index:
         removes its files. Raises OutputError if the folder cannot be used.
         """
         self = cls(**parameters)
-        self.collection.begin_in(_local_folder(path))
+        self.collection.create_folder(_local_folder(path))
         return self
 
     @classmethod
@@ -174,7 +174,7 @@ class Index:
         check_choice("evidence", evidence, (None, *get_args(EvidenceName)))
         self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
         ops, spill = self.collection.ops, self.collection.spill
-        collection = Collection.opened(_local_folder(path), ops, spill, check=check, read=read)
+        collection = Collection.open(_local_folder(path), ops, spill, check=check, read=read)
         _check_read(read, collection.evidence)
         sketch, _ = sketches_named(sketch, None, num_perm, seed, distance)
         given = given_parameters(
@@ -237,9 +237,9 @@ class Index:
         Raises ParameterError if a key occurs twice or is already in the index, InputTypeError if a row is not a text.
         Then the index is unchanged.
         """
-        array, source = self._given(keys, texts)
-        with self._changing():
-            self._take_in(array, source, decide=False)
+        array, source = self._checked(keys, texts)
+        with self._exclusive():
+            self._add(array, source, decide=False)
 
     def add(self, keys: object, texts: object) -> Added:
         """Hold the documents that duplicate no earlier one, and remember the others as dropped.
@@ -248,9 +248,9 @@ class Index:
         it is an exact copy of an earlier one, or if a held one is at least `threshold` similar. By containment, it is
         dropped if a held one contains `threshold` of it. Raises as `insert` does.
         """
-        array, source = self._given(keys, texts)
-        with self._changing():
-            numbers = self._take_in(array, source, decide=True)
+        array, source = self._checked(keys, texts)
+        with self._exclusive():
+            numbers = self._add(array, source, decide=True)
             found = Documents.joined(self.collection.decisions(numbers))
             keep = found.witness == found.number
             duplicate_of = as_numpy(array).copy()
@@ -361,7 +361,7 @@ class Index:
         array, kind = checked_keys(keys)
         if kind is None:
             return
-        with self._changing():
+        with self._exclusive():
             self.collection.begin_change()
             numbers = self.collection.contents.find(sorted_keys(array))
             missing = np.flatnonzero(numbers == ABSENT)
@@ -377,7 +377,7 @@ class Index:
         Earlier commits stay intact.
         """
         folder = None if path is None else _local_folder(path)
-        with self._changing():
+        with self._exclusive():
             self.collection.save(folder)
 
     def compact(self) -> None:
@@ -385,19 +385,19 @@ class Index:
 
         Raises OutputError if it cannot be written, or if another process writes to it. Earlier commits stay intact.
         """
-        with self._changing():
+        with self._exclusive():
             self.collection.compact()
 
     def close(self) -> None:
         """Let other processes write; changes since the last `save` are not committed."""
-        with self._changing():
+        with self._exclusive():
             self.collection.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
-        with self._changing():
+        with self._exclusive():
             self.collection.close(save=kind is None)
         count = len(self) if self.collection.changed and self.path is None else 0
         if kind is None and count:
@@ -407,13 +407,13 @@ class Index:
         raise ParameterError("an Index cannot be pickled or copied; save it, and open its folder again")
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        if self.collection.again is not None:
-            self.collection.again.refuse_within_read()
+    def _exclusive(self) -> Iterator[None]:
+        if self.collection.rereader is not None:
+            self.collection.rereader.refuse_reentry()
         with self._writing.setdefault(os.getpid(), Lock()):
             yield
 
-    def _given(self, keys: object, texts: object) -> tuple[pa.Array, MemoryTexts]:
+    def _checked(self, keys: object, texts: object) -> tuple[pa.Array, MemoryTexts]:
         """Checked keys, and as many opened texts."""
         if isinstance(keys, (set, frozenset)):
             raise ParameterError(f"keys is {shown_type(keys)}, which has no order; give a list, a key for each text")
@@ -424,14 +424,14 @@ class Index:
             raise ParameterError(f"keys has {given}; give one key for each text")
         return array, source
 
-    def _take_in(self, keys: pa.Array, source: MemoryTexts, *, decide: bool) -> range:
+    def _add(self, keys: pa.Array, source: MemoryTexts, *, decide: bool) -> range:
         """Add the documents to the collection; their numbers."""
-        again = self.collection.again
+        again = self.collection.rereader
         if again is not None and again.read is None:
             raise ParameterError(
                 "evidence is 'source', and read is None; give read, a function from a list of keys to their texts"
             )
-        return self.collection.take_in(source, lambda: [keys], decide=decide, known=keys)
+        return self.collection.add(source, lambda: [keys], decide=decide, known=keys)
 
 
 def _local_folder(path: object) -> Path:

@@ -53,7 +53,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
         raise ParameterError(f"{name} cannot be stored: {error}; give UTF-8 strings, or integers of 64 bits") from None
 
 
-def kind_of(keys: pa.Array) -> str:
+def key_kind(keys: pa.Array) -> str:
     """The kind of an array of keys."""
     return "integer" if pa.types.is_integer(keys.type) else "string"
 
@@ -86,14 +86,14 @@ def sorted_keys(keys: pa.Array) -> Keys:
 class KeyNames:
     """How errors name keys: the place of a number, its key, and the remedies for one in the index, or given twice."""
 
-    of: Callable[[int], str] = "keys[{}]".format
+    place: Callable[[int], str] = "keys[{}]".format
     its_key: str = ""
     remedy: str = "remove it first, or give another"
-    repeated: str = "give each document its own key"
+    repeat_remedy: str = "give each document its own key"
     error: type[GpulshError] = ParameterError
 
 
-GIVEN = KeyNames()
+NAMES = KeyNames()
 
 
 def refuse_repeats(known: Keys, start: int, names: KeyNames) -> None:
@@ -105,13 +105,13 @@ def refuse_repeats(known: Keys, start: int, names: KeyNames) -> None:
     for place in sorted_distinct(known.key_row[np.concatenate([alike, alike + 1])]).tolist():  # with a common hash
         key = known.key[place].as_py()
         if seen.setdefault(key, place) != place:
-            raise repeated(start + place, key, start + seen[key], names)
+            raise same_key(start + place, key, start + seen[key], names)
 
 
-def repeated(place: int, key: str | int, first: int, names: KeyNames) -> GpulshError:
+def same_key(place: int, key: str | int, first: int, names: KeyNames) -> GpulshError:
     """The error of a key that comes twice."""
-    given = f"{names.of(place)}{names.its_key} is {key!r}"
-    return names.error(f"{given}, the same as {names.of(first)}; {names.repeated}")
+    given = f"{names.place(place)}{names.its_key} is {key!r}"
+    return names.error(f"{given}, the same as {names.place(first)}; {names.repeat_remedy}")
 
 
 class KeyStream:

@@ -35,7 +35,7 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.cached import cached_value
 from gpulsh.index.evidence.blocks import BlockRows
 from gpulsh.index.evidence.places import PlaceColumns, Places, Source
-from gpulsh.index.filters import Words, filter_of, passing, passing_own
+from gpulsh.index.filters import Words, bloom_filter, find_members, find_members_by_filter
 from gpulsh.ragged import chosen_rows, first_of_runs, ranges, run_bounds, runs_of
 from gpulsh.store.columns import Column, MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
@@ -45,9 +45,9 @@ KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
 FILTERS = pa.schema([("word", pa.uint64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys", "places")
-ALL = slice(None)
-NOTHING = np.empty(0, np.int64)
-NARROW = 1 << 32  # numbers below it have 32 bits
+ALL_ROWS = slice(None)
+NO_NUMBERS = np.empty(0, np.int64)
+NARROW_LIMIT = 1 << 32  # numbers below it have 32 bits
 NARROWED_AT_ONCE = 1 << 18
 INDEX = "index.json"  # the manifest
 MANY = 1 << 8  # from this many lookups at once, a filter in memory pays, and pages of files are released
@@ -69,11 +69,11 @@ class Documents(NamedTuple):
     @classmethod
     def joined(cls, parts: Iterable[Documents]) -> Documents:
         """The rows of all `parts`, end to end."""
-        return cls(*map(np.concatenate, zip((NOTHING, NOTHING, np.empty(0), NOTHING), *parts, strict=True)))
+        return cls(*map(np.concatenate, zip((NO_NUMBERS, NO_NUMBERS, np.empty(0), NO_NUMBERS), *parts, strict=True)))
 
     def where(self, rows: NDArray[np.bool_] | Numbers | slice) -> Documents:
         """The rows that `rows` chooses, with numbers of 64 bits."""
-        number, witness, size = (wide(column[rows]) for column in (self.number, self.witness, self.size))
+        number, witness, size = (as_int64(column[rows]) for column in (self.number, self.witness, self.size))
         return Documents(number, witness, self.similarity[rows], size)
 
 
@@ -141,13 +141,13 @@ class HeldBands:
         )
         order = np.argsort(digest, kind="stable")
         if len(removed):
-            order = order[~among(document[order], removed)]
+            order = order[~is_in(document[order], removed)]
         return cls(parts[0].count, digest[order], band[order], document[order])
 
     @cached_value
     def words(self) -> Words:
         """The filter of all digests. Looking up a digest in it takes less time than a search."""
-        return filter_of([self.digest])
+        return bloom_filter([self.digest])
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ class Segment:
     """Documents as they are looked up, in memory or mapped from files. `keys` arrive last and are None before.
 
     A segment with `files` has been written under its `name`. `filters` are of each band and of the hashes, none in
-    memory. With evidence `at_source`, `places` arrive with the keys, and replace `fingerprints` and `filters`.
+    memory. With evidence `reads_source`, `places` arrive with the keys, and replace `fingerprints` and `filters`.
     """
 
     documents: Documents
@@ -164,7 +164,7 @@ class Segment:
     fingerprints: Fingerprints | BlockRows | None
     keys: Keys | None = None
     places: Places | None = None
-    at_source: bool = False
+    reads_source: bool = False
     filters: Sequence[Words] = ()
     mapped: tuple[MappedBatches, ...] = ()
     name: str = ""
@@ -184,7 +184,7 @@ class Segment:
     @property
     def base(self) -> int:
         """The number from which the documents of `bands` count."""
-        return int(self.documents.number[0]) if self.at_source and self.mapped and len(self) else 0
+        return int(self.documents.number[0]) if self.reads_source and self.mapped and len(self) else 0
 
     @property
     def band_count(self) -> int:
@@ -217,45 +217,45 @@ class Segment:
             return known[rows]
         return known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows))
 
-    def live(self, removed: Numbers, rows: Numbers | slice = ALL) -> NDArray[np.bool_]:
+    def is_live(self, removed: Numbers, rows: Numbers | slice = ALL_ROWS) -> NDArray[np.bool_]:
         """bool [m]: whether neither each of `rows` nor its witness was removed; `removed` ascends."""
-        return ~(among(self.documents.number[rows], removed) | among(self.documents.witness[rows], removed))
+        return ~(is_in(self.documents.number[rows], removed) | is_in(self.documents.witness[rows], removed))
 
     def release(self) -> None:
         """Release the pages that were read from its files to the operating system."""
         for file in self.mapped:
             file.release()
 
-    def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+    def documents_with(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """The documents with digests [m] in `bands` [m], which ascend: places in `digests` [k] and numbers [k]."""
         held = self.bands
         if isinstance(held, HeldBands):
-            place, found = matches(held.digest, digests, held.words if len(digests) >= MANY else None)
+            place, found = equal_pairs(held.digest, digests, held.words if len(digests) >= MANY else None)
             if len(place) == 0:
                 return place, found
             same = held.band[found] == bands[place]
             return place[same], held.document[found[same]]
-        places, numbers = [NOTHING], [NOTHING]
-        passed = passing_own(self.filters, bands, digests) if self.filters else np.arange(len(digests))
+        places, numbers = [NO_NUMBERS], [NO_NUMBERS]
+        passed = find_members_by_filter(self.filters, bands, digests) if self.filters else np.arange(len(digests))
         for start, stop in run_bounds(bands[passed]):
             some = passed[start:stop]
             band = held[bands[some[0]]]
-            place, found = matches(band.digest, digests[some])
+            place, found = equal_pairs(band.digest, digests[some])
             places.append(some[place])
             numbers.append(band.document[found] + np.int64(self.base))
         return np.concatenate(places), np.concatenate(numbers)
 
-    def first_live(self, exact: NDArray[np.uint64], removed: Numbers) -> tuple[Numbers, Numbers]:
+    def first_live_copies(self, exact: NDArray[np.uint64], removed: Numbers) -> tuple[Numbers, Numbers]:
         """The places of those exact hashes [m, 2] that a live document has, and the row of the first one: int64 [k].
 
         The first halves ascend.
         """
         hash_0, hash_1, row = self.hashes
         halves = np.ascontiguousarray(exact[:, 0])
-        place, first, count = runs(hash_0, halves, self.filters[-1] if self.filters else None)
+        place, first, count = find_runs(hash_0, halves, self.filters[-1] if self.filters else None)
 
         def is_found(place: Numbers, at: Numbers) -> NDArray[np.bool_]:
-            same: NDArray[np.bool_] = (hash_1[at] == exact[place, 1]) & self.live(removed, row[at])
+            same: NDArray[np.bool_] = (hash_1[at] == exact[place, 1]) & self.is_live(removed, row[at])
             return same
 
         at_once = is_found(place, first)  # nearly always; otherwise look at the other documents with the hash
@@ -324,7 +324,7 @@ def remove_files(folder: Path, name: str) -> None:
         (folder / file_name(kind, name)).unlink(missing_ok=True)
 
 
-def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source]) -> Segment:
+def map_segment(folder: Path, stored: StoredSegment, sources: Sequence[Source]) -> Segment:
     """The segment in these files, mapped; `sources` are the sources of its index."""
     path = {kind: folder / file_name(kind, stored.name) for kind in stored.files}
     files: list[MappedBatches] = []
@@ -361,7 +361,7 @@ def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source]) -> Se
         fingerprints,
         keys,
         places,
-        at_source="filters" not in path,
+        reads_source="filters" not in path,
         filters=filters,
         mapped=tuple(files),
         name=stored.name,
@@ -369,7 +369,7 @@ def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source]) -> Se
     )
 
 
-def keyed(segment: Segment, keys: Keys, folder: Path | None, places: Places | None = None) -> Segment:
+def with_keys(segment: Segment, keys: Keys, folder: Path | None, places: Places | None = None) -> Segment:
     """The segment with its keys, which are written if the segment is in files.
 
     With `places`, these are added, too, and the fingerprints are removed.
@@ -384,27 +384,27 @@ def keyed(segment: Segment, keys: Keys, folder: Path | None, places: Places | No
             files["places"] = write_places(path["places"], places)
             del files["fingerprints"]
             path["fingerprints"].unlink()
-    return mapped(folder, StoredSegment(segment.name, files), places.sources if places else ())
+    return map_segment(folder, StoredSegment(segment.name, files), places.sources if places else ())
 
 
 def write_keys(path: Path, keys: Keys, places: Places | None) -> FileFact:
     """Write the file of keys: without the keys themselves, if these are the `places` of their documents."""
     columns = keys._asdict()
     if places is not None:
-        columns["key_row"] = narrow(keys.key_row, path.parent)
-        if keys.key is None or places.name(keys.key):
+        columns["key_row"] = as_uint32(keys.key_row, path.parent)
+        if keys.key is None or places.are_keys(keys.key):
             del columns["key"]
     return write_columns(path, columns)
 
 
 def write_places(path: Path, places: Places) -> FileFact:
     """Write the file of places."""
-    return write_columns(path, {"source": places.source, "row": narrow(places.row, path.parent)})
+    return write_columns(path, {"source": places.source, "row": as_uint32(places.row, path.parent)})
 
 
-def narrow(values: NDArray[np.integer], folder: Path) -> NDArray[np.integer]:
+def as_uint32(values: NDArray[np.integer], folder: Path) -> NDArray[np.integer]:
     """Numbers [n] of at least 0 as uint32, in a temporary file in `folder`; unchanged if one is too large for it."""
-    if values.dtype == np.uint32 or int(values.max(initial=0)) >= NARROW:
+    if values.dtype == np.uint32 or int(values.max(initial=0)) >= NARROW_LIMIT:
         return values
     column = Column(np.uint32, folder)
     for start in range(0, len(values), NARROWED_AT_ONCE):
@@ -412,22 +412,22 @@ def narrow(values: NDArray[np.integer], folder: Path) -> NDArray[np.integer]:
     return column.whole()
 
 
-def wide(values: NDArray[np.integer]) -> Numbers:
+def as_int64(values: NDArray[np.integer]) -> Numbers:
     """Numbers as int64."""
     return values.astype(np.int64, copy=False)
 
 
-def matches(
+def equal_pairs(
     known: NDArray[np.uint64], values: NDArray[np.uint64], words: Words | None = None
 ) -> tuple[Numbers, Numbers]:
     """All (place in `values`, place in `known`) of equal ones, both int64 [k], by the first, then by the second."""
-    found, first, count = runs(known, values, words)
+    found, first, count = find_runs(known, values, words)
     if len(found) == 0:
         return found, first
     return np.repeat(found, count), ranges(first, count)
 
 
-def runs(
+def find_runs(
     known: NDArray[np.uint64], values: NDArray[np.uint64], words: Words | None = None
 ) -> tuple[Numbers, Numbers, Numbers]:
     """The places of those `values` that are in `known`; both ascend. Of each, its first place there and how often.
@@ -436,12 +436,12 @@ def runs(
     """
     if words is None:
         return runs_of(known, values)
-    passed = passing(words, values)
+    passed = find_members(words, values)
     found, first, count = runs_of(known, values[passed])
     return passed[found], first, count
 
 
-def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:
+def is_in(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:
     """bool [n]: whether each of `values` is one of `sorted_values`."""
     if len(sorted_values) == 0:
         return np.zeros(len(values), np.bool_)

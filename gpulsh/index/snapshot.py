@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.index.evidence.blocks import in_places
+from gpulsh.index.evidence.blocks import rows_by_place
 from gpulsh.index.evidence.places import Source
-from gpulsh.index.evidence.texts import TextsAgain
-from gpulsh.index.filters import passing, passing_own
-from gpulsh.index.groups import Group, in_groups
-from gpulsh.index.segment import KEY_TYPES, MANY, NOTHING, Keys, Segment, among, matches, runs
+from gpulsh.index.evidence.texts import TextRereader
+from gpulsh.index.filters import find_members, find_members_by_filter
+from gpulsh.index.groups import Group, groups_of
+from gpulsh.index.segment import KEY_TYPES, MANY, NO_NUMBERS, Keys, Segment, equal_pairs, find_runs, is_in
 from gpulsh.ragged import first_of_runs
 
 ABSENT = -1  # instead of a document's number
-LOOKED_UP = 1 << 18  # hashes of dropped documents at once
+LOOKED_UP_AT_ONCE = 1 << 18  # hashes of dropped documents at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,25 +33,25 @@ class Snapshot:
     """
 
     segments: Sequence[Segment] = ()
-    removed: Numbers = field(default_factory=lambda: NOTHING)  # ascending
+    removed: Numbers = field(default_factory=lambda: NO_NUMBERS)  # ascending
     groups: Sequence[Group] = ()  # those with common filters
     next_number: int = 0
     kind: str | None = None  # of the keys
     sources: Sequence[Source] = ()  # of the texts, with evidence at the source
-    again: TextsAgain | None = None  # reads the texts of segments without fingerprints
+    rereader: TextRereader | None = None  # reads the texts of segments without fingerprints
 
-    def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+    def documents_with(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """Held documents with digests [m], ascending by `bands` [m], then digest: places [k] and numbers [k]."""
-        places, numbers = [NOTHING], [NOTHING]
-        for group in in_groups(self.segments, self.groups):
+        places, numbers = [NO_NUMBERS], [NO_NUMBERS]
+        for group in groups_of(self.segments, self.groups):
             own_bands, own_digests, passed = bands, digests, None
             if group.filters:
-                passed = passing_own(group.filters, bands, digests, together=True)
+                passed = find_members_by_filter(group.filters, bands, digests, together=True)
                 own_bands, own_digests = bands[passed], digests[passed]
             for segment in group.segments if len(own_digests) else ():
-                place, number = segment.holders(own_bands, own_digests)
+                place, number = segment.documents_with(own_bands, own_digests)
                 if len(place):
-                    alive = ~among(number, self.removed)
+                    alive = ~is_in(number, self.removed)
                     places.append(place[alive] if passed is None else passed[place[alive]])
                     numbers.append(number[alive])
             if len(digests) >= MANY:
@@ -63,18 +63,18 @@ class Snapshot:
         counts = np.zeros(len(digests), np.int64)
         for segment in self.segments:
             words = segment.filters[0] if segment.filters else None
-            place, _, count = runs(segment.band(0).digest, digests, words)
+            place, _, count = find_runs(segment.band(0).digest, digests, words)
             counts[place] += count
         self.release(len(digests))
         return counts
 
     def band(self, band: int) -> tuple[NDArray[np.uint64], Numbers]:
         """The digests [k] of all held documents in `band`, and the documents' numbers [k]."""
-        digests, numbers = [np.empty(0, np.uint64)], [NOTHING]
+        digests, numbers = [np.empty(0, np.uint64)], [NO_NUMBERS]
         for segment in self.segments:
             digest, document = segment.band(band)
             number = document + np.int64(segment.base)
-            alive = ~among(number, self.removed)
+            alive = ~is_in(number, self.removed)
             digests.append(digest[alive])
             numbers.append(number[alive])
         return np.concatenate(digests), np.concatenate(numbers)
@@ -89,11 +89,11 @@ class Snapshot:
         once = exact[order[fresh]]  # of many copies of a page only one is looked up
         halves = np.ascontiguousarray(once[:, 0])
         witness, similarity, is_own = np.full(len(once), ABSENT), np.zeros(len(once)), np.zeros(len(once), bool)
-        for group in reversed([*in_groups(self.segments, self.groups)]):  # earlier segments overwrite later ones
-            passed = passing(group.filters[-1], halves, together=True) if group.filters else np.arange(len(halves))
+        for group in reversed([*groups_of(self.segments, self.groups)]):  # earlier segments overwrite later ones
+            passed = find_members(group.filters[-1], halves, together=True) if group.filters else np.arange(len(halves))
             for segment in reversed(group.segments) if len(passed) else ():
                 documents = segment.documents
-                place, row = segment.first_live(once[passed], self.removed)
+                place, row = segment.first_live_copies(once[passed], self.removed)
                 place = passed[place]
                 witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
                 is_own[place] = documents.witness[row] == documents.number[row]
@@ -112,13 +112,13 @@ class Snapshot:
         numbers = np.full(len(keys.key), ABSENT)
         for segment in self.segments:
             assert segment.keys is not None
-            place, found = matches(segment.keys.key_hash, keys.key_hash)
+            place, found = equal_pairs(segment.keys.key_hash, keys.key_hash)
             if len(place):
                 place, row = keys.key_row[place], segment.keys.key_row[found]
                 known = segment.keys_at(row)
                 if known.type == keys.key.type:
                     equal = np.asarray(pc.equal(known, keys.key.take(pa.array(place))), np.bool_)
-                    chosen = equal & segment.live(self.removed, row)
+                    chosen = equal & segment.is_live(self.removed, row)
                     numbers[place[chosen]] = segment.documents.number[row[chosen]]
         return numbers
 
@@ -127,7 +127,7 @@ class Snapshot:
         if len(numbers) == 0:
             return pa.array([], KEY_TYPES[self.kind or "string"])
         parts, places = [], []
-        for segment, here, rows in self._rows(numbers):
+        for segment, here, rows in self._segment_rows(numbers):
             parts.append(segment.keys_at(rows))
             places.append(here)
         self.release(len(numbers))
@@ -138,7 +138,7 @@ class Snapshot:
     def sizes(self, numbers: Numbers) -> Numbers:
         """int64 [m]: the number of fingerprints of each held document."""
         sizes = np.zeros(len(numbers), np.int64)
-        for segment, here, rows in self._rows(numbers):
+        for segment, here, rows in self._segment_rows(numbers):
             sizes[here] = segment.documents.size[rows]
         return sizes
 
@@ -148,20 +148,20 @@ class Snapshot:
         InputError if a text that must be read again is gone or has changed.
         """
         parts, places = [], []
-        for segment, here, rows in self._rows(numbers):
+        for segment, here, rows in self._segment_rows(numbers):
             if segment.fingerprints is not None:
                 parts.append(segment.sets(rows))
             else:
-                assert self.again is not None
-                parts.append(self.again.fingerprints(segment, rows, ops))
+                assert self.rereader is not None
+                parts.append(self.rereader.fingerprints(segment, rows, ops))
             places.append(here)
-        return in_places(parts, places)
+        return rows_by_place(parts, places)
 
     def counts(self) -> tuple[int, int]:
         """The numbers of live documents that are held, and that were dropped."""
         held = dropped = 0
         for segment in self.segments:
-            live = segment.live(self.removed)
+            live = segment.is_live(self.removed)
             own = segment.documents.number == segment.documents.witness
             held, dropped = held + int((live & own).sum()), dropped + int((live & ~own).sum())
         return held, dropped
@@ -172,8 +172,8 @@ class Snapshot:
         No file holds these counts. They follow from the decisions and exact hashes of dropped documents, so removed
         documents do not count, and indexes of earlier versions have them, too.
         """
-        live = [segment.live(self.removed) for segment in self.segments]
-        parts = [NOTHING]
+        live = [segment.is_live(self.removed) for segment in self.segments]
+        parts = [NO_NUMBERS]
         for segment, alive in zip(self.segments, live, strict=True):
             documents = segment.documents
             parts.append(documents.number[alive & (documents.witness == documents.number)])
@@ -183,16 +183,16 @@ class Snapshot:
             documents, hashes = segment.documents, segment.hashes
             is_dropped = alive & (documents.witness != documents.number)
             np.add.at(dropped, np.searchsorted(held, documents.witness[is_dropped]), 1)
-            for start in range(0, len(hashes.row), LOOKED_UP):
-                hash_0, hash_1, row = (column[start : start + LOOKED_UP] for column in hashes)
+            for start in range(0, len(hashes.row), LOOKED_UP_AT_ONCE):
+                hash_0, hash_1, row = (column[start : start + LOOKED_UP_AT_ONCE] for column in hashes)
                 some = is_dropped[row]
                 witness = documents.witness[row[some]]
                 first, _, is_own = self.first_copies(np.stack([hash_0[some], hash_1[some]], axis=1))
                 np.add.at(copies, np.searchsorted(held, witness[is_own & (first == witness)]), 1)
-                self.release(LOOKED_UP)
+                self.release(LOOKED_UP_AT_ONCE)
         return held, copies, dropped - copies
 
-    def _rows(self, numbers: Numbers) -> Iterator[tuple[Segment, Numbers, Numbers]]:
+    def _segment_rows(self, numbers: Numbers) -> Iterator[tuple[Segment, Numbers, Numbers]]:
         """Each segment that has some of `numbers`, their places in `numbers`, and their rows."""
         first, last = (numbers.min(), numbers.max()) if len(numbers) else (0, ABSENT)
         for segment in self.segments:

@@ -46,7 +46,7 @@ def find_stretches(
     shingles: NDArray[np.uint64] = ops.asnumpy(ops.shingle(batch, reading.shingling, evidence).values)
     length = min(size, int(ops.asnumpy(ops.tokens(batch, reading.shingling).lengths)[0]))
     values, which = np.unique(shingles, return_inverse=True)
-    parts = [(np.empty(0, np.int64), np.empty(0, np.int64)), *_holders(values, snapshot, method, ops)]
+    parts = [(np.empty(0, np.int64), np.empty(0, np.int64)), *_held_documents(values, snapshot, method, ops)]
     place, number = (np.concatenate(column) for column in zip(*parts, strict=True))
 
     counts = np.bincount(which, minlength=len(values))
@@ -66,18 +66,18 @@ def find_stretches(
     return Stretches(keys, start[some], stop[some], (last - first + 1)[some])
 
 
-def _holders(
+def _held_documents(
     values: NDArray[np.uint64], snapshot: Snapshot, method: Method, ops: Backend
 ) -> Iterator[tuple[Numbers, Numbers]]:
     """Places in ascending `values`, and the numbers of held documents that have them."""
     if not len(values):
         return
     if method.measure == "containment":
-        yield snapshot.holders(np.zeros(len(values), np.int64), values)
+        yield snapshot.documents_with(np.zeros(len(values), np.int64), values)
         return
     for segment in snapshot.segments:
         documents = segment.documents
-        is_held = segment.live(snapshot.removed) & (documents.witness == documents.number) & (documents.size > 0)
+        is_held = segment.is_live(snapshot.removed) & (documents.witness == documents.number) & (documents.size > 0)
         rows = np.flatnonzero(is_held)
         for start, stop in cuts(offsets(documents.size[rows]), READ_AT_ONCE):
             numbers = documents.number[rows[start:stop]]

@@ -285,7 +285,7 @@ def test_a_failed_write_is_named_and_can_be_repeated(tmp_path: Path) -> None:
 def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
     make_index(tmp_path / "begun", 3)
     names = sorted(name for name in os.listdir(tmp_path / "begun") if name != LOCK)
-    needed = set(read_manifest(tmp_path / "begun").needed()) | {"index.json"}
+    needed = set(read_manifest(tmp_path / "begun").required_files()) | {"index.json"}
     assert needed <= set(names) and all(name == "index.json" or KNOWN_FILES.fullmatch(name) for name in names)
     for name in sorted(needed):
         path = tmp_path / "begun" / name

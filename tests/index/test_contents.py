@@ -52,9 +52,10 @@ def small_limits(batch: int = 200) -> Iterator[None]:
     """Lower every limit so far that small tests exceed it."""
     with (
         mock.patch.object(admission, "LARGE_BUCKET", 3),
-        mock.patch.multiple(merging, SPILL_BYTES=2000, SETS_AT_ONCE=3, ROWS_AT_ONCE=5, SAMPLED=2, NARROW=12),
-        mock.patch.object(segments, "NARROW", 12),
-        mock.patch.multiple(blocks, BLOCK_VALUES=24, decoded=lru_cache(2)(blocks.decoded.__wrapped__)),
+        mock.patch.multiple(merging, SPILL_BYTES=2000, SETS_AT_ONCE=3, ROWS_AT_ONCE=5, SAMPLE_STEP=2),
+        mock.patch.object(merging, "NARROW_LIMIT", 12),
+        mock.patch.object(segments, "NARROW_LIMIT", 12),
+        mock.patch.multiple(blocks, BLOCK_VALUES=24, read_block=lru_cache(2)(blocks.read_block.__wrapped__)),
         mock.patch.object(cpu_backend, "SIZES", Sizes(batch=batch, tile=300, largest_tile=600)),
     ):
         yield

@@ -287,7 +287,7 @@ def test_ids_of_another_type_are_refused_before_signing(folder: Path, command: C
         ("dedup b.jsonl -o out --index known", "known"),
         ("dedup a.jsonl b.jsonl -o out --index new", "a.jsonl"),
     ):
-        with mock.patch.object(Collection, "signed", side_effect=AssertionError):
+        with mock.patch.object(Collection, "sign_batches", side_effect=AssertionError):
             refused = command(f"{line} --id-column id --backend reference")
         message = f"b.jsonl: ids in column 'id' are of kind integer, and the keys in {keys} are of kind string"
         assert refused.status == 2 and refused.error == f"{message}; give string ids" and not Path("new").exists()

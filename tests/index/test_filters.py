@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from gpulsh import Fingerprints, Index
 from gpulsh.index import groups as groups_module
 from gpulsh.index import snapshot as snapshot_module
-from gpulsh.index.filters import filter_of, passing
+from gpulsh.index.filters import bloom_filter, find_members
 from gpulsh.index.folder import commit_manifest, read_manifest
-from gpulsh.index.merging import stored
-from gpulsh.index.segment import NOTHING, Documents, make_segment
+from gpulsh.index.merging import merge_to_files
+from gpulsh.index.segment import NO_NUMBERS, Documents, make_segment
 from gpulsh.index.snapshot import Snapshot
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
@@ -30,10 +30,10 @@ hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
 @example([0, 2**64 - 1], [0, 1 << 63, 2**64 - 1])
 @example([], [0, 2**64 - 1])
 def test_a_filter_passes_every_value_it_holds(held: list[int], asked: list[int]) -> None:
-    words = filter_of([np.array(sorted(held), np.uint64)])
+    words = bloom_filter([np.array(sorted(held), np.uint64)])
     assert len(held) * 20 <= len(words) * 64 < len(held) * 23 + 64
     values = np.array(sorted([*asked, *held[::2]]), np.uint64)
-    places = passing(words, values)
+    places = find_members(words, values)
     assert places.tolist() == sorted(set(places.tolist()))
     assert set(values[places].tolist()) >= set(held) & set(values.tolist())
     if not held:
@@ -44,10 +44,10 @@ def test_false_positives_of_a_group_fail_its_segments_filters() -> None:
     chance = np.random.default_rng(6)
     parts = [np.sort(chance.integers(0, 2**64, 50_000, np.uint64)) for _ in range(4)]
     asked = np.sort(chance.integers(0, 2**64, 400_000, np.uint64))
-    assert 20 < len(passing(filter_of(parts[:1]), asked)) < 2000
-    passed = asked[passing(filter_of(parts, together=True), asked, together=True)]
+    assert 20 < len(find_members(bloom_filter(parts[:1]), asked)) < 2000
+    passed = asked[find_members(bloom_filter(parts, together=True), asked, together=True)]
     assert 5 < len(passed) < 60
-    assert sum(len(passing(filter_of([part]), passed)) for part in parts) < 5
+    assert sum(len(find_members(bloom_filter([part]), passed)) for part in parts) < 5
 
 
 def bytes_touched(kind: str) -> int:
@@ -75,11 +75,11 @@ def test_absent_digests_touch_no_page_of_a_segment(tmp_path: Path) -> None:
     sets = Fingerprints(drawn(count), np.arange(count + 1))
     exact, digests = drawn(count, 2), drawn(count, bands)
 
-    segment = stored([make_segment(documents, exact, digests, sets)], NOTHING, tmp_path)
-    snapshot = Snapshot([segment], NOTHING)
+    segment = merge_to_files([make_segment(documents, exact, digests, sets)], NO_NUMBERS, tmp_path)
+    snapshot = Snapshot([segment], NO_NUMBERS)
     before = {kind: bytes_touched(kind) for kind in ("digests", "hashes")}
     for band in range(bands):
-        places, _ = snapshot.holders(np.full(30, band), np.sort(drawn(30)))
+        places, _ = snapshot.documents_with(np.full(30, band), np.sort(drawn(30)))
         assert len(places) == 0
     assert (snapshot.first_copies(drawn(30, 2))[0] == -1).all()
     # A page that is touched brings its neighbours along, 16 of them, and a few hashes pass.
@@ -90,7 +90,7 @@ def test_absent_digests_touch_no_page_of_a_segment(tmp_path: Path) -> None:
     def ask_all() -> None:
         for band in range(bands):
             order = np.argsort(digests[:, band])
-            places, found = snapshot.holders(np.full(count, band), digests[order, band])
+            places, found = snapshot.documents_with(np.full(count, band), digests[order, band])
             assert places.tolist() == list(range(count)) and found.tolist() == order.tolist()
 
     with mock.patch.object(snapshot_module, "MANY", 1 << 30):
@@ -108,7 +108,7 @@ def test_grouped_segments_give_the_same_answers(measure: str, tmp_path: Path) ->
     options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "measure": measure, "backend": "cpu"}
     found, made = [], set()
     for fold in (0, 2):  # without groups, and with them
-        with mock.patch.object(groups_module, "FOLD", fold), Index.create(tmp_path / str(fold), **options) as index:
+        with mock.patch.object(groups_module, "RATIO", fold), Index.create(tmp_path / str(fold), **options) as index:
             index.collection.spill = 1  # so that the added documents are a segment of files
             for number in range(0, 90, 10):
                 index.add(range(number, number + 10), texts[number : number + 10])

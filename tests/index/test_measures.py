@@ -143,7 +143,7 @@ def test_an_index_opens_only_with_its_own_parameters(
     with pytest.raises(ParameterError, match=message):
         Index.open(tmp_path / "i", backend="cpu", **other)
     if form == 5:  # as a version without containment sees it
-        monkeypatch.setattr(manifest, "OF_CONTAINMENT", 4)
+        monkeypatch.setattr(manifest, "FORMATS", (3, 4))
         with pytest.raises(InputError, match=r"is an index of format 5, .* and this version reads format 3 or 4"):
             Index.open(tmp_path / "i", backend="cpu")
 

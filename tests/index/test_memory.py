@@ -54,7 +54,7 @@ def small_batches(spill: int) -> Iterator[None]:
 def most_held(path: Path, count: int, spill: int) -> tuple[int, int]:
     """The most bytes of segments in memory while `count` documents are added, and those of the largest join."""
     held, joins = [0], [0]
-    settled, joined = merging.settled, merging.joined
+    settled, joined = merging.merge_small, merging.merge_in_memory
 
     def settles(*given: Any) -> Any:
         found = settled(*given)
@@ -68,8 +68,8 @@ def most_held(path: Path, count: int, spill: int) -> tuple[int, int]:
 
     with (
         small_batches(spill),
-        mock.patch.object(collection, "settled", settles),
-        mock.patch.object(merging, "joined", joins_parts),
+        mock.patch.object(collection, "merge_small", settles),
+        mock.patch.object(merging, "merge_in_memory", joins_parts),
         Index.create(path, backend="reference") as index,
     ):
         index.add(range(count), [text(number) for number in range(count)])
@@ -124,7 +124,7 @@ def test_segments_are_merged_in_bounded_runs(whole: bool, tmp_path: Path, monkey
 
     monkeypatch.setattr(Column, "append", append)
     monkeypatch.setattr(merging, "ROWS_AT_ONCE", 64)
-    monkeypatch.setattr(merging, "SAMPLED", 4)
+    monkeypatch.setattr(merging, "SAMPLE_STEP", 4)
     before = sorted(os.listdir(tmp_path / "i"))
     with Index.open(tmp_path / "i", backend="reference") as index:
         if whole:
@@ -182,5 +182,5 @@ def test_a_repeated_id_in_a_later_piece_is_refused(folder: Path, command: Comman
     write_rows("a.jsonl", [{"text": text(n), "id": n % 38} for n in range(40)])
     with small_batches(4000):
         refused = command("index build i a.jsonl --id-column id --backend reference")
-    assert refused.status == 2 and "a.jsonl: line 39: its key is 0, the same as a.jsonl: line 1;" in refused.error
+    assert refused.status == 1 and "a.jsonl: line 39: its key is 0, the same as a.jsonl: line 1;" in refused.error
     assert not os.path.exists("i")

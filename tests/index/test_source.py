@@ -49,7 +49,7 @@ class SourceMachine(Machine):
 
     @rule(held=st.sampled_from([0, 1 << 28]))
     def hold(self, held: int) -> None:
-        self.reading.setattr(admission, "HELD_BYTES", held)
+        self.reading.setattr(admission, "CACHED_BYTES", held)
 
     def teardown(self) -> None:
         super().teardown()
@@ -160,7 +160,7 @@ def test_an_index_of_format_6_is_read_and_changed(folder: Path, command: Command
     options = [*OPTIONS, "--text-column", "body"]
     for name, half in (("a.jsonl", texts[::2]), ("b.jsonl", texts[1::2])):
         write(name, half)
-    with mock.patch.object(segment, "NARROW", 0), mock.patch.object(manifest, "AT_SOURCE", 6):
+    with mock.patch.object(segment, "NARROW_LIMIT", 0), mock.patch.object(manifest, "FORMAT_SOURCE", 6):
         assert command("index build old a.jsonl --evidence source", *options).status == 0
     assert command("index build new a.jsonl --evidence source", *options).status == 0
 

@@ -208,12 +208,12 @@ def test_a_query_sees_one_state(saved: bool, tmp_path: Path) -> None:
         index.save(tmp_path / "i")
 
     def changing(*given: Any) -> Any:
-        found = admission.similar(*given)
+        found = admission.find_similar(*given)
         index.remove(["a", "c"])
         index.compact()
         return found
 
-    with mock.patch.object(collection, "similar", changing):
+    with mock.patch.object(collection, "find_similar", changing):
         assert list(index.query(PAGES[:2])) == [(0, "a", 1.0), (0, "b", 1.0), (1, "c", 1.0)]
     assert list(index.query(PAGES[:2])) == [(0, "b", 1.0)]
     index.insert(["a"], [PAGES[0]])

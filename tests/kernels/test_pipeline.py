@@ -110,7 +110,7 @@ def test_an_index_on_cuda_decides_as_the_reference(
     selected: CudaBackend, crowded: int, evidence: Any, held: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(admission, "LARGE_BUCKET", crowded)
-    monkeypatch.setattr(admission, "HELD_BYTES", held)
+    monkeypatch.setattr(admission, "CACHED_BYTES", held)
     documents = texts(40)
     how: dict[str, Any] = {"read": lambda keys: [documents[key] for key in keys]} if evidence == "source" else {}
     wanted = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)

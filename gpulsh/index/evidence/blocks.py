@@ -20,7 +20,7 @@ from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
 
 BLOCK_VALUES = 1 << 15  # fingerprints of a block, which is read as a whole
-BLOCKS_HELD = 64  # decoded blocks in memory, of all files together
+CACHED_BLOCKS = 64  # decoded blocks in memory, of all files together
 SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
 
 
@@ -37,12 +37,12 @@ class BlockRows:
         owner = row_of(self.bounds, rows)
         places = {number: np.flatnonzero(owner == number) for number in sorted_distinct(owner).tolist()}
         own = weakref.ref(self)
-        parts = [chosen_rows(decoded(own, number), rows[at] - self.bounds[number]) for number, at in places.items()]
-        return in_places(parts, list(places.values()))
+        parts = [chosen_rows(read_block(own, number), rows[at] - self.bounds[number]) for number, at in places.items()]
+        return rows_by_place(parts, list(places.values()))
 
 
-@lru_cache(BLOCKS_HELD)
-def decoded(file: weakref.ref[BlockRows], number: int) -> Fingerprints:
+@lru_cache(CACHED_BLOCKS)
+def read_block(file: weakref.ref[BlockRows], number: int) -> Fingerprints:
     """The rows of a block. A few blocks stay in memory, without their file open."""
     rows = file()
     assert rows is not None  # the caller holds it
@@ -93,7 +93,7 @@ def decode(coded: pa.Buffer, sizes: Numbers) -> Fingerprints:
     return Fingerprints(total[1:] - np.repeat(total[offset[:-1]], sizes), offset)
 
 
-def in_places(parts: list[Fingerprints], places: list[Numbers]) -> Fingerprints:
+def rows_by_place(parts: list[Fingerprints], places: list[Numbers]) -> Fingerprints:
     """Rows of several parts, in the order of their `places`, which together are 0 to n - 1."""
     if len(parts) == 1:
         return parts[0]

@@ -17,9 +17,9 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.file import File
 
-NOWHERE = (1 << 32) - 1  # instead of a source: only the caller knows the text
-COMPARED = 1 << 18  # keys at once
-KEY = pa.large_string()
+NO_SOURCE = (1 << 32) - 1  # instead of a source: only the caller knows the text
+STEP = 1 << 18  # keys at once
+KEY_TYPE = pa.large_string()
 
 
 class Source(NamedTuple):
@@ -84,28 +84,28 @@ class Places:
         """The keys FILE:ROW, a pyarrow.Array of large_string; every document must have a source."""
         known, which = np.unique(self.source, return_inverse=True)
         names = strings([f"{self.sources[number].name}:" for number in known.tolist()])
-        return _joined(names.take(to_arrow(which)).cast(KEY), self.row)
+        return _keys(names.take(to_arrow(which)).cast(KEY_TYPE), self.row)
 
-    def name(self, keys: pa.Array) -> bool:
+    def are_keys(self, keys: pa.Array) -> bool:
         """Whether each of the keys [n] is FILE:ROW of its document."""
-        if not pa.types.is_large_string(keys.type) or bool((self.source == NOWHERE).any()):
+        if not pa.types.is_large_string(keys.type) or bool((self.source == NO_SOURCE).any()):
             return False
-        starts = range(0, len(self), COMPARED)
-        parts = ((self.where(slice(start, start + COMPARED)).keys(), keys.slice(start, COMPARED)) for start in starts)
+        starts = range(0, len(self), STEP)
+        parts = ((self.where(slice(start, start + STEP)).keys(), keys.slice(start, STEP)) for start in starts)
         return all(pc.all(pc.equal(own, given)).as_py() for own, given in parts)
 
 
 def place_keys(file: str, rows: Numbers) -> pa.Array:
     """The keys FILE:ROW of documents without an id, a pyarrow.Array of large_string."""
     (name,) = strings([f"{file}:"]).to_pylist()
-    return _joined(pa.scalar(name, KEY), rows)
+    return _keys(pa.scalar(name, KEY_TYPE), rows)
 
 
-def _joined(files: pa.Array | pa.Scalar, rows: Numbers) -> pa.Array:
-    return pc.binary_join_element_wise(files, to_arrow(rows).cast(KEY), pa.scalar("", KEY))
+def _keys(files: pa.Array | pa.Scalar, rows: Numbers) -> pa.Array:
+    return pc.binary_join_element_wise(files, to_arrow(rows).cast(KEY_TYPE), pa.scalar("", KEY_TYPE))
 
 
-def located(origin: Origin | None, known: Sequence[Source]) -> tuple[Sequence[Source], Callable[[Numbers], Places]]:
+def locator(origin: Origin | None, known: Sequence[Source]) -> tuple[Sequence[Source], Callable[[Numbers], Places]]:
     """The sources of the index, with new ones after the `known`, and the way from positions of documents to places."""
     numbers = {source: number for number, source in enumerate(known)}
     added = () if origin is None else origin.sources
@@ -114,7 +114,7 @@ def located(origin: Origin | None, known: Sequence[Source]) -> tuple[Sequence[So
 
     def places(positions: Numbers) -> Places:
         if origin is None:
-            nowhere = np.full(len(positions), NOWHERE, np.uint32)
+            nowhere = np.full(len(positions), NO_SOURCE, np.uint32)
             return Places(nowhere, np.zeros(len(positions), np.int64), sources)
         source, row = origin.locate(positions)
         return Places(number[source], row, sources)

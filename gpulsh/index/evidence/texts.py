@@ -19,7 +19,7 @@ from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
-from gpulsh.index.evidence.places import NOWHERE, Source
+from gpulsh.index.evidence.places import NO_SOURCE, Source
 from gpulsh.index.segment import Segment
 from gpulsh.io.file import File, cannot_open
 from gpulsh.io.files.file_texts import texts_of_rows
@@ -37,7 +37,7 @@ READ_AT_ONCE = 64 << 20  # about the bytes of text in memory
 
 
 @dataclass(frozen=True, eq=False)
-class TextsAgain:
+class TextRereader:
     """Reads the texts of held documents again, one thread at a time: by `read`, or from their places."""
 
     method: Method
@@ -51,36 +51,36 @@ class TextsAgain:
 
         InputError or ChangedInputError if one of their texts is gone or is another one now.
         """
-        self.refuse_within_read()
+        self.refuse_reentry()
         assert segment.places is not None
         places = segment.places.where(rows)
         order = np.lexsort((places.row, places.source))
         sizes = segment.documents.size[rows[order]] * np.int64(TEXT_BYTES)
         with self.locks.setdefault(os.getpid(), Lock()):
-            parts = [self._sets(segment, rows[order[a:b]], ops) for a, b in cuts(offsets(sizes), READ_AT_ONCE)]
+            parts = [self._read_sets(segment, rows[order[a:b]], ops) for a, b in cuts(offsets(sizes), READ_AT_ONCE)]
         return chosen_rows(end_to_end(parts), np.argsort(order))
 
-    def refuse_within_read(self) -> None:
+    def refuse_reentry(self) -> None:
         """ParameterError in a thread that is in `read`, which would wait for itself."""
         if (os.getpid(), get_ident()) in self.reading:
             raise ParameterError("read uses its own index, which waits for read; give a function that reads elsewhere")
 
-    def _sets(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
+    def _read_sets(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
         reading = self.method.reading
-        found = self._from_places(segment, rows, ops) if self.read is None else self._from_caller(segment, rows, ops)
+        found = self._read_places(segment, rows, ops) if self.read is None else self._call_read(segment, rows, ops)
         batch = normalized(found, self.method.folding.form)
         with ops.here():
             pieces = cut(batch, ops.sizes().batch)
             parts = [ops.asnumpy(ops.sign(piece, reading, *LEAST, self.keys).exact) for piece in pieces]
         others = np.flatnonzero(~segment.has_hashes(rows, np.concatenate(parts)))
         if len(others):
-            raise self._changed(segment, rows[others[:1]])
+            raise self._changed_text(segment, rows[others[:1]])
         return fingerprint_sets(batch, np.arange(len(batch)), reading, self.keys, ops)
 
-    def _from_places(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
+    def _read_places(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
         assert segment.places is not None
         places = segment.places.where(rows)
-        nowhere = np.flatnonzero(places.source == NOWHERE)
+        nowhere = np.flatnonzero(places.source == NO_SOURCE)
         if len(nowhere):
             key = segment.keys_at(rows[nowhere[:1]])[0].as_py()
             raise ParameterError(
@@ -97,7 +97,7 @@ class TextsAgain:
             texts: list[Bytes] = [text for found in pool.map(read, files) for text in found]
         return joined(texts)
 
-    def _from_caller(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
+    def _call_read(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
         assert self.read is not None
         keys = segment.keys_at(rows).to_pylist()
         here = os.getpid(), get_ident()
@@ -114,11 +114,11 @@ class TextsAgain:
         with called("what read gave"):
             return as_one([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
 
-    def _changed(self, segment: Segment, row: Numbers) -> ChangedInputError:
+    def _changed_text(self, segment: Segment, row: Numbers) -> ChangedInputError:
         assert segment.places is not None
         places, (key,) = segment.places, segment.keys_at(row).to_pylist()
         where, source = f"key {key!r}", int(places.source[row[0]])
-        if self.read is None and source != NOWHERE:
+        if self.read is None and source != NO_SOURCE:
             where = f"{places.sources[source].path}: row {places.row[row[0]]}"
         return ChangedInputError(
             f"{where}: differs from the text that was added to the index; restore that text, or remove {key!r} from the"

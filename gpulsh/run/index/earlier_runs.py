@@ -30,7 +30,7 @@ from gpulsh.index.evidence.places import Origin, place_keys
 from gpulsh.index.folder import has_index
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames, KeyStream
-from gpulsh.index.segment import Documents, among
+from gpulsh.index.segment import Documents, is_in
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
 from gpulsh.method import Method
@@ -164,7 +164,7 @@ class EarlierRuns:
             if taken_in is None:
                 self._refuse_known(index, source)
                 origin = source.origin() if collection.evidence == "source" else None
-                numbers = collection.take_in(
+                numbers = collection.add(
                     source, source.keys, decide=True, tally=tally, names=source.names(), origin=origin
                 )
                 before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
@@ -289,7 +289,7 @@ class OrderedInput:
     def names(self) -> KeyNames:
         """How messages name the keys of the documents."""
         found = names_of_files(self.named)
-        return found if self._rank is None else replace(found, of=lambda place: found.of(int(self._ordered[place])))
+        return found if self._rank is None else replace(found, place=lambda at: found.place(int(self._ordered[at])))
 
     def numbers(self, positions: Numbers) -> Numbers:
         """The places in this order of documents at `positions`."""
@@ -342,7 +342,7 @@ class _Decisions:
         old = documents.witness < base
         dropped = documents.witness != documents.number
         cluster = documents.witness - base
-        has_first = among(documents.witness, self._witnesses)
+        has_first = is_in(documents.witness, self._witnesses)
         cluster[has_first] = self._first[np.searchsorted(self._witnesses, documents.witness[has_first])]
         is_witness = self._is_witness[start - base : stop - base]
         columns = Decisions(

@@ -23,9 +23,9 @@ from gpulsh.backends.select import select_backend
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import Origin, Source, place_keys
-from gpulsh.index.folder import commits_in
+from gpulsh.index.folder import commit_count
 from gpulsh.index.index import Index
-from gpulsh.index.keys import KeyNames, kind_of
+from gpulsh.index.keys import KeyNames, key_kind
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.arrow.buffers import large_type, null_mask, strings, to_arrow
@@ -174,7 +174,7 @@ def _grown(
         with shown.stage("index", size, OF_INDEX["index"].unit):
             with texts.unchanged():
                 keys, names = partial(keys_of_files, texts), names_of_files(texts)
-                numbers = collection.take_in(texts, keys, decide=True, names=names, origin=origin, progress=shown)
+                numbers = collection.add(texts, keys, decide=True, names=names, origin=origin, progress=shown)
             decided = collection.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
         dropped = len(found.number)
@@ -182,11 +182,11 @@ def _grown(
             if output is not None:
                 columns = found.number - numbers.start, found.witness, found.similarity
                 Listing(dropped, partial(duplicate_rows, collection.contents, texts, *columns)).write(Path(output))
-            before = commits_in(folder)
+            before = commit_count(folder)
             try:
                 index.save()
             except BaseException:
-                if output is not None and commits_in(folder) == before:  # it tells of documents that are in no index
+                if output is not None and commit_count(folder) == before:  # it tells of documents that are in no index
                     Path(output).unlink(missing_ok=True)
                 raise
         counts = {"documents": len(numbers), "kept": len(numbers) - dropped, "dropped": dropped}
@@ -219,7 +219,7 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
             first = one_type([format_of(file).values(file, column, np.zeros(1, np.int64))], declared)
             if first.null_count:  # reading all texts meets it, or the missing column
                 continue
-            kind = kind_of(first)
+            kind = key_kind(first)
             if known not in (None, kind):
                 raise ParameterError(
                     f"{file.name}: ids in column {column!r} are of kind {kind}, and the keys in {of} are of kind"
