@@ -63,7 +63,9 @@ def is_large(format: str, number: int) -> bool:
     return case.large
 
 
-@pytest.mark.parametrize("fault", ["honest", *PLANTED] if SOAK else ["honest", "deletes", "similarity", "line_lost"])
+@pytest.mark.parametrize(
+    "fault", ["honest", "inherited", *(PLANTED if SOAK else ("deletes", "similarity", "line_lost"))]
+)
 def test_the_judge_finds_faults(fault: str, saved: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "_limit", 0.3 if PLANTED.get(fault) == "hang" else 20.0)
     Case("jsonl", "planted", 0, ARGUMENTS, target=f"tests.fuzz.planted:{fault}").save(saved)

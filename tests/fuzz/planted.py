@@ -24,6 +24,13 @@ def honest(arguments: list[str]) -> int:
     return main(arguments)
 
 
+def inherited(arguments: list[str]) -> int:
+    """No fault: a command of its own process takes no such memory."""
+    if "tests.fuzz.formats" in sys.modules:
+        _take_memory()
+    return honest(arguments)
+
+
 def _plant(
     name: str, kind: str, before: Act = lambda: None, then: int | None = None, after: Act = lambda: None
 ) -> None:

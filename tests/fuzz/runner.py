@@ -76,8 +76,13 @@ class Runner:
         try:
             before = judge.state(folder, case)
             limit = self._limit * (LARGE if case.large else 1)
-            ended = self._server.run(folder, case.arguments, writes=case.writes, limit=limit, target=case.target)
-            findings = judge.conduct(case, folder, before, ended) or _results(case, folder, ended)
+            ended = self._server.run(folder, case, limit=limit)
+            findings = judge.conduct(case, folder, before, ended)
+            if not ended.killed and any(finding.kind == "memory" for finding in findings):
+                shutil.rmtree(folder / "out", ignore_errors=True)
+                ended = self._server.run(folder, case, limit=limit, alone=True)
+                findings = judge.conduct(case, folder, before, ended)
+            findings = findings or _results(case, folder, ended)
             saved = self._save(case, folder, ended, findings) if findings and self._findings else None
             return Verdict(case, ended, findings, saved)
         finally:

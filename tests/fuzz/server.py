@@ -1,7 +1,8 @@
 """A process that has imported and compiled everything, and forks a child for each command.
 
 So a command costs only its own work, and its death is that of a process. The child's time and memory are watched from
-outside: a child that takes much more than it may is killed, and prints where it was.
+outside: a child that takes much more than it may is killed, and prints where it was. A child inherits freed memory, in
+which a library may take more than the command may; `alone` starts Python anew.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import importlib
 import io
 import json
 import os
+import platform
 import resource
 import signal
 import sys
@@ -24,6 +26,7 @@ from types import FrameType
 from typing import Any
 
 from gpulsh.io.html import CHILD
+from tests.fuzz.case import Case
 from tests.support import server
 
 POLL = 0.004  # seconds
@@ -48,9 +51,10 @@ class Ended:
 class Server(server.Server):
     module = "tests.fuzz.server"
 
-    def run(self, folder: Path, arguments: list[str], *, writes: list[str], limit: float, target: str) -> Ended:
-        """Run `target(arguments)` in `folder`, for at most `limit` seconds of a processor, or as long asleep."""
-        asked = {"arguments": arguments, "writes": writes, "limit": limit, "target": target}
+    def run(self, folder: Path, case: Case, *, limit: float, alone: bool = False) -> Ended:
+        """Run the case in `folder`, for at most `limit` seconds of a processor, or as long asleep."""
+        asked = {"arguments": case.arguments, "writes": case.writes, "target": case.target}
+        asked |= {"limit": limit, "alone": alone}
         return Ended(**self.ask(folder=str(folder), **asked))
 
 
@@ -68,6 +72,10 @@ def _run(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
     start = time.monotonic()
     child = os.fork()
     if child == 0:
+        if asked.pop("alone"):
+            for handle in handles:
+                os.set_inheritable(handle, True)
+            os.execv(sys.executable, [sys.executable, "-m", Server.module, json.dumps([asked, handles])])
         _run_child(asked, handles)
     killed = _watch(child, asked["limit"])
     _, status, used = os.wait4(child, 0)
@@ -255,4 +263,7 @@ def _is_compiler() -> bool:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        platform.processor()  # executes uname once
+        _run_child(*json.loads(sys.argv[1]))
     _serve()
