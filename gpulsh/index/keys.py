@@ -50,7 +50,8 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
     try:
         return pa.array(given, KEY_TYPES[kind]), kind
     except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
-        raise ParameterError(f"{name} cannot be stored: {error}; give UTF-8 strings, or integers of 64 bits") from None
+        allowed = "give UTF-8 strings, or integers from -2^63 to 2^63 - 1"
+        raise ParameterError(f"{name} cannot be stored: {error}; {allowed}") from None
 
 
 def key_kind(keys: pa.Array) -> str:

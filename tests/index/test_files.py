@@ -270,11 +270,16 @@ def test_info_describes_an_index_and_remove_drops_documents(folder: Path, comman
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_ids_may_be_string_views(ending: str, folder: Path, command: Command) -> None:
     ids = pa.array(["x", "y"], pa.string_view())
-    write_rows(f"a.{ending}", pa.table({"text": ["some words", "other words"], "id": ids, "n": [1.5, 2.5]}))
+    columns = {"id": ids, "n": [1.5, 2.5], "great": pa.array([1, 2**63], pa.uint64())}
+    write_rows(f"a.{ending}", pa.table({"text": ["some words", "other words"], **columns}))
     assert command(f"index build known a.{ending} --id-column id", *REFERENCE).status == 0
     assert "y" in Index.open("known", backend="reference")
-    refused = command(f"index build none a.{ending} --id-column n", *REFERENCE)
-    assert "column 'n' is double; --id-column takes strings or integers" in refused.error
+    for column, message in (
+        ("n", "row 0: column 'n' is double; --id-column of an index takes strings or integers"),
+        ("great", f"row 1: column 'great' is {2**63}; integers of an index are at most {2**63 - 1}"),
+    ):
+        refused = command(f"index build none a.{ending} --id-column {column}", *REFERENCE)
+        assert refused.status == 1 and refused.error == f"a.{ending}: {message}"
 
 
 def test_ids_of_another_type_are_refused_before_signing(folder: Path, command: Command) -> None:

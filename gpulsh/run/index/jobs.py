@@ -28,7 +28,7 @@ from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames, key_kind
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import Snapshot
-from gpulsh.io.arrow.buffers import large_type, null_mask, strings, to_arrow
+from gpulsh.io.arrow.buffers import large_type, null_mask, numbers, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.arrow.rows import has_views
 from gpulsh.io.columns import Columns, text_named
@@ -47,6 +47,7 @@ from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
 ROWS_AT_ONCE = 1 << 16  # written together
+MOST_KEY = 2**63 - 1
 KEYS_AT_ONCE = 1 << 18  # read together; each part reads its file again up to the end of the part
 
 COLUMNS = ("file", "row", "id", "duplicate_of", "similarity")  # of the output
@@ -346,14 +347,19 @@ def _ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) 
     column = texts.columns.id
     assert column is not None
     ids = one_type(texts.values(column, positions), declared)
+
+    def refused(at: int, what: object, remedy: str) -> InputError:
+        (number,), (row,) = texts.locate(positions[[at]])
+        return InputError(f"{_place(texts.files[number], row)}: column {column!r} is {what}; {remedy}")
+
     missing = null_mask(ids)
     if len(ids) and (pa.types.is_null(ids.type) or (missing is not None and missing.any())):
-        place = int(positions[0 if missing is None else int(np.argmax(missing))])
-        (number,), (row,) = texts.locate(np.array([place]))
-        raise InputError(f"{_place(texts.files[number], row)}: column {column!r} is null; give each document an id")
+        raise refused(0 if missing is None else int(np.argmax(missing)), "null", "give each document an id")
     if has_views(ids.type):
         ids = ids.cast(large_type(ids.type))
     known = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_null  # null: of no documents
     if not any(is_type(ids.type) for is_type in known):
-        raise InputError(f"column {column!r} is {ids.type}; --id-column takes strings or integers")
+        raise refused(0, ids.type, "--id-column of an index takes strings or integers")
+    if ids.type == pa.uint64() and (great := np.flatnonzero(numbers(ids) > MOST_KEY)).size:
+        raise refused(int(great[0]), ids[int(great[0])], f"integers of an index are at most {MOST_KEY}")
     return ids
