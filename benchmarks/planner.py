@@ -30,7 +30,7 @@ from benchmarks import machine
 from benchmarks.corpora import groups, job_ads
 from benchmarks.record import FOLDER, table
 from gpulsh.forecast.formula import Corpus, estimate, false_candidates
-from gpulsh.stats.stages import ESTIMATED
+from gpulsh.stats.stages import ESTIMATED_STAGES
 
 STARTED = 1_000  # documents that take hardly more than the start
 GROUPS, MEMBERS = 400, (10, 20, 40)
@@ -145,7 +145,7 @@ def main() -> None:
     measured = []
     for runs in zip(*rounds, strict=True):
         took = [one["report"]["funnel"]["seconds"] for one in runs]
-        medians = {name: statistics.median(one[name] for one in took) for name in ESTIMATED}
+        medians = {name: statistics.median(one[name] for one in took) for name in ESTIMATED_STAGES}
         measured.append((facts(runs[0]), medians, took))
 
     start = measured.pop(0)[1]["sign"]

@@ -13,12 +13,20 @@ from gpulsh import errors
 from gpulsh.budget import Cut
 from gpulsh.cli import group
 from gpulsh.forecast.formula import RATES, Corpus, stage_works
-from gpulsh.report.page import missing
+from gpulsh.report.page import missing_requirement
 from gpulsh.run import stages
 from gpulsh.run.files import deduplicate_files
 from gpulsh.stats import stages as stage_table
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, MARKS, WEIGHT
-from gpulsh.stats.stages import COSTS, ESTIMATED, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
+from gpulsh.stats.stages import (
+    COSTS,
+    ESTIMATED_STAGES,
+    FILE_STAGES,
+    INDEX_STAGES,
+    INDEXED_STAGES,
+    MEMORY_STAGES,
+    REPORT_STAGES,
+)
 from tests.support.command import Command
 from tests.support.files import write_rows
 
@@ -54,22 +62,22 @@ def test_runs_have_exactly_the_stages_of_the_table(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     result = gpulsh.deduplicate([*PAGES, *NEAR], backend="reference")
-    assert list(result.funnel.seconds) == list(OF_MEMORY)
+    assert list(result.funnel.seconds) == list(MEMORY_STAGES)
     with monkeypatch.context() as patch:  # so that one component is larger than a task
         small = Cut(memory=1 << 30, partition=999, digests=40, group=1500)
         patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: small)
         report = deduplicate_files(corpus, tmp_path / "out", backend="reference").report
-    assert list(report["funnel"]["seconds"]) == list(OF_FILES)
+    assert list(report["funnel"]["seconds"]) == list(FILE_STAGES)
     report = deduplicate_files(corpus, tmp_path / "with", backend="reference", index=tmp_path / "known").report
-    assert list(report["funnel"]["seconds"]) == list(OF_FILES_WITH_INDEX)
+    assert list(report["funnel"]["seconds"]) == list(INDEXED_STAGES)
     lines = (f"index {verb} {tmp_path}/index {corpus} --backend reference" for verb in ("build", "query"))
     shown = "".join(command(line).err for line in lines)
-    assert re.findall(r"^gpulsh: (\w+): ", shown, flags=re.MULTILINE) == list(OF_INDEX)
-    for table in (OF_FILES, OF_FILES_WITH_INDEX, OF_MEMORY, OF_INDEX):
+    assert re.findall(r"^gpulsh: (\w+): ", shown, flags=re.MULTILINE) == list(INDEX_STAGES)
+    for table in (FILE_STAGES, INDEXED_STAGES, MEMORY_STAGES, INDEX_STAGES):
         assert all(name == row.name and row.meaning and row.unit for name, row in table.items())
 
 
-@pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
+@pytest.mark.skipif(missing_requirement() is not None, reason="jinja2 is not installed")
 @pytest.mark.parametrize("options", [{}, {"index": "known"}])
 def test_the_page_explains_exactly_the_stages_of_its_run(options: dict[str, Any], corpus: Path, tmp_path: Path) -> None:
     options = {name: tmp_path / value for name, value in options.items()}
@@ -77,27 +85,27 @@ def test_the_page_explains_exactly_the_stages_of_its_run(options: dict[str, Any]
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     time = html.split("<h2>Time")[1].partition("</section>")[0]
     rows = dict(re.findall(r'<tr><td>(\w+)</td>.*?<td class="soft wide">([^<]*)</td></tr>', time))
-    assert rows.pop(stage_table.OTHER) == stage_table.OTHER_MEANING
+    assert rows.pop(stage_table.OTHER) == stage_table.REST_MEANINGS[stage_table.OTHER]
     if stage_table.COMPILE in rows:  # the first time on a machine
-        assert rows.pop(stage_table.COMPILE) == stage_table.COMPILE_MEANING
-    assert rows == {name: REPORTED[name].meaning for name in report["funnel"]["seconds"]}
+        assert rows.pop(stage_table.COMPILE) == stage_table.REST_MEANINGS[stage_table.COMPILE]
+    assert rows == {name: REPORT_STAGES[name].meaning for name in report["funnel"]["seconds"]}
     columns = re.findall(r"<tr><td>(\w+)</td>.*?wide\">([^<]*)</td></tr>", html.partition("in these columns")[2])
     assert columns[: len(DUPLICATES)] == [(row.name, row.meaning) for row in DUPLICATES]
 
 
 def test_plan_help_and_manual_name_the_stages_of_the_table() -> None:
     corpus = Corpus(documents=10, bytes=1000, met=0.5, pairs=1, dropped=0.1, bytes_per_shingle=5)
-    assert tuple(stage_works(corpus, 21)) == ESTIMATED
-    assert (*ESTIMATED, "disk", "network") == RATES
+    assert tuple(stage_works(corpus, 21)) == ESTIMATED_STAGES
+    assert (*ESTIMATED_STAGES, "disk", "network") == RATES
     command = group.get_command(click.Context(group), "plan")
     assert command is not None
     (option,) = [option for option in command.params if "--rate" in option.opts]
     assert isinstance(option, click.Option) and option.help is not None
     for name, unit in COSTS.items():
         assert re.search(rf"\b{name}\b[\w, ]*: {unit}", option.help), name
-    assert re.findall(r"^(\w+) {2,}", stages.__doc__ or "", flags=re.MULTILINE) == list(OF_FILES)
-    units = {row.unit: row.unit for row in OF_FILES.values()} | {"B": "bytes of text"}
-    rows = [(row.name, row.meaning, units[row.unit], row.cost or "part of verify") for row in OF_FILES.values()]
+    assert re.findall(r"^(\w+) {2,}", stages.__doc__ or "", flags=re.MULTILINE) == list(FILE_STAGES)
+    units = {row.unit: row.unit for row in FILE_STAGES.values()} | {"B": "bytes of text"}
+    rows = [(row.name, row.meaning, units[row.unit], row.cost or "part of verify") for row in FILE_STAGES.values()]
     assert table_of(rows) in (MANUAL / "scale.md").read_text(encoding="utf-8")
     assert {*MARKS[1:]} <= {*DUPLICATES}
     for columns in (DUPLICATES, CLUSTERS, (MARKS[0], WEIGHT)):

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from benchmarks.bench import Bench, line
 from benchmarks.corpora import job_ads
 from benchmarks.tree_memory import Peak
-from gpulsh.forecast.sample import run as run_alone
+from gpulsh.forecast.sample import run_dedup as run_alone
 
 TITLE = "Estimates from a sample, and actual runs"
 WORK: dict[str, Any] = {}

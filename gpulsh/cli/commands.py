@@ -20,14 +20,14 @@ from gpulsh import __version__
 from gpulsh.cli.options import Context
 from gpulsh.cli.terminal import (
     UNWRITABLE,
-    clean_end,
+    clean_exit,
     flush,
     flush_notes,
     note,
     open_standard_streams,
+    output_error,
     printed_warnings,
     silence,
-    unwritable,
 )
 from gpulsh.errors import GpulshError, ParameterError
 
@@ -47,7 +47,7 @@ COMMANDS = {  # name -> module, imported when the command is used
     "info": "gpulsh.cli.show",
 }
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
-ALIKE = 0.61  # least likeness of a suggested option; --on-error and --num-perm have 0.6
+LEAST_LIKENESS = 0.61  # least likeness of a suggested option; --on-error and --num-perm have 0.6
 MANY_OBJECTS = 200_000  # more than all modules and compiled kernels have
 # Errors of Python and Arrow that have no type of their own.
 NO_THREAD = ("can't start new thread", "Failed to launch worker thread")
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbose = "--verbose" in given
     given = [argument for argument in given if argument != "--verbose"]
     try:
-        with printed_warnings(), clean_end():
+        with printed_warnings(), clean_exit():
             status = group.main(given, prog_name="gpulsh", standalone_mode=False, obj=verbose)
         flush()
         return status if isinstance(status, int) else DONE
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments is None:  # only Python's shutdown is left; a second Ctrl-C may end it early, without a message
             with suppress(ValueError):  # in a thread that may set no handlers
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
-        return _failed("interrupted", INTERRUPTED, verbose)
+        return _report_failure("interrupted", INTERRUPTED, verbose)
     except SystemExit as end:  # a signal, and all is clean; Ray that has half begun would abort Python's shutdown
         if arguments is None and isinstance(end.code, int):
             with suppress(*UNWRITABLE):
@@ -148,18 +148,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         silence(sys.stdout)  # the reader of our output has gone, as in `gpulsh ... | head`
         return FAILED
     except click.NoSuchOption as error:
-        suggestion = _suggestion(error.option_name, error.possibilities or (), ALIKE)
-        return _failed(f"{error.message}{suggestion}", WRONG_USAGE, verbose)
+        suggestion = _suggestion(error.option_name, error.possibilities or (), LEAST_LIKENESS)
+        return _report_failure(f"{error.message}{suggestion}", WRONG_USAGE, verbose)
     except click.MissingParameter as error:
         shown = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
-        return _failed(error.format_message().rstrip(".") + shown, WRONG_USAGE, verbose)
+        return _report_failure(error.format_message().rstrip(".") + shown, WRONG_USAGE, verbose)
     except click.ClickException as error:
         unreadable = isinstance(error.__context__, OSError)  # a file that an option or argument names
-        return _failed(error.format_message(), FAILED if unreadable else WRONG_USAGE, verbose)
+        return _report_failure(error.format_message(), FAILED if unreadable else WRONG_USAGE, verbose)
     except ParameterError as error:
-        return _failed(error.message, WRONG_USAGE, verbose)
+        return _report_failure(error.message, WRONG_USAGE, verbose)
     except Exception as error:
-        return _failed(_message(error), FAILED, verbose)
+        return _report_failure(_message(error), FAILED, verbose)
     finally:
         flush_notes()
 
@@ -179,12 +179,12 @@ def _message(error: Exception) -> str:
     if isinstance(error, OSError):
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
         if frame.f_globals.get("__name__") == click.echo.__module__:  # click printed the help or the version
-            return unwritable(error).message
+            return output_error(error).message
     # A defect of gpulsh, not of its input.
     return f"unexpected {type(error).__name__}: {error}; --verbose shows where"
 
 
-def _failed(message: str, status: int, verbose: bool) -> int:
+def _report_failure(message: str, status: int, verbose: bool) -> int:
     if verbose:
         note(traceback.format_exc().rstrip("\n"))
     line = " ".join(message.split())

@@ -60,7 +60,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     short_help="Remove near-duplicates from files.",
 )
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@opt.texts(ids="Column or field of ids, which name the documents in duplicates.parquet.")
+@opt.text_options(ids="Column or field of ids, which name the documents in duplicates.parquet.")
 @opt.on_error
 @opt.value(
     "-o --output",
@@ -105,10 +105,10 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "PATH",
     "Local folder with room for the results, if OUT is a URL; --resume needs it.  [default: a new folder in TMPDIR]",
 )
-@opt.renewal
+@opt.overwrite_and_resume
 @opt.flag("--dry-run", "Check options, INPUT and OUT, run a sample, and print an estimate of the run; write nothing.")
 @opt.report
-@opt.method("threshold", "shingle", "normalize", "measure")
+@opt.method_options("threshold", "shingle", "normalize", "measure")
 @click.option(
     "--drop-contained-only/--drop-containing",
     default=True,
@@ -143,7 +143,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "components",
     help="Drop only duplicates of kept documents, or all but one document of each connected component.",
 )
-@opt.protecting(
+@opt.protect_options(
     "Documents to protect, such as a test set: never dropped or written, but their duplicates are dropped."
     " They need every column that an option names. May be repeated.",
     "Also drop documents that quote a protected document, such as a test question, by windows of N words (for example"
@@ -170,7 +170,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     help="Evidence in a new index: the shingles of kept documents, or only hashes, with texts read again from INPUT."
     "  [default: index, or as in the index]",
 )
-@opt.method("sketch", "num-perm", "bands", "rows", "seed")
+@opt.method_options("sketch", "num-perm", "bands", "rows", "seed")
 @opt.value(
     "--and also",
     "simhash[:BITS][:DISTANCE]",
@@ -205,13 +205,15 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
     --verbose also prints a table of all counts, or the traceback of an error.
     """
     now = datetime.now(UTC).replace(microsecond=0)
-    with running(options):
+    with enforced_memory(options):
         from gpulsh.run.files import deduplicate_files
 
         if options["dry_run"]:
             _dry_run(inputs, output, as_json, options)
             return
-        result = deduplicate_files(list(inputs), output, progress="json" if as_json else True, **opt.parsed(options))
+        result = deduplicate_files(
+            list(inputs), output, progress="json" if as_json else True, **opt.given_options(options)
+        )
     report = result.report
     if as_json:
         conclude(json.dumps(report, indent=2))
@@ -225,7 +227,7 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
 
 
 @contextmanager
-def running(options: Mapping[str, Any]) -> Iterator[None]:
+def enforced_memory(options: Mapping[str, Any]) -> Iterator[None]:
     """Let the kernel enforce `--memory`, except on CUDA."""
     if options["engine"] == "ray":  # its workers limit themselves
         # Ray prints which of its processes ended, and standard output is for the result.
@@ -248,7 +250,7 @@ def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mappi
     from gpulsh.forecast.sample import plan
     from gpulsh.run.files import deduplicate_files
 
-    report = deduplicate_files(list(inputs), output, **opt.parsed(options)).report
+    report = deduplicate_files(list(inputs), output, **opt.given_options(options)).report
     left_out = ("dry_run", "overwrite", "resume", "engine", "work")
     found = plan(inputs, {name: value for name, value in options.items() if name not in left_out})
     outputs = [f"{output.rstrip('/')}/{name}" for name in report["outputs"]]
@@ -264,8 +266,8 @@ def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mappi
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @opt.value("-o --output", "FILE", "Parquet file to write.", required=True)
 @opt.flag("--overwrite", "Replace FILE, if gpulsh wrote it.")
-@opt.texts(ids="Column of ids to write next to file and row.")
-@opt.method()
+@opt.text_options(ids="Column of ids to write next to file and row.")
+@opt.method_options()
 @opt.backends
 def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     """Write a row for each document of INPUT, to find candidates in SQL.
@@ -277,5 +279,5 @@ def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     from gpulsh.params import many
     from gpulsh.run.signatures import sign_files
 
-    documents = sign_files(inputs, output, progress=True, **opt.parsed(options))
+    documents = sign_files(inputs, output, progress=True, **opt.given_options(options))
     conclude(f"Signatures of {many(documents, 'document')} are in {output}.")

@@ -28,10 +28,10 @@ EVIDENCE = (
     " with only hashes stored, about 360 bytes per kept document with the default bands."
 )
 
-_files = opt.together(
+_files = opt.combine_options(
     click.argument("path", metavar="PATH"),
     click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
-    opt.texts(ids="Column of strings or integers that are the keys.  [default: FILE:ROW]"),
+    opt.text_options(ids="Column of strings or integers that are the keys.  [default: FILE:ROW]"),
     opt.value("-o --output", "FILE", "File for the duplicates found, .parquet or .jsonl."),
     opt.flag("--overwrite", "Replace FILE, if gpulsh wrote it."),
     opt.backends,
@@ -40,19 +40,19 @@ _files = opt.together(
 
 @index.command(short_help="Make an index of files.")
 @_files
-@opt.method(*opt.DECISION)
+@opt.method_options(*opt.DECISION)
 @opt.choice("--evidence", "index", "source", help=EVIDENCE)
 @opt.flag("--json as_json", "Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Make an index of the documents of INPUT in the new folder PATH; duplicates add only their keys."""
     from gpulsh.run.index.jobs import build_index
 
-    _change(as_json, build_index, path, inputs, output=output, **options)
+    _change_index(as_json, build_index, path, inputs, output=output, **options)
 
 
 @index.command(short_help="Add files to an index.")
 @_files
-@opt.method(*opt.DECISION, otherwise="default: as in the index; other values are refused")
+@opt.method_options(*opt.DECISION, otherwise="default: as in the index; other values are refused")
 @click.option(
     "--evidence",
     type=click.Choice(["index", "source"]),
@@ -63,7 +63,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
     """Add the documents of INPUT to the index at PATH; duplicates add only their keys."""
     from gpulsh.run.index.jobs import add_to_index
 
-    _change(as_json, add_to_index, path, inputs, output=output, **options)
+    _change_index(as_json, add_to_index, path, inputs, output=output, **options)
 
 
 @index.command(short_help="Find documents of files that duplicate documents of an index.")
@@ -75,8 +75,8 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
     """For each document of INPUT, print a JSON line for each of its duplicates in the index at PATH."""
     from gpulsh.run.index.jobs import query_index
 
-    found = query_index(path, inputs, output=output, progress=True, **opt.parsed(options))
-    _answer(found, output, f"{len(found):,} duplicates are")
+    found = query_index(path, inputs, output=output, progress=True, **opt.given_options(options))
+    _print_listing(found, output, f"{len(found):,} duplicates are")
 
 
 @index.command(short_help="Find documents of an index that have passages of a text.")
@@ -92,7 +92,7 @@ def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
     """
     from gpulsh.index.index import Index
 
-    opened = Index.open(path, check=False, **opt.parsed(options))
+    opened = Index.open(path, check=False, **opt.given_options(options))
     for key, start, stop, length in opened.find(file.read(), tokens=tokens):
         say(json.dumps({"key": key, "start": start, "stop": stop, "tokens": length}, ensure_ascii=False))
 
@@ -127,7 +127,7 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
     from gpulsh.run.index.jobs import index_counts
 
     found = index_counts(path, output=output, overwrite=overwrite)
-    _answer(found, output, f"The counts of {many(len(found), 'document')} are")
+    _print_listing(found, output, f"The counts of {many(len(found), 'document')} are")
 
 
 @index.command(short_help="Remove documents from an index.")
@@ -178,7 +178,7 @@ def _parameter(value: object) -> str:
     return " ".join(f"{name}={each}" for name, each in value.items() if each is not None) or "default"
 
 
-def _answer(found: Any, output: str | None, what: str) -> None:
+def _print_listing(found: Any, output: str | None, what: str) -> None:
     """Print the rows, or the content of their file."""
     if output is not None:
         conclude(f"{what} in {output}.")
@@ -187,8 +187,8 @@ def _answer(found: Any, output: str | None, what: str) -> None:
         say(line)
 
 
-def _change(as_json: bool, function: Callable[..., Any], *places: object, **options: Any) -> None:
-    counts = function(*places, progress=True, **opt.parsed(options))
+def _change_index(as_json: bool, function: Callable[..., Any], *places: object, **options: Any) -> None:
+    counts = function(*places, progress=True, **opt.given_options(options))
     if as_json:
         conclude(json.dumps(counts, indent=2))
         return

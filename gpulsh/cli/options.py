@@ -19,7 +19,7 @@ OTHER = "Other"  # heading for the options that show help
 ALL = "gpulsh.help_all"  # whether to show every option
 
 
-def together(*options: Option) -> Option:
+def combine_options(*options: Option) -> Option:
     """Several options as one, in this order."""
 
     def decorate(function: Function) -> Function:
@@ -30,7 +30,7 @@ def together(*options: Option) -> Option:
     return decorate
 
 
-def method(*names: str, otherwise: str | None = None) -> Option:
+def method_options(*names: str, otherwise: str | None = None) -> Option:
     """The parameters `names` of a method, all by default, for `parsed`; `otherwise` describes another default."""
 
     def own(meaning: str, default: object, **how: Any) -> Mapping[str, Any]:
@@ -56,7 +56,7 @@ def method(*names: str, otherwise: str | None = None) -> Option:
         "seed": own("Seed of the hash functions", 1, type=int, metavar="N"),
         "measure": own(measure, "jaccard", type=click.Choice(["jaccard", "containment"])),
     }
-    return together(*(click.option(f"--{name}", **known[name]) for name in names or METHOD))
+    return combine_options(*(click.option(f"--{name}", **known[name]) for name in names or METHOD))
 
 
 def choice(name: str, *values: str, help: str) -> Option:
@@ -95,9 +95,9 @@ on_error = choice(
 )
 
 
-def protecting(protect: str, passages: str) -> Option:
+def protect_options(protect: str, passages: str) -> Option:
     """The options of a test set, with the help of the first two."""
-    return together(
+    return combine_options(
         value("--protect", "PATH", protect, multiple=True),
         number("--passages", "N", passages),
         number(
@@ -115,7 +115,7 @@ def protecting(protect: str, passages: str) -> Option:
     )
 
 
-def texts(*, ids: str | None = None) -> Option:
+def text_options(*, ids: str | None = None) -> Option:
     """The place of texts in files, and of their ids, if `ids` describes their use."""
     options = [
         value(
@@ -142,13 +142,13 @@ def texts(*, ids: str | None = None) -> Option:
     ]
     if ids:
         options.append(value("--id-column", "NAME[.FIELD]", ids))
-    return together(*options)
+    return combine_options(*options)
 
 
 threads = number("--threads", "N", "Threads of the CPU backend.  [default: all processors]")
 backend = choice("--backend", "auto", "cpu", "cuda", "reference", help="Backend; auto uses CUDA if it works.")
-backends = together(backend, threads)
-engine = together(
+backends = combine_options(backend, threads)
+engine = combine_options(
     value(
         "--memory", "SIZE", "Memory for the run, such as 4GiB.  [default: 8GiB, or half of the memory if that is less]"
     ),
@@ -164,7 +164,7 @@ engine = together(
         "With --engine ray: the cluster to join, or auto.  [default: start one on this machine]",
     ),
 )
-renewal = together(
+overwrite_and_resume = combine_options(
     flag("--resume", "Continue an unfinished run of the same job in OUT."),
     flag("--overwrite", "Replace the results of an earlier run in OUT, and nothing else."),
 )
@@ -174,7 +174,7 @@ report = flag(
 )
 
 
-def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The given options as keywords in Python; a missing option has no keyword."""
     given = {name: value for name, value in options.items() if value is not None}
     if "shingle" in given:

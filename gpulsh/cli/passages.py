@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gpulsh.cli import options as opt
-from gpulsh.cli.dedup import running
+from gpulsh.cli.dedup import enforced_memory
 from gpulsh.cli.terminal import conclude
 
 SECTIONS = {
@@ -36,12 +36,12 @@ CUT_EXAMPLES = {
 }
 
 _inputs = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-_output = opt.together(
+_output = opt.combine_options(
     opt.value("-o --output", "OUT", "Folder for the results.", required=True),
-    opt.renewal,
+    opt.overwrite_and_resume,
     opt.report,
 )
-_cutting = opt.together(
+_cutting = opt.combine_options(
     opt.number("--min-left", "N", "Drop a document if a cut leaves fewer tokens.", default=20),
     opt.number("--min-occurrences", "N", "Cut only passages that occur at least N times.", default=2),
     click.option(
@@ -50,7 +50,7 @@ _cutting = opt.together(
         help="Format of the texts; required for WARC.  [default: match the input's format]",
     ),
 )
-_machine = opt.together(opt.backends, opt.engine)
+_machine = opt.combine_options(opt.backends, opt.engine)
 
 
 @click.command(
@@ -60,7 +60,7 @@ _machine = opt.together(opt.backends, opt.engine)
     short_help="Find text that repeats inside documents of files.",
 )
 @_inputs
-@opt.texts(ids="Column or field of ids, which name the documents in passages.parquet.")
+@opt.text_options(ids="Column or field of ids, which name the documents in passages.parquet.")
 @opt.on_error
 @_output
 @opt.number("--tokens", "N", "Number of tokens in a window.", default=50)
@@ -87,12 +87,12 @@ _machine = opt.together(opt.backends, opt.engine)
     "PATH",
     "Index of earlier runs, created if missing: also mark text of their documents, and add the new documents.",
 )
-@opt.protecting(
+@opt.protect_options(
     "Files of a test set. Mark text from its items, instead of repeated text. May be repeated.",
     "With --protect: windows of N words, such as 13. contamination.parquet lists the items that documents hold.",
 )
 @opt.flag("--symbols", "Also treat each symbol as a token.")
-@opt.method("normalize")
+@opt.method_options("normalize")
 @opt.flag("--cut", "Also write data/ without the passages, as gpulsh cut does.")
 @_cutting
 @_machine
@@ -144,9 +144,11 @@ def _run(
     from gpulsh.params import many
     from gpulsh.report.wording import share
 
-    with running(options):
+    with enforced_memory(options):
         progress = "json" if as_json else True
-        report: Mapping[str, Any] = function(list(inputs), output, progress=progress, **opt.parsed(options)).report
+        report: Mapping[str, Any] = function(
+            list(inputs), output, progress=progress, **opt.given_options(options)
+        ).report
     if as_json:
         conclude(json.dumps(report, indent=2))
         return

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from gpulsh.cli import options as opt
 from gpulsh.cli.terminal import say
-from gpulsh.stats.stages import ESTIMATED
+from gpulsh.stats.stages import ESTIMATED_STAGES
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.forecast.formula import Estimate
@@ -68,8 +68,8 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
     short_help="Estimate time, disk and memory of a job from its files or from numbers.",
 )
 @click.argument("inputs", nargs=-1, metavar="[INPUT...]")
-@opt.texts()
-@opt.method("shingle", "normalize", "measure", "sketch", "seed")
+@opt.text_options()
+@opt.method_options("shingle", "normalize", "measure", "sketch", "seed")
 @opt.backend
 @opt.choice("--write", "data", "duplicates", help="Write kept rows and evidence, or the evidence alone.")
 @opt.number("--docs", "N", "Number of documents, such as 1e11.", kind=float)
@@ -89,7 +89,7 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
     multiple=True,
     callback=_rates,
 )
-@opt.method("threshold", "num-perm", "bands", "rows")
+@opt.method_options("threshold", "num-perm", "bands", "rows")
 @opt.number(
     "--threads",
     "N",
@@ -125,7 +125,7 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
         from gpulsh.sketch.named import sketches_named
 
         named = {name: value for name, value in options.items() if name.replace("_", "-") in opt.DECISION}
-        parameters = opt.parsed(named)
+        parameters = opt.given_options(named)
         sketch, _ = sketches_named(parameters.pop("sketch", None), None, options["num_perm"], options["seed"])
         Method.chosen(**parameters, sketch=sketch)
         parse_memory(options["memory"])
@@ -157,7 +157,7 @@ def device_shares(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """A plan from samples, for a terminal; stages of less than 0.05 s are left out."""
     from gpulsh.params import many
-    from gpulsh.report.summary import SHORT
+    from gpulsh.report.summary import LEAST_SECONDS
     from gpulsh.report.wording import duration, share, size
 
     likely, most, corpus = plan["likely"], plan["most"], plan["likely"]["corpus"]
@@ -176,7 +176,7 @@ def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     took = duration(plan["measured"])
     yield f"gpulsh ran {'all of them' if whole else part} on this machine in {took}: {machine}"
     yield "\nstage              time"
-    yield from (row(name, duration(seconds)) for name, seconds in likely["seconds"].items() if seconds >= SHORT)
+    yield from (row(name, duration(seconds)) for name, seconds in likely["seconds"].items() if seconds >= LEAST_SECONDS)
     yield up_to("all", duration(likely["all"]), duration(most["all"]))
     yield row("", duration(likely["processor"]), "  of processor time")
     yield ""
@@ -199,7 +199,15 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     from gpulsh.backends.parallel import processors
     from gpulsh.budget import MOST_CHOSEN, parse_memory, shares
     from gpulsh.errors import ParameterError
-    from gpulsh.forecast.formula import MOST_WORKERS, RATES, Corpus, check_rates, estimate, recorded, workers_needed
+    from gpulsh.forecast.formula import (
+        MOST_WORKERS,
+        RATES,
+        Corpus,
+        check_rates,
+        estimate,
+        recorded_rates,
+        workers_needed,
+    )
     from gpulsh.method import Method, given_parameters
     from gpulsh.params import check_integer
 
@@ -212,9 +220,9 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
 
     check_integer("nodes", machines(workers) if nodes is None else nodes, 1, workers)
     check_rates(options["rates"])
-    known = recorded().get(kind, {})
+    known = recorded_rates().get(kind, {})
     rates = {**known.get("rates", {}), **options["rates"]}
-    assumed = {**recorded()["corpus"], **{name: options[name] for name in SHARES if options[name] is not None}}
+    assumed = {**recorded_rates()["corpus"], **{name: options[name] for name in SHARES if options[name] is not None}}
     corpus = Corpus(documents=options["docs"], bytes=options["size"], **assumed)
     memory = MOST_CHOSEN if options["memory"] is None else parse_memory(options["memory"])
     parameters = {name: options[name] for name in ("threshold", "num_perm", "bands", "rows")}
@@ -270,7 +278,7 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
 def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
     """The stages that take 0.05 s or more."""
     from gpulsh.params import banding_name, many
-    from gpulsh.report.summary import SHORT
+    from gpulsh.report.summary import LEAST_SECONDS
     from gpulsh.report.wording import duration, size
 
     stages, columns = found.stages, ("disk_read", "disk_written", "network", "memory_each")
@@ -284,14 +292,14 @@ def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
     yield ""
     yield row("stage", "time", "bound by", "disk read", "disk written", "network", "memory each")
     for stage in stages:
-        if stage.seconds is None or stage.seconds >= SHORT:
+        if stage.seconds is None or stage.seconds >= LEAST_SECONDS:
             time = "not measured" if stage.seconds is None else duration(stage.seconds)
             yield row(stage.name, time, stage.bound or "", *(size(int(getattr(stage, name))) for name in columns))
     if found.start:
         yield row("start", duration(found.start))
     sums = (size(int(sum(getattr(stage, name) for stage in stages))) for name in columns[:-1])
     yield row("all", "not known" if found.seconds is None else duration(found.seconds), "", *sums)
-    if unknown := [name for name in ESTIMATED if given["rates"][name] is None]:
+    if unknown := [name for name in ESTIMATED_STAGES if given["rates"][name] is None]:
         yield f"{'':<9}measure a sample and give {' '.join(f'--rate {name}=...' for name in unknown)}"
 
 
@@ -332,7 +340,7 @@ def _note_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str,
         yield f"No limit assumed: {' and '.join(slow)}. To set one: {' '.join(f'--rate {name}=5G' for name in slow)}"
     if given["nodes"] > 1:
         yield "For several machines, the work is assumed to divide evenly; none were run."
-    if used := [name for name in ESTIMATED if rates[name] is not None and name not in options["rates"]]:
+    if used := [name for name in ESTIMATED_STAGES if rates[name] is not None and name not in options["rates"]]:
         yield f"Rates of {', '.join(used)}: {given['measured_worker']}, {given['source']}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gpulsh.cli import options as opt
-from gpulsh.cli.terminal import conclude, marks, note, say, say_marked
+from gpulsh.cli.terminal import conclude, mark_differences, note, say, say_marked
 
 
 @click.command(short_help="Show dropped documents of a run and their kept duplicates.")
@@ -34,27 +34,27 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     finished = Finished.of(output)
     report = finished.report
     review = Review(finished.file("duplicates.parquet"), report)
-    places = review.chosen(cluster=cluster, name=name, near_threshold=near_threshold)
+    places = review.select_rows(cluster=cluster, name=name, near_threshold=near_threshold)
     pairs = review.pairs(places[:limit])
     dropped = f"{report['funnel']['dropped']:,} dropped documents"
     which = dropped if cluster is None and name is None else f"{len(places):,} matching of {dropped}"
     say_marked(f"Showing {len(pairs):,} of {which}.\n")
     for pair in pairs:
-        say_marked("\n".join(_lines(pair, report)) + "\n")
+        say_marked("\n".join(_pair_lines(pair, report)) + "\n")
     for reason in dict.fromkeys(review.missing.values()):
         note(f"gpulsh: no text to show: {reason}")
 
 
-def _lines(pair: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
-    from gpulsh.report.excerpts import marked
+def _pair_lines(pair: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
+    from gpulsh.report.excerpts import run_differences
     from gpulsh.report.wording import cluster_name, measure_name, place_name
 
     parameters = report["parameters"]
     score = "not measured" if pair["similarity"] is None else f"{pair['similarity']:.4f}"
     yield f"{measure_name(parameters)} {score}, {cluster_name(pair['cluster'], report['files'])}"
-    for kind, pieces in zip(("dropped", "kept"), marked(pair["texts"], parameters), strict=True):
+    for kind, pieces in zip(("dropped", "kept"), run_differences(pair["texts"], parameters), strict=True):
         yield f"{kind:<7}  {place_name(pair[kind])}"
-        if text := marks(pieces, kept=kind == "kept"):
+        if text := mark_differences(pieces, kept=kind == "kept"):
             yield f"  {text}"
 
 

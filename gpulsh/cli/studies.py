@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from gpulsh.cli import options as opt
-from gpulsh.cli.terminal import aligned, marks, say, say_marked
+from gpulsh.cli.terminal import aligned_lines, mark_differences, say, say_marked
 from gpulsh.errors import install
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
@@ -33,7 +33,7 @@ BAR = 30  # characters of the longest bar
 sample_option = opt.number("--sample", "N", "Number of documents to draw; all if there are fewer.", default=10_000)
 inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 json_option = opt.flag("--json as_json", "Print one JSON object instead of text.")
-of_files = opt.together(opt.texts(), opt.backends)
+of_files = opt.combine_options(opt.text_options(), opt.backends)
 
 
 def _run(
@@ -46,7 +46,7 @@ def _run(
     read_options = {name: given.pop(name) for name in ("text_column", "lines", "as_text", "delimiter", "encoding")}
     where = {name: given.pop(name) for name in ("backend", "threads")}
     corpus = open_corpus(inputs, **read_options, **where)
-    found = function(corpus, **where, **opt.parsed(given))
+    found = function(corpus, **where, **opt.given_options(given))
     if as_json:
         say(json.dumps(found.facts(), indent=2))
     return found, corpus
@@ -63,8 +63,8 @@ def _run(
 )
 @opt.number("--examples", "N", "Show N pairs on each side of a threshold.", default=2)
 @sample_option
-@opt.method("shingle", otherwise="default: chosen for this kind of text")
-@opt.method("normalize", "seed")
+@opt.method_options("shingle", otherwise="default: chosen for this kind of text")
+@opt.method_options("normalize", "seed")
 @of_files
 @json_option
 def sample(inputs: Sequence[str], as_json: bool, thresholds: Sequence[float], **options: Any) -> None:
@@ -101,7 +101,7 @@ def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
         for pair in row.examples:
             yield from _pair_lines(pair, found, corpus)
     yield ""
-    yield from aligned(found.table())
+    yield from aligned_lines(found.table())
     yield ""
     yield f"Threshold {found.recommended:g}: {found.why}."
     normalize = f" --normalize {found.folding.form}" if found.folding.form else ""
@@ -117,7 +117,7 @@ def _pair_lines(pair: Pair, found: Resemblance, corpus: FileTexts) -> Iterator[s
     sides = differences(excerpts(*pair.texts), found.shingling, found.folding.form)
     for place, (file, row, pieces) in enumerate(zip(files.tolist(), rows.tolist(), sides, strict=True)):
         yield f"{f'  {pair.similarity:.4f}' if place == 0 else '':<8}  {corpus.files[file].name}:{row}"
-        yield f"            {marks(pieces, kept=place == 0)}"
+        yield f"            {mark_differences(pieces, kept=place == 0)}"
 
 
 @click.command(short_help="Run several methods on a sample of files, and judge them by brute force.")
@@ -136,7 +136,7 @@ def _pair_lines(pair: Pair, found: Resemblance, corpus: FileTexts) -> Iterator[s
     show_default=True,
 )
 @sample_option
-@opt.method("threshold", "shingle", "normalize", "seed")
+@opt.method_options("threshold", "shingle", "normalize", "seed")
 @opt.value(
     "--truth",
     "PAIRS",
@@ -164,7 +164,7 @@ def compare(
     }
     found, _ = _run(inputs, as_json, given, compared)
     if not as_json:
-        say("\n".join([f"{found}", "", *aligned(found.table(), left=2)]))
+        say("\n".join([f"{found}", "", *aligned_lines(found.table(), left=2)]))
 
 
 def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float] | None:
@@ -202,7 +202,7 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
     multiple=True,
 )
 @sample_option
-@opt.method("threshold", "shingle", "normalize", "seed")
+@opt.method_options("threshold", "shingle", "normalize", "seed")
 @opt.number(
     "--recall",
     "P",
@@ -317,7 +317,7 @@ def _study_lines(study: BandingStudy) -> Iterator[str]:
         bar = "#" * ceil(BAR * log1p(count) / most)
         yield f"{low:.2f} - {high:.2f}  {count:>{wide},}    {found:.4f}  {bar}".rstrip()
     yield ""
-    yield from aligned(study.table())
+    yield from aligned_lines(study.table())
     yield ""
     yield "recall: share of the similar pairs that this banding found; found: its candidate pairs; expected: their mean"
     yield f"number; wasted: expected ones below {study.threshold:g}; corpus: expected ones of all documents."

@@ -52,9 +52,9 @@ def say(text: str) -> None:
 
 def say_marked(text: str) -> None:
     """As `say`, for text that is printable except for the colours of `marks`."""
-    with _writing():
+    with _output_errors():
         columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        click.echo("\n".join(wrapped(line, columns) for line in text.split("\n")) if columns else text)
+        click.echo("\n".join(wrap_line(line, columns) for line in text.split("\n")) if columns else text)
 
 
 def note(text: str) -> None:
@@ -77,7 +77,7 @@ def conclude(text: str) -> None:
 
 def flush() -> None:
     """Write the rest of the buffer of standard output. Errors are as in `say`."""
-    with _writing():
+    with _output_errors():
         sys.stdout.flush()
 
 
@@ -98,7 +98,7 @@ def silence(stream: TextIO) -> None:
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
+def _output_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
@@ -106,7 +106,7 @@ def _writing() -> Iterator[None]:
     except UNWRITABLE as error:
         if isinstance(error, OSError) and _terminal_closed(error):
             raise BrokenPipeError(error.errno, error.strerror) from error
-        raise unwritable(error) from error
+        raise output_error(error) from error
 
 
 def _terminal_closed(error: OSError) -> bool:
@@ -116,7 +116,7 @@ def _terminal_closed(error: OSError) -> bool:
     return False
 
 
-def unwritable(error: OSError | ValueError) -> OutputError:
+def output_error(error: OSError | ValueError) -> OutputError:
     """The error of standard output, which gets no more text."""
     silence(sys.stdout)
     return OutputError(f"standard output cannot be written: {_reason(error)}")
@@ -157,7 +157,7 @@ def printed_warnings() -> Iterator[None]:
 # --- layout ---
 
 
-def wrapped(line: str, columns: int) -> str:
+def wrap_line(line: str, columns: int) -> str:
     """A line wrapped between words, with its last column indented.
 
     >>> print(wrapped("kept      2  = 1 null + 1 of a word", 28))
@@ -180,7 +180,7 @@ def wrapped(line: str, columns: int) -> str:
     return "\n".join(lines)
 
 
-def aligned(table: tuple[Sequence[str], Iterable[Sequence[str]]], left: int = 0) -> Iterator[str]:
+def aligned_lines(table: tuple[Sequence[str], Iterable[Sequence[str]]], left: int = 0) -> Iterator[str]:
     """The lines of a head and rows, the first `left` columns aligned to the left; gaps shrink if wider than 80."""
     rows = [table[0], *table[1]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -191,7 +191,7 @@ def aligned(table: tuple[Sequence[str], Iterable[Sequence[str]]], left: int = 0)
         yield gap.join(sides).rstrip()
 
 
-def marks(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
+def mark_differences(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
     """A text on one line with its differing pieces marked: by colour in a terminal, otherwise as `wdiff` does."""
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     start, end = "{+" if kept else "[-", "+}" if kept else "-]"
@@ -209,7 +209,7 @@ def marks(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
 
 
 @contextmanager
-def clean_end() -> Iterator[None]:
+def clean_exit() -> Iterator[None]:
     """Make SIGTERM and SIGHUP clean up as Ctrl-C does.
 
     A library that is being imported may turn the signal into an error of its own; the signal still counts.

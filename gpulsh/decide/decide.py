@@ -25,7 +25,7 @@ from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
-from gpulsh.stats.stages import OF_MEMORY, Funnel, Progress
+from gpulsh.stats.stages import MEMORY_STAGES, Funnel, Progress
 
 
 def involved_in(met: Collisions, documents: int, ops: Backend) -> Array:
@@ -73,12 +73,12 @@ class Undecided:
 
         Without `ordered`, its pairs, which may be many, have no order and no similarity.
         """
-        with self.ops.here(), funnel.stage(progress, OF_MEMORY["verify"], len(self.met.pairs)):
+        with self.ops.here(), funnel.stage(progress, MEMORY_STAGES["verify"], len(self.met.pairs)):
             if self.compared is None:
                 small = self.meeting.similar(progress.advance, self.sampler)
             else:
                 small = self.compared.edges().named(self.meeting.places)
-        with self.ops.here(), funnel.stage(progress, OF_MEMORY["resolve"], len(self.met.in_large)):
+        with self.ops.here(), funnel.stage(progress, MEMORY_STAGES["resolve"], len(self.met.in_large)):
             kept, edges = self.meeting.resolve(small, progress.advance)
             funnel.candidates = len(self.met.pairs) + len(edges.later) - len(small.later)
             decision = self._put_back(kept, edges, funnel, ordered)

@@ -22,7 +22,7 @@ from gpulsh.stats.stages import COSTS
 from gpulsh.theory import SCurve
 
 # The largest facts about a corpus. Positions of documents have 63 bits.
-MOST = {"documents": 1e18, "bytes": 1e24, "met": 1, "pairs": 1e18, "dropped": 1, "bytes_per_shingle": 1e24}
+LARGEST = {"documents": 1e18, "bytes": 1e24, "met": 1, "pairs": 1e18, "dropped": 1, "bytes_per_shingle": 1e24}
 LEAST_RATE, MOST_RATE, MOST_WORKERS = 1e-6, 1e24, 10**9
 # Per second: amounts of a worker in the units of COSTS, bytes of a machine's disk and network. `gather` and `verify`
 # count the documents in candidate pairs, and `verify` PAIR_COST for each pair.
@@ -34,7 +34,7 @@ PAIR_BYTES, ROUTED_PAIR_BYTES = 16, 24
 MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # the latter of 2^31 or more
 PAIR_COST = 200  # bytes of text that take as long to read and shingle as one comparison of two documents
 CONNECT_BYTES = 28  # in memory, for each document in a candidate pair, on the one machine that makes the groups
-WAITING = ("sign", "copies", "collide", "connect", "route", "gather")  # stages in which texts may wait in memory
+TEXT_STAGES = ("sign", "copies", "collide", "connect", "route", "gather")  # stages in which texts may wait in memory
 
 INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, document, and its share of a filter
 INDEX_KEY_BYTES = 32  # of a key, such as a path and a row, or a URL
@@ -59,7 +59,7 @@ class Corpus:
     bytes_per_shingle: float
 
     def __post_init__(self) -> None:
-        for name, most in MOST.items():
+        for name, most in LARGEST.items():
             least = 1 if name == "bytes_per_shingle" else 0
             if not least <= getattr(self, name) <= most:
                 raise ParameterError(f"{name} is {getattr(self, name):g}; give a number from {least} to {most:g}")
@@ -154,7 +154,7 @@ class Estimate:
 
 
 @cache
-def recorded() -> Mapping[str, Any]:
+def recorded_rates() -> Mapping[str, Any]:
     """rates.json: assumptions about a corpus; by kind of worker, thread or GPU, its rates and their record."""
     found: Mapping[str, Any] = json.loads(Path(__file__).with_name("rates.json").read_bytes())
     return found
@@ -195,7 +195,7 @@ def estimate(
                 if shared in rates:
                     known[shared] = amount / (rates[shared] * nodes)
         bound = max(known, key=known.__getitem__, default=None)
-        held = min(memory, budget.PROGRAM + held_at_once(name, corpus, bands, workers, nodes, memory))
+        held = min(memory, budget.PROGRAM + stage_memory(name, corpus, bands, workers, nodes, memory))
         stages.append(
             Stage(
                 name=name,
@@ -223,13 +223,13 @@ def estimate(
     )
 
 
-def held_at_once(name: str, corpus: Corpus, bands: float, workers: int, nodes: int, memory: int) -> float:
+def stage_memory(name: str, corpus: Corpus, bands: float, workers: int, nodes: int, memory: int) -> float:
     """Bytes that a stage holds at once on a machine, without the program, in a budget of `memory` (`gpulsh.budget`).
 
     On one machine, texts wait in memory from `sign` to `gather`.
     """
     documents, size = corpus.documents / nodes, corpus.bytes / nodes
-    waits = budget.held_bytes(memory) if nodes == 1 and name in WAITING else 0
+    waits = budget.held_bytes(memory) if nodes == 1 and name in TEXT_STAGES else 0
     if name in ("copies", "collide"):
         digests = min(documents * (budget.EXACT_COST if name == "copies" else bands), budget.MOST_DIGESTS)
         return digests * budget.DIGEST_COST + min(size, waits)

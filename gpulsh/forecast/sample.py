@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from gpulsh.backends.parallel import processors
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.forecast.formula import Corpus, compact_index_bytes, held_at_once, index_bytes, stage_works
+from gpulsh.forecast.formula import Corpus, compact_index_bytes, index_bytes, stage_memory, stage_works
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
@@ -30,10 +30,10 @@ from gpulsh.io.files.pipes import is_stream
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.format import spread
 from gpulsh.io.formats.endings import format_of
-from gpulsh.stats.stages import ESTIMATED, OF_CONTAINMENT, OF_ITEMS
+from gpulsh.stats.stages import CONTAINMENT_STAGES, ESTIMATED_STAGES, ITEM_STAGES
 from gpulsh.store.durable import writing
 
-FEWEST, MOST = 16, 4096  # sampled files, where there are as many
+FEWEST_FILES, MOST_FILES = 16, 4096  # sampled files, where there are as many
 
 
 class SampledFiles(NamedTuple):
@@ -50,7 +50,7 @@ def sample_files(files: Sequence[File], share: float, folder: Path, protected: S
     folder.mkdir()
     for apart in (True, False):
         some = [file for file in files if (file.source in protected) == apart]
-        chosen = spread(some, min(max(FEWEST, math.ceil(share * len(some))), MOST))
+        chosen = spread(some, min(max(FEWEST_FILES, math.ceil(share * len(some))), MOST_FILES))
         each = min(share * len(some) / max(len(chosen), 1), 1.0)
         for file in chosen:
             own = Path(folders.setdefault(file.source, str(folder / str(len(folders)))))
@@ -58,11 +58,11 @@ def sample_files(files: Sequence[File], share: float, folder: Path, protected: S
             # The number keeps the order, and makes names unique.
             path = str(own / f"{len(names):06d}-{os.path.basename(file.plain_path)}")
             names[path] = file.name
-            taken += bytes_of([file]) * format_of(file).write_sample(file, each, path)
-    return SampledFiles(folders, names, taken / max(bytes_of(files), 1))
+            taken += total_bytes([file]) * format_of(file).write_sample(file, each, path)
+    return SampledFiles(folders, names, taken / max(total_bytes(files), 1))
 
 
-def bytes_of(files: Sequence[File]) -> int:
+def total_bytes(files: Sequence[File]) -> int:
     """Bytes of the files; InputError if a storage service does not report a size."""
     found = 0
     for file in files:
@@ -80,12 +80,12 @@ LEAST_TIMES = 4  # the sample is at least this many times as large as the very s
 NEARLY_ALL = 2 / 3  # share of the files; a larger sample becomes a run of all files
 START = "start"  # seconds outside of all stages: the program, checks, evidence and the report
 # Stages counted with another.
-WITHIN = {
+COUNTED_WITH = {
     "compare": "verify",
     "keys": "copies",
     "sight": "sign",
-    **dict.fromkeys(OF_ITEMS, "sign"),
-    **dict.fromkeys(OF_CONTAINMENT, "collide"),
+    **dict.fromkeys(ITEM_STAGES, "sign"),
+    **dict.fromkeys(CONTAINMENT_STAGES, "collide"),
 }
 WRONG_USAGE = 2  # exit status for wrong options
 # The child imports from the same places as this process. At its end it reports its memory and processor time.
@@ -114,7 +114,7 @@ class Usage:
     evidence: float  # bytes of duplicates.parquet
 
     @property
-    def all(self) -> float:
+    def total_seconds(self) -> float:
         """Seconds from start to end."""
         return sum(self.seconds.values())
 
@@ -140,7 +140,7 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     files = find_files(list(inputs), protect, options=read_options)
     refuse_unused(files, read_options)
     FileTexts(files, Columns(text=options.get("text_column") or "text")).check()
-    size = bytes_of(files)
+    size = total_bytes(files)
     with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as folder:
         given = files, list(inputs), protect, options
         share, report, small = _run_share(FIRST_BYTES / max(size, 1), *given, Path(folder, "small"))
@@ -157,14 +157,14 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     corpus = replace(of, documents=of.documents * times, bytes=of.bytes * times)
     often = {name: min(getattr(of, name) * times, 1.0) for name in ("met", "dropped")}
     likely, most = (
-        grown(small, usage, corpus, bands=bands, threads=threads, memory=memory)
+        extrapolate(small, usage, corpus, bands=bands, threads=threads, memory=memory)
         for corpus in (corpus, replace(corpus, pairs=of.pairs * times, **often))
     )
     work = sum(work.written for work in stage_works(likely.corpus, bands).values())
     kinds = {} if contained else {"index": index_bytes, "index_at_source": compact_index_bytes}
     return {
-        "likely": {**asdict(likely), "all": likely.all, "work": work},
-        "most": {**asdict(most), "all": most.all},
+        "likely": {**asdict(likely), "all": likely.total_seconds, "work": work},
+        "most": {**asdict(most), "all": most.total_seconds},
         "work": work,
         **{name: size_of(likely.corpus, int(bands)) for name, size_of in kinds.items()},
         "files": len(files),
@@ -179,7 +179,7 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def grown(small: Usage, large: Usage, corpus: Corpus, *, bands: float, threads: int, memory: int) -> Usage:
+def extrapolate(small: Usage, large: Usage, corpus: Corpus, *, bands: float, threads: int, memory: int) -> Usage:
     """The estimate for that corpus, along straight lines through two runs: seconds of each stage by its own amount."""
     runs = (small.corpus, large.corpus, corpus)
     works = [stage_works(of, bands) for of in runs]
@@ -187,21 +187,21 @@ def grown(small: Usage, large: Usage, corpus: Corpus, *, bands: float, threads: 
     def seconds(name: str) -> float:
         # `gather` looks through all texts, which takes longer than to copy a few of them.
         little, much, wanted = (work[name].inputs if name == "gather" else work[name].amount for work in works)
-        return _line((little, small.seconds[name]), (much, large.seconds[name]), wanted)
+        return _value_on_line((little, small.seconds[name]), (much, large.seconds[name]), wanted)
 
-    held = [max(held_at_once(name, of, bands, threads, 1, memory) for name in works[0]) for of in runs]
+    held = [max(stage_memory(name, of, bands, threads, 1, memory) for name in works[0]) for of in runs]
     dropped, sampled = (of.documents * of.dropped for of in (corpus, large.corpus))
     return Usage(
         corpus=corpus,
-        seconds={**{name: seconds(name) for name in ESTIMATED}, START: large.seconds[START]},
-        processor=_line((runs[0].bytes, small.processor), (runs[1].bytes, large.processor), corpus.bytes),
+        seconds={**{name: seconds(name) for name in ESTIMATED_STAGES}, START: large.seconds[START]},
+        processor=_value_on_line((runs[0].bytes, small.processor), (runs[1].bytes, large.processor), corpus.bytes),
         memory=large.memory + max(held[2] - held[1], 0.0),
         data=large.data * (corpus.documents - dropped) / max(large.corpus.documents - sampled, 1.0),
         evidence=large.evidence * max(dropped / max(sampled, 1.0), 1.0),
     )
 
 
-def _line(short: tuple[float, float], long: tuple[float, float], wanted: float) -> float:
+def _value_on_line(short: tuple[float, float], long: tuple[float, float], wanted: float) -> float:
     """The value at `wanted` on the line through two (amount, value); through the origin if that line falls."""
     (little, less), (much, more) = short, long
     each = (more - less) / (much - little) if more > less and much > little else more / max(much, 1.0)
@@ -212,7 +212,7 @@ def next_share(share: float, small: Usage) -> float:
     """The share of the files for the sample, after the very small run of a `share`."""
     start = small.seconds[START]
     text = min(max(THREAD_BYTES * processors(), LEAST_BYTES), MOST_BYTES)
-    slow = max(small.all - 2 * start, 0.0)  # of a usual method, the small run takes less
+    slow = max(small.total_seconds - 2 * start, 0.0)  # of a usual method, the small run takes less
     times = min(text / max(small.corpus.bytes, 1), SAMPLE_STARTS * start / slow if slow else math.inf)
     return max(times, LEAST_TIMES) * share
 
@@ -233,9 +233,9 @@ def _run_share(
     given = [part for name, value in options.items() if name not in left_out for part in _option(name, value)]
     given += [*(f"--protect={path}" for path in protected), *(f"--as-text={pattern}" for pattern in patterns)]
     try:
-        report, usage = run([*given, "--", *inputs], out / "out")
+        report, usage = run_dedup([*given, "--", *inputs], out / "out")
         if report["compiling"]:  # later runs on this machine reuse the kernels
-            report, usage = run([*given, "--", *inputs], out / "again")
+            report, usage = run_dedup([*given, "--", *inputs], out / "again")
     except (InputError, ParameterError) as error:
         message = error.message
         for path, name in names.items():
@@ -256,7 +256,7 @@ def _option(name: str, value: object) -> list[str]:
     return [option if value is True else f"{option}={value}"]
 
 
-def run(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], Usage]:
+def run_dedup(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], Usage]:
     """Run `gpulsh dedup ARGUMENTS -o OUT` in a process of its own: its report and usage, or its error."""
     options = ["dedup", "-o", str(out), "--json", *arguments]
     command = [sys.executable, "-c", CHILD, str(len(sys.path)), *sys.path, *options]
@@ -278,9 +278,9 @@ def run(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], Usage]:
     report = json.loads(child.stdout)
     funnel = report["funnel"]
     documents, each = funnel["documents"], max(funnel["documents"], 1)
-    seconds = dict.fromkeys(ESTIMATED, 0.0)
+    seconds = dict.fromkeys(ESTIMATED_STAGES, 0.0)
     for name, spent in funnel["seconds"].items():
-        seconds[WITHIN.get(name, name)] += spent
+        seconds[COUNTED_WITH.get(name, name)] += spent
     sizes = {name: (out / name).stat().st_size for name in report["outputs"]}
     return report, Usage(
         corpus=Corpus(

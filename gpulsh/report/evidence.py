@@ -24,18 +24,18 @@ from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.ragged import run_bounds
-from gpulsh.report.excerpts import Beginnings, Place, excerpts, read_texts, texts_in_memory
+from gpulsh.report.excerpts import Beginnings, FileRow, excerpts, read_texts, texts_in_memory
 
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # dropped documents of a cluster: the least of each class
 BINS = 100  # of similarity, from 0 to 1
 EXAMPLES = 6
-AGAIN_BYTES = 1 << 28  # of files that are read again for the texts of the sample of clusters
-LISTED = 1000  # pairs of INPUTs
-UNKNOWN = -1  # number of a file of an earlier run
+REREAD_BYTES = 1 << 28  # of files that are read again for the texts of the sample of clusters
+MOST_LISTED = 1000  # pairs of INPUTs
+UNKNOWN_FILE = -1  # number of a file of an earlier run
 
 SAMPLE = {"largest": 10, "random": 24, "above": 12, "below": 12}  # clusters of each kind
 MEMBERS = 3  # dropped documents of each
-LOOKED_AT = 64  # rows or clusters for each cluster shown: rows may be of few clusters, and these of copies
+ROWS_PER_CLUSTER = 64  # rows or clusters for each cluster shown: rows may be of few clusters, and these of copies
 SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, so no two numbers become the same
 
 
@@ -58,29 +58,32 @@ def summarise(
     evidence has no kept ones. Its `sample` has some clusters, each `picked` as one of the largest, at random, or for a
     document next to the threshold.
     """
-    evidence = Evidence(_local(duplicates), files)
+    evidence = Evidence(_local_file(duplicates), files)
     similarity, cluster = evidence.column("similarity"), evidence.column("cluster")
     labels, sizes = np.unique(cluster, return_counts=True)
     picked = sample_clusters(similarity, cluster, labels, sizes, threshold)
-    chosen = [spread(similarity, cluster), *(members(similarity, cluster, label, threshold) for label in picked)]
+    chosen = [
+        example_rows(similarity, cluster),
+        *(member_rows(similarity, cluster, label, threshold) for label in picked),
+    ]
     rows = evidence.rows(np.concatenate(chosen).tolist())
     pairs, *shown = (
         rows[end - len(part) : end] for end, part in zip(np.cumsum([*map(len, chosen)]), chosen, strict=True)
     )
-    found = texts_in_memory(evidence.places(rows), known)
-    missing = [sorted(evidence.places(some) - found.keys()) for some in (pairs, *shown)]
+    found = texts_in_memory(evidence.file_rows(rows), known)
+    missing = [sorted(evidence.file_rows(some) - found.keys()) for some in (pairs, *shown)]
     found |= read_texts(files, columns, {*missing[0], *_affordable(files, itertools.chain(*missing[1:]))}, threads)
-    dropped, dropped_for = evidence.counts()
+    dropped, dropped_for = evidence.dropped_counts()
     contamination = duplicates.with_name("contamination.parquet")
     return {
         "dropped": dropped,
         "dropped_for": dropped_for,
-        "rejected": evidence.rejected(duplicates.with_name("rejected.parquet")),
-        **({"contaminated": evidence.contaminated(contamination)} if contamination.exists() else {}),
-        "similarity": by_similarity(similarity),
+        "rejected": evidence.rejected_counts(duplicates.with_name("rejected.parquet")),
+        **({"contaminated": evidence.contaminated_counts(contamination)} if contamination.exists() else {}),
+        "similarity": similarity_counts(similarity),
         "clusters": {
             "count": len(labels),
-            "sizes": _by_size(sizes),
+            "sizes": _size_classes(sizes),
             "sample": [
                 {
                     "cluster": label,
@@ -95,30 +98,30 @@ def summarise(
     }
 
 
-def counted(clusters: Path) -> Mapping[str, Any] | None:
+def cluster_counts(clusters: Path) -> Mapping[str, Any] | None:
     """The number of rows of clusters.parquet, the largest size, and rows by size; None without it.
 
     A size is `verified`, 1 + copies + near, or the `component`; each class of `sizes` begins with its `least`.
     """
     if not clusters.exists():
         return None
-    table = _opened(_local(clusters)).read(["copies", "near", "component"], use_threads=False)
+    table = _open_parquet(_local_file(clusters)).read(["copies", "near", "component"], use_threads=False)
     copies, near, component = (numbers(column.combine_chunks()) for column in table.columns)
     found: dict[str, Any] = {"documents": len(table)}
     for name, sizes in {"verified": 1 + copies + near, "component": component}.items():
-        found[name] = {"most": int(sizes.max(initial=0)), "sizes": _by_size(sizes)}
+        found[name] = {"most": int(sizes.max(initial=0)), "sizes": _size_classes(sizes)}
     return found
 
 
-def _by_size(sizes: Numbers) -> list[dict[str, int]]:
+def _size_classes(sizes: Numbers) -> list[dict[str, int]]:
     """The classes of SIZES that are not empty, each with its least size."""
     counts = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES)).tolist()
     return [{"least": least, "count": count} for least, count in zip(SIZES, counts, strict=True) if count]
 
 
-def _affordable(files: Sequence[File], places: Iterable[Place]) -> Iterator[Place]:
+def _affordable(files: Sequence[File], places: Iterable[FileRow]) -> Iterator[FileRow]:
     """The first of the `places` whose files have AGAIN_BYTES together at most."""
-    left, opened = AGAIN_BYTES, dict[int, bool]()
+    left, opened = REREAD_BYTES, dict[int, bool]()
     for number, row in places:
         if number not in opened:
             size = files[number].size()
@@ -128,7 +131,7 @@ def _affordable(files: Sequence[File], places: Iterable[Place]) -> Iterator[Plac
             yield number, row
 
 
-def by_similarity(similarity: NDArray[np.floating]) -> Mapping[str, Any]:
+def similarity_counts(similarity: NDArray[np.floating]) -> Mapping[str, Any]:
     """Counts by similarity: `below_one` has a count for each hundredth, by its lower edge; NaN is `unmeasured`.
 
     >>> by_similarity(np.array([0.8, 0.809, 0.5, 1, np.nan]))
@@ -148,7 +151,7 @@ def by_similarity(similarity: NDArray[np.floating]) -> Mapping[str, Any]:
 # --- which rows the report shows ---
 
 
-def spread(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
+def example_rows(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
     """A few dropped documents, each of another cluster, from the least to the most similar; copies if all are."""
     near = np.flatnonzero(similarity < 1)
     if not len(near):
@@ -167,17 +170,17 @@ def sample_clusters(
     has. `above` and `below` have a document next to the threshold; a connected component may drop one below it.
     """
     near = np.flatnonzero(similarity < 1)
-    drawn = np.sort(labels[least(labels.astype(np.uint64) * SCATTER, SAMPLE["random"] * LOOKED_AT)])
+    drawn = np.sort(labels[least_indices(labels.astype(np.uint64) * SCATTER, SAMPLE["random"] * ROWS_PER_CLUSTER)])
     place = np.minimum(np.searchsorted(drawn, cluster[near]), len(drawn) - 1)
     pool = drawn[np.unique(place[drawn[place] == cluster[near]])] if len(near) else drawn
     pool = pool if len(pool) else drawn
     bound = np.float32(threshold)
     above, below = near[similarity[near] >= bound], near[similarity[near] < bound]
     picked = {
-        "largest": labels[least(-sizes, SAMPLE["largest"])],
-        "random": pool[least(pool.astype(np.uint64) * SCATTER, SAMPLE["random"])],
-        "above": cluster[above[least(similarity[above], SAMPLE["above"] * LOOKED_AT)]],
-        "below": cluster[below[least(-similarity[below], SAMPLE["below"] * LOOKED_AT)]],
+        "largest": labels[least_indices(-sizes, SAMPLE["largest"])],
+        "random": pool[least_indices(pool.astype(np.uint64) * SCATTER, SAMPLE["random"])],
+        "above": cluster[above[least_indices(similarity[above], SAMPLE["above"] * ROWS_PER_CLUSTER)]],
+        "below": cluster[below[least_indices(-similarity[below], SAMPLE["below"] * ROWS_PER_CLUSTER)]],
     }
     found: dict[int, list[str]] = {}
     for kind, numbers_of_kind in picked.items():
@@ -188,13 +191,13 @@ def sample_clusters(
     return found
 
 
-def members(similarity: NDArray[np.float32], cluster: Numbers, number: int, threshold: float) -> Numbers:
+def member_rows(similarity: NDArray[np.float32], cluster: Numbers, number: int, threshold: float) -> Numbers:
     """The places of a few rows of a cluster, nearest to the threshold first."""
     here = np.flatnonzero(cluster == number)
-    return here[least(np.abs(similarity[here] - np.float32(threshold)), MEMBERS)]
+    return here[least_indices(np.abs(similarity[here] - np.float32(threshold)), MEMBERS)]
 
 
-def least(values: Values, count: int) -> Numbers:
+def least_indices(values: Values, count: int) -> Numbers:
     """int64: the places of the `count` least values, in order; earlier places first among equal values.
 
     >>> least(np.array([3, 1, 2, 1]), 2).tolist()
@@ -214,7 +217,7 @@ class Evidence:
     """The rows of duplicates.parquet, read one row group at a time."""
 
     def __init__(self, duplicates: File, files: Sequence[File]) -> None:
-        self.files, self._source = files, _opened(duplicates)
+        self.files, self._source = files, _open_parquet(duplicates)
         self._names = strings([file.name for file in files])
         self._numbers = {name: at for at, name in enumerate(self._names.to_pylist())}
 
@@ -222,9 +225,9 @@ class Evidence:
         """All values of a number column."""
         return numbers(self._source.read([name], use_threads=False).column(name).combine_chunks())
 
-    def pair(self, row: Mapping[str, Any], texts: Mapping[Place, str]) -> Mapping[str, Any]:
+    def pair(self, row: Mapping[str, Any], texts: Mapping[FileRow, str]) -> Mapping[str, Any]:
         """A dropped document and its kept duplicate, with the parts of their texts that differ."""
-        found = [texts.get(self.place(row, prefix), "") for prefix in ("", "duplicate_of_")]
+        found = [texts.get(self.file_row(row, prefix), "") for prefix in ("", "duplicate_of_")]
         return {
             "cluster": row["cluster"],
             "similarity": round(row["similarity"], 6) if np.isfinite(row["similarity"]) else None,
@@ -233,7 +236,7 @@ class Evidence:
             "texts": excerpts(*found),
         }
 
-    def named(self, name: str) -> Numbers:
+    def rows_of_id(self, name: str) -> Numbers:
         """The places of the rows whose dropped or kept document has this id, compared as text."""
         found, start = [np.empty(0, np.int64)], 0
         for table in self._groups("id", "duplicate_of_id"):
@@ -256,7 +259,7 @@ class Evidence:
                 found[files[start]].append(rows[start:stop])
         return [np.concatenate(runs) for runs in found]
 
-    def counts(self) -> tuple[list[int], Mapping[str, Any]]:
+    def dropped_counts(self) -> tuple[list[int], Mapping[str, Any]]:
         """The number of dropped rows of each file, in the files' order; and of each INPUT, by the INPUT of the document
         they are dropped for, largest count first.
         """
@@ -275,22 +278,22 @@ class Evidence:
         ranked = sorted(of_pairs.items(), key=lambda item: (-item[1], item[0]))
         listed = [
             {"input": inputs[pair // len(of_file)], "of": others[pair % len(of_file)], "count": count}
-            for pair, count in ranked[:LISTED]
+            for pair, count in ranked[:MOST_LISTED]
         ]
-        return of_files.tolist(), {"listed": listed, "more": sum(count for _, count in ranked[LISTED:])}
+        return of_files.tolist(), {"listed": listed, "more": sum(count for _, count in ranked[MOST_LISTED:])}
 
-    def rejected(self, path: Path) -> list[int]:
+    def rejected_counts(self, path: Path) -> list[int]:
         """The number of rejected rows of each file, in the files' order, by the list of them; zeros without a list."""
         counts = Counter[str]()
         if path.exists():
-            for batch in _opened(_local(path)).iter_batches(columns=["file", "rows"]):
+            for batch in _open_parquet(_local_file(path)).iter_batches(columns=["file", "rows"]):
                 sums = pa.table(batch).group_by("file").aggregate([("rows", "sum")]).to_pydict()
                 counts.update(dict(zip(sums["file"], sums["rows_sum"], strict=True)))
         return [counts[name] for name in self._numbers]
 
-    def contaminated(self, path: Path) -> list[int]:
+    def contaminated_counts(self, path: Path) -> list[int]:
         """The number of documents of each file in contamination.parquet."""
-        batches = _opened(_local(path)).iter_batches(columns=["file", "row"])
+        batches = _open_parquet(_local_file(path)).iter_batches(columns=["file", "row"])
         places = (place for batch in batches for place in zip(*map(pa.Array.to_pylist, batch.columns), strict=True))
         counts = Counter(place[0] for place, _ in itertools.groupby(places))  # rows of one document are neighbours
         return [counts[name] for name in self._numbers]
@@ -311,21 +314,21 @@ class Evidence:
             start += count
         return [found[place] for place in chosen]
 
-    def place(self, row: Mapping[str, Any], prefix: str) -> Place:
+    def file_row(self, row: Mapping[str, Any], prefix: str) -> FileRow:
         """The number of the file and the row in it; `prefix` is "" or "duplicate_of_"."""
-        return self._numbers.get(row[f"{prefix}file"], UNKNOWN), int(row[f"{prefix}row"] or 0)
+        return self._numbers.get(row[f"{prefix}file"], UNKNOWN_FILE), int(row[f"{prefix}row"] or 0)
 
-    def places(self, rows: Iterable[Mapping[str, Any]]) -> set[Place]:
+    def file_rows(self, rows: Iterable[Mapping[str, Any]]) -> set[FileRow]:
         """Both documents of each row, as far as they are in `files`."""
-        found = {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
-        return {place for place in found if place[0] != UNKNOWN}
+        found = {self.file_row(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
+        return {place for place in found if place[0] != UNKNOWN_FILE}
 
     def _file_numbers(self, column: pa.ChunkedArray) -> Numbers:
         """int64 [n]: the number of each named file, UNKNOWN for other names."""
         places = pc.index_in(column.combine_chunks(), value_set=self._names)
         found = numbers(places).astype(np.int64)
         if (missing := null_mask(places)) is not None:
-            found[missing] = UNKNOWN
+            found[missing] = UNKNOWN_FILE
         return found
 
 
@@ -338,10 +341,10 @@ def _document(row: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
     return found
 
 
-def _local(path: Path) -> File:
+def _local_file(path: Path) -> File:
     return File(str(path), path.name, str(path))
 
 
-def _opened(file: File) -> pq.ParquetFile:
+def _open_parquet(file: File) -> pq.ParquetFile:
     # Reading ahead gains nothing on a local file, and needs threads, which may not be available.
     return pq.ParquetFile(file.native(), pre_buffer=file.filesystem is not None)

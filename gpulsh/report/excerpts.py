@@ -23,27 +23,27 @@ from gpulsh.io.files.file_texts import texts_of_rows
 from gpulsh.io.normal_form import normal_form
 from gpulsh.params import Folding, NormalForm, Reading, Shingling
 
-Place = tuple[int, int]  # number of the file, row in it
+FileRow = tuple[int, int]  # number of the file, row in it
 # Of some places: at most so many bytes of each text that need not be read again.
-Beginnings = Callable[[Collection[Place], int], Mapping[Place, bytes]]
+Beginnings = Callable[[Collection[FileRow], int], Mapping[FileRow, bytes]]
 
 READERS = 4  # files that are read at the same time, at most
 READ_BYTES = 1 << 16  # read of a document
-SHOWN = 480  # characters of a document
+SHOWN_CHARACTERS = 480  # characters of a document
 INDENT = 40  # characters of white space at most, in a line or before it
-BEFORE = 100  # characters before the first difference
-CUT = "…"  # at the ends of an excerpt
+LEAD_CHARACTERS = 100  # characters before the first difference
+ELLIPSIS = "…"  # at the ends of an excerpt
 
 
 # --- reading ---
 
 
 def read_texts(
-    files: Sequence[File], columns: Columns, places: Collection[Place], threads: int = 1
-) -> Mapping[Place, str]:
+    files: Sequence[File], columns: Columns, places: Collection[FileRow], threads: int = 1
+) -> Mapping[FileRow, str]:
     """The beginnings of the documents at `places`; each file is read only as far as needed, some at the same time."""
 
-    def read(group: tuple[int, list[int]]) -> dict[Place, str]:
+    def read(group: tuple[int, list[int]]) -> dict[FileRow, str]:
         number, rows = group
         found = texts_of_rows(files[number], columns.text, np.array(rows, np.int64))
         return {
@@ -58,9 +58,9 @@ def read_texts(
     return {place: text for part in parts for place, text in part.items()}
 
 
-def texts_in_memory(places: Collection[Place], known: Iterable[Beginnings]) -> dict[Place, str]:
+def texts_in_memory(places: Collection[FileRow], known: Iterable[Beginnings]) -> dict[FileRow, str]:
     """The beginnings of the documents at `places` that need not be read again."""
-    found: dict[Place, bytes] = {}
+    found: dict[FileRow, bytes] = {}
     for beginnings in known:
         found |= beginnings(set(places) - found.keys(), READ_BYTES)
     return {place: text.decode("utf-8", "replace") for place, text in found.items()}
@@ -78,17 +78,17 @@ def excerpts(one: str, other: str) -> list[str]:
     lines = [" ".join(text.split()) for text in (one, other)]
     same = next((at for at, (a, b) in enumerate(zip(*lines, strict=False)) if a != b), min(map(len, lines)))
     longest = max(map(len, lines))
-    start = max(min(same - BEFORE, longest - SHOWN), 0) if same < longest else 0
+    start = max(min(same - LEAD_CHARACTERS, longest - SHOWN_CHARACTERS), 0) if same < longest else 0
     if start:  # at the start of a word, unless the word is long: then `find` gives -1
-        start = lines[0].find(" ", start, start + BEFORE // 2) + 1 or start
+        start = lines[0].find(" ", start, start + LEAD_CHARACTERS // 2) + 1 or start
     return [_excerpt(text, line, start) for text, line in zip((one, other), lines, strict=True)]
 
 
 def _excerpt(text: str, line: str, start: int) -> str:
     """The part of the text that begins at `start` of `line`, the same text on one line."""
-    stop = start + SHOWN
+    stop = start + SHOWN_CHARACTERS
     if stop < len(line):  # at the end of a word, unless the word is long
-        stop = start + max(line[start:stop].rfind(" "), SHOWN - 40)
+        stop = start + max(line[start:stop].rfind(" "), SHOWN_CHARACTERS - 40)
 
     def position(at: int) -> int:
         """The position in the text of character `at` of the text on one line."""
@@ -105,7 +105,7 @@ def _excerpt(text: str, line: str, start: int) -> str:
 
     begin = position(min(start + line.startswith(" ", start), len(line)))
     piece = re.sub(r"\s{2,}", gap, text[begin : position(stop)].strip())
-    return (CUT if start else "") + piece + (CUT if stop < len(line) else "")
+    return (ELLIPSIS if start else "") + piece + (ELLIPSIS if stop < len(line) else "")
 
 
 # --- marking ---
@@ -153,7 +153,7 @@ def differences(
     cut = [pieces(text, shingling, form) for text in texts]
     one, other = tokens = [[piece.token for piece in side if piece.token is not None] for side in cut]
     differs = [[False] * len(side) for side in tokens]
-    is_cut = any(text.endswith(CUT) for text in texts)
+    is_cut = any(text.endswith(ELLIPSIS) for text in texts)
     for kind, *bounds in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         for side, (start, stop) in enumerate((bounds[:2], bounds[2:])):
             # Tokens beyond the end of a cut text may be in its rest.
@@ -172,7 +172,7 @@ def differences(
     return found
 
 
-def marked(texts: Sequence[str], parameters: Mapping[str, Any]) -> list[list[tuple[bool, str]]]:
+def run_differences(texts: Sequence[str], parameters: Mapping[str, Any]) -> list[list[tuple[bool, str]]]:
     """`differences` by the parameters of a run, as its report has them."""
     folding = Folding(**parameters["folding"])
     return differences(texts, Shingling(**parameters["shingling"]).under(folding), folding.form)

@@ -27,11 +27,11 @@ from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
-from gpulsh.report.evidence import Evidence, spread
-from gpulsh.report.excerpts import Place, read_texts
+from gpulsh.report.evidence import Evidence, example_rows
+from gpulsh.report.excerpts import FileRow, read_texts
 
-MOST = 1 << 20  # values of a column
-LISTED = 200  # values in a report
+MOST_VALUES = 1 << 20  # values of a column
+LISTED_VALUES = 200  # values in a report
 
 
 class Originals:
@@ -80,16 +80,16 @@ class Review:
         with reading(duplicates):
             self._evidence = Evidence(duplicates, self._originals.named)
 
-    def chosen(self, *, cluster: int | None, name: str | None, near_threshold: bool) -> Numbers:
+    def select_rows(self, *, cluster: int | None, name: str | None, near_threshold: bool) -> Numbers:
         """The places of the rows of a cluster or of an id; `near_threshold`: of all rows, the least similar first.
 
         Without a choice, a few rows from the least similar to the most. ParameterError if there is no such row.
         """
         with reading(self._duplicates):
             similarity, clusters = self._evidence.column("similarity"), self._evidence.column("cluster")
-            named = None if name is None else self._evidence.named(name)
+            named = None if name is None else self._evidence.rows_of_id(name)
         if cluster is None and name is None and not near_threshold:
-            return spread(similarity, clusters)
+            return example_rows(similarity, clusters)
         found = np.arange(len(similarity)) if named is None else named
         if name is not None and not len(found):
             raise ParameterError(f"id is {name!r}; give the id of a dropped document, or of its kept duplicate")
@@ -103,8 +103,8 @@ class Review:
         """These rows in the form of the report's examples; a text that cannot be read again is empty."""
         with reading(self._duplicates):
             rows = self._evidence.rows(places.tolist())
-        found: dict[Place, str] = {}
-        for number, here in groupby(sorted(self._evidence.places(rows)), lambda place: place[0]):
+        found: dict[FileRow, str] = {}
+        for number, here in groupby(sorted(self._evidence.file_rows(rows)), lambda place: place[0]):
             try:
                 texts = read_texts([self._originals.find(number)], self._columns, {(0, row) for _, row in here})
             except GpulshError as error:
@@ -138,11 +138,11 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
         for rows in bad[names[number]]:
             what[rows, 0] = False
         with reading(file):
-            for value, found in _counted(file, columns, what):
+            for value, found in _value_counts(file, columns, what):
                 counts[value] = counts.get(value, 0) + found
-        if len(counts) > MOST:
+        if len(counts) > MOST_VALUES:
             raise ParameterError(
-                f"column {column!r} has more than {MOST:,} values; name a column with fewer, such as a language"
+                f"column {column!r} has more than {MOST_VALUES:,} values; name a column with fewer, such as a language"
             )
     if only_json_lines and counts.keys() == {None}:
         raise InputError(f"column {column!r}: no document has a value; name another field")
@@ -152,11 +152,11 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
     return pa.table({"value": values, "documents": both[:, 0], "dropped": both[:, 1]})
 
 
-def listed(column: str, table: pa.Table) -> Mapping[str, Any]:
+def shares_to_json(column: str, table: pa.Table) -> Mapping[str, Any]:
     """The shares in a report: the first values, and the sums of all others."""
-    rest = table.slice(LISTED)
+    rest = table.slice(LISTED_VALUES)
     more = {"values": len(rest), **{name: sum(rest[name].to_pylist()) for name in ("documents", "dropped")}}
-    return {"column": column, "values": table.slice(0, LISTED).to_pylist(), "more": more}
+    return {"column": column, "values": table.slice(0, LISTED_VALUES).to_pylist(), "more": more}
 
 
 def rejected_rows(file: File | None) -> dict[str, list[slice]]:
@@ -169,7 +169,7 @@ def rejected_rows(file: File | None) -> dict[str, list[slice]]:
     return found
 
 
-def _counted(file: File, columns: Columns, what: NDArray[np.bool_]) -> Iterator[tuple[str | None, Numbers]]:
+def _value_counts(file: File, columns: Columns, what: NDArray[np.bool_]) -> Iterator[tuple[str | None, Numbers]]:
     """Values of a file with the numbers of their documents and dropped ones, int64 [2]; values may repeat."""
     kind, (column,) = format_of(file), columns.more
     kind.check(file, columns)

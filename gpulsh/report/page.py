@@ -19,28 +19,28 @@ from gpulsh.errors import install
 from gpulsh.params import Folding, Shingling, banding_name, many
 from gpulsh.report import wording
 from gpulsh.report.evidence import BINS, SIZES
-from gpulsh.report.excerpts import marked
-from gpulsh.report.reproduce import command, in_words
-from gpulsh.report.summary import SHORT, represented, sum_of
+from gpulsh.report.excerpts import run_differences
+from gpulsh.report.reproduce import command, describe_method
+from gpulsh.report.summary import LEAST_SECONDS, largest_sentence, sum_of
 from gpulsh.stats.counts import COUNTS, DUPLICATES, SAMPLED
-from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OF_ITEMS, OF_PASSAGES, OTHER, OTHER_MEANING, REPORTED
+from gpulsh.stats.stages import COMPILE, ITEM_STAGES, OTHER, PASSAGE_STAGES, REPORT_STAGES, REST_MEANINGS
 from gpulsh.theory import SCurve
 
 LONGEST = 320  # characters of a name, an id or a sentence
 # Of warnings.
 LARGE_CLUSTER = 0.01  # share of all documents
-MANY = 1000  # documents, below which a small cluster has a larger share
-LOST = 0.5  # share of the documents of an INPUT
-MOST = 5  # warnings of a kind
+MANY_DOCUMENTS = 1000  # documents, below which a small cluster has a larger share
+LARGE_LOSS = 0.5  # share of the documents of an INPUT
+MOST_WARNINGS = 5  # warnings of a kind
 # Of pictures, whose places and sizes are shares of the width and height.
-APART = 56 / 414  # share of the width for the bar of similarity 1
-UNDER_CURVE = 0.6  # of the height, for bars under the curve
+WIDTH_OF_ONE = 56 / 414  # share of the width for the bar of similarity 1
+BELOW_CURVE = 0.6  # of the height, for bars under the curve
 STEPS, MOST_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
 
 Picture = Mapping[str, Any]
 
 
-def missing() -> str | None:
+def missing_requirement() -> str | None:
     """The reason why the page cannot be made, with a remedy; None if it can."""
     try:
         importlib.import_module("jinja2")
@@ -67,8 +67,9 @@ def page_template(name: str) -> Any:
         seconds=wording.duration,
         shown=lambda value: _short(wording.printable(str(value))),
     )
-    functions = (wording.share, wording.percent, wording.interval, marked, wording.cluster_name, head, banding_name)
-    environment.globals.update({function.__name__: function for function in functions})
+    functions = wording.share, wording.percent, wording.interval, wording.cluster_name
+    for function in (*functions, run_differences, cluster_title, banding_name):
+        environment.globals[function.__name__] = function
     return environment.get_template(name)
 
 
@@ -100,12 +101,12 @@ def render(report: Mapping[str, Any]) -> str:
         counts=COUNTS,
         sum_of=sum_of,
         stages=list(_stages(report)),
-        short=SHORT,
+        short=LEAST_SECONDS,
         files=files,
         inputs=inputs,
         cautions=cautions(report, [entry for entry in inputs if not entry["protected"]]),
         known={entry["file"] for entry in report["files"]},
-        words=list(in_words(parameters)),
+        words=list(describe_method(parameters)),
         command=command(report),
         script=markupsafe.Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),  # no other runs
@@ -114,11 +115,11 @@ def render(report: Mapping[str, Any]) -> str:
         similarity=similarity_picture(evidence["similarity"], threshold, measure),
         sampled=sampled,
         sampled_ones=sample["one"],
-        represented=represented(report),
+        represented=largest_sentence(report),
         found=f"{100 * float(curve.probability(threshold)):.2f} %" if curve else "",
         columns=DUPLICATES,
         ignored=[*(["case"] if reading.reading.case else []), *([] if reading.symbols else ["punctuation"])],
-        parameters=sorted(flat("", parameters)),
+        parameters=sorted(flat_parameters("", parameters)),
     )
     return html
 
@@ -143,7 +144,7 @@ def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         **({} if "compare" in funnel["seconds"] else {"verify": [(funnel["candidates"], "pairs")]}),
         "write": [(funnel["documents"], "documents")],
     }
-    meanings = {name: row.meaning for name, row in REPORTED.items()} | {OTHER: OTHER_MEANING, COMPILE: COMPILE_MEANING}
+    meanings = {name: row.meaning for name, row in REPORT_STAGES.items()} | REST_MEANINGS
     compiling = report.get("compiling", 0.0)
     rest = whole - compiling - sum(funnel["seconds"].values())
     first = {COMPILE: compiling} if compiling else {}
@@ -181,8 +182,10 @@ def _files(report: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[Map
 def candidates_picture(counts: Mapping[str, Any], threshold: float, curve: SCurve | None) -> Picture:
     """Candidate pairs by similarity, in another colour below the threshold, and the S-curve of the banding."""
     below = _below_one(counts)
-    most = max(below.values(), default=1) / (UNDER_CURVE if curve else 1)
-    levels = [(k / 4, f"{25 * k} %") for k in range(5)] if curve else [(k / 2, _brief(most * k / 2)) for k in range(3)]
+    most = max(below.values(), default=1) / (BELOW_CURVE if curve else 1)
+    levels = (
+        [(k / 4, f"{25 * k} %") for k in range(5)] if curve else [(k / 2, _short_count(most * k / 2)) for k in range(3)]
+    )
     bars = [
         _bar("under" if low / BINS >= threshold - 1e-9 else "under less", low / BINS, 1 / BINS, count / most)
         for low, count in below.items()
@@ -213,19 +216,19 @@ def similarity_picture(counts: Mapping[str, Any], threshold: float, measure: str
     below, one = _below_one(counts), counts["one"]
     first = min([*below, int(threshold * BINS + 1e-9), BINS - 5])
     most = max([*below.values(), 1 if below else one, 1])
-    wide = (1 - APART) / (BINS - first)
+    wide = (1 - WIDTH_OF_ONE) / (BINS - first)
     bars = [
         _bar("bar", (at - first) * wide, wide, count / most, f"{at / BINS:.2f} to {(at + 1) / BINS:.2f}: {count:,}")
         for at, count in below.items()
     ]
-    bars.append(_bar("bar one", 1 - 0.7 * APART, 0.7 * APART, min(one / most, 1), f"1: {one:,}"))
+    bars.append(_bar("bar one", 1 - 0.7 * WIDTH_OF_ONE, 0.7 * WIDTH_OF_ONE, min(one / most, 1), f"1: {one:,}"))
     step = next(step for step in STEPS if (BINS - first) / step <= MOST_TICKS)
     ticks = [((at - first) * wide, f"{at / BINS:.2f}") for at in range(-(-first // step) * step, BINS, step)]
     return {
         "title": f"Dropped documents by {alike} {axis.split()[-1]} the kept one: {one:,} of {alike} 1",
         "axis": f"{axis} the kept document",
-        "ticks": [*ticks, (1 - 0.35 * APART, "1")],
-        "levels": [(part, _brief(most * part)) for part in ((0, 0.5, 1) if most > 1 else (0, 1))],
+        "ticks": [*ticks, (1 - 0.35 * WIDTH_OF_ONE, "1")],
+        "levels": [(part, _short_count(most * part)) for part in ((0, 0.5, 1) if most > 1 else (0, 1))],
         "bars": bars,
         "one": f"{one:,}",
         "broken": one > most,
@@ -236,7 +239,7 @@ def _bar(kind: str, left: float, wide: float, tall: float, name: str = "") -> Ma
     return {"kind": kind, "x": left, "width": wide, "height": tall, "name": name}
 
 
-def _brief(count: float) -> str:
+def _short_count(count: float) -> str:
     """A count of few characters.
 
     >>> [_brief(count) for count in (9.5, 2500, 1_250_000, 3e9)]
@@ -253,33 +256,33 @@ def _below_one(counts: Mapping[str, Any]) -> dict[int, int]:
 def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Warnings, a line each: hints, clusters that are much of the corpus, and `inputs`, by name, that lose much."""
     documents, found = report["funnel"]["documents"], list(report.get("hints", ()))
-    for cluster in report["evidence"]["clusters"].get("sample", ())[:MOST]:  # the largest come first
-        if documents >= MANY and cluster["dropped"] > LARGE_CLUSTER * documents:
+    for cluster in report["evidence"]["clusters"].get("sample", ())[:MOST_WARNINGS]:  # the largest come first
+        if documents >= MANY_DOCUMENTS and cluster["dropped"] > LARGE_CLUSTER * documents:
             name = wording.cluster_name(cluster["cluster"], report["files"])
             part = wording.share(cluster["dropped"], documents)
             found.append(
                 f"{name}: {cluster['dropped']:,} documents dropped, {part} of all; check for a template, an error page"
                 " or boilerplate"
             )
-    losing = [entry for entry in inputs if entry["dropped"] > LOST * (entry["rows"] - entry["rejected"])]
-    for entry in losing[:MOST]:
+    losing = [entry for entry in inputs if entry["dropped"] > LARGE_LOSS * (entry["rows"] - entry["rejected"])]
+    for entry in losing[:MOST_WARNINGS]:
         part = wording.share(entry["dropped"], entry["rows"] - entry["rejected"])
         found.append(f"{wording.printable(entry['name'])} loses {part} of its documents")
-    if len(losing) > MOST:
-        found.append(f"{len(losing) - MOST:,} more INPUTs lose more than half of their documents")
+    if len(losing) > MOST_WARNINGS:
+        found.append(f"{len(losing) - MOST_WARNINGS:,} more INPUTs lose more than half of their documents")
     return found
 
 
-def head(cluster: Mapping[str, Any]) -> str:
+def cluster_title(cluster: Mapping[str, Any]) -> str:
     """The beginning of one of the cluster's texts, for a title."""
     return next((text for pair in cluster["pairs"] for text in reversed(pair["texts"]) if text), "")[:200]
 
 
-def flat(name: str, value: object) -> Iterator[tuple[str, str]]:
+def flat_parameters(name: str, value: object) -> Iterator[tuple[str, str]]:
     """Nested parameters, as `shingling.size`."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from flat(f"{name}.{key}" if name else key, inner)
+            yield from flat_parameters(f"{name}.{key}" if name else key, inner)
     else:
         yield name, "none" if value is None else str(value)
 
@@ -293,7 +296,7 @@ def write_passages_page(path: Path, report: Mapping[str, Any]) -> None:
         parameters=parameters,
         items="protect" in parameters,
         unit=parameters.get("part", "window"),
-        known={**OF_PASSAGES, **OF_ITEMS},
-        flat=sorted(flat("", parameters)),
+        known={**PASSAGE_STAGES, **ITEM_STAGES},
+        flat=sorted(flat_parameters("", parameters)),
     )
     path.write_text(html, encoding="utf-8", errors="replace")

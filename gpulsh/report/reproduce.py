@@ -20,10 +20,10 @@ from gpulsh.sketch.named import SETS
 LONGEST = 20_000  # characters of a command
 LIBRARIES = ("numpy", "numba", "pyarrow", "fsspec", "orjson", "zstandard", "zlib-ng", "click", "rich")
 OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "cupy", "cudf-cu12", "cudf-cu13", "pandas", "polars", "jinja2", "ray")
-_KEPT = {"first": "The first of two duplicates is kept.", "longest": "The longer text of two duplicates is kept."}
+_KEEP_TEXT = {"first": "The first of two duplicates is kept.", "longest": "The longer text of two duplicates is kept."}
 
 
-def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
+def describe_method(parameters: Mapping[str, Any]) -> Iterator[str]:
     """Sentences that describe a run with these parameters."""
     if size := parameters.get("passages"):
         yield (
@@ -35,7 +35,7 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
         yield f"Documents with the same {what} {parameters['key']} are copies."
         if parameters["key_only"]:
             yield "No texts are compared."
-            yield _kept_one(parameters["keep"])
+            yield _keep_sentence(parameters["keep"])
             return
     shingling, threshold = Shingling(**parameters["shingling"]), parameters["threshold"]
     contained = measure_name(parameters) == "containment"
@@ -65,7 +65,7 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
         )
     if also := parameters.get("also"):
         yield f"Candidates are compared only if their {_agreement(also)}."
-    yield _kept_one(parameters["keep"])
+    yield _keep_sentence(parameters["keep"])
     if parameters["resolve"] == "kept":
         yield "A document is dropped only if a kept document duplicates it, never through a chain of others."
     else:
@@ -80,8 +80,8 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
         yield f"Only documents of {'the same INPUT' if parameters['within'] else 'different INPUTs'} are duplicates."
 
 
-def _kept_one(keep: str) -> str:
-    return _KEPT.get(keep, f"{keep} decides which of two duplicates is kept.")
+def _keep_sentence(keep: str) -> str:
+    return _KEEP_TEXT.get(keep, f"{keep} decides which of two duplicates is kept.")
 
 
 def _agreement(bits: Mapping[str, Any]) -> str:
@@ -143,7 +143,7 @@ def _bits_name(bits: Mapping[str, Any]) -> str:
     return f"simhash:{bits['bits']}:{bits['distance']}"
 
 
-def machine() -> Mapping[str, Any]:
+def machine_facts() -> Mapping[str, Any]:
     """The system, the processor, the number of processors, and the memory."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

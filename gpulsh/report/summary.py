@@ -10,10 +10,10 @@ from gpulsh.params import many
 from gpulsh.report.wording import measure_name, printable, share, size
 from gpulsh.stats.counts import COUNTS, CountRow
 
-ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
-SOMETIMES = ("protected", "contaminated", "few_sources", "rejected", "not_utf8", "stray_bytes")  # left out if 0
+ALWAYS_SHOWN = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
+SHOWN_IF_ANY = ("protected", "contaminated", "few_sources", "rejected", "not_utf8", "stray_bytes")  # left out if 0
 SHOWN_INPUTS = 10
-SHORT = 0.05  # seconds; a shorter stage would read as 0.0
+LEAST_SECONDS = 0.05  # seconds; a shorter stage would read as 0.0
 
 
 def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
@@ -39,10 +39,10 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
         where = f"Results are in {output}, from the finished run that began at {report['began']}"
     else:
         where = f"Results are in {output}, after {report['seconds']:.1f} s on {_machine(report)}"
-    return "\n".join([f"{'; '.join(filter(None, [kept, *notes]))}.", f"{_pairs(report)}.", f"{where}."])
+    return "\n".join([f"{'; '.join(filter(None, [kept, *notes]))}.", f"{_pairs_sentence(report)}.", f"{where}."])
 
 
-def _pairs(report: Mapping[str, Any]) -> str:
+def _pairs_sentence(report: Mapping[str, Any]) -> str:
     funnel, parameters = report["funnel"], report["parameters"]
     similar, others = f"{funnel['similar']:,}", f"{funnel['dissimilar']:,}"
     pairs = many(funnel["candidates"], "candidate pair")
@@ -72,7 +72,7 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     }
     rows: list[tuple[str, int, str]] = []
     for row in COUNTS.values():
-        if row.name in ALWAYS or (row.name in SOMETIMES and funnel.get(row.name)):
+        if row.name in ALWAYS_SHOWN or (row.name in SHOWN_IF_ANY and funnel.get(row.name)):
             parts = sum_of(row, funnel), notes.get(row.name, row.meaning)
             rows.append((row.label, funnel[row.name], "; ".join(filter(None, parts))))
         if row.name == "dropped":
@@ -80,15 +80,17 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     wide = max(len(f"{count:,}") for _, count, _ in rows)
     labels = max(len(label) for label, _, _ in rows)
     lines = [f"{label:<{labels}}  {count:>{wide},}  {meaning}".rstrip() for label, count, meaning in rows]
-    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in funnel["seconds"].items() if seconds >= SHORT)
+    stages = ", ".join(
+        f"{name} {seconds:.1f}" for name, seconds in funnel["seconds"].items() if seconds >= LEAST_SECONDS
+    )
     compiling = report.get("compiling", 0.0)
-    stages += f"; {compiling:.1f} to compile kernels" if compiling >= SHORT else ""
+    stages += f"; {compiling:.1f} to compile kernels" if compiling >= LEAST_SECONDS else ""
     took = f"{report['seconds']:.1f} s on {_machine(report)}"
-    lines += ["", said] if (said := represented(report)) else []
+    lines += ["", said] if (said := largest_sentence(report)) else []
     return "\n".join([*lines, "", f"{took}: {stages}" if stages else took])
 
 
-def represented(report: Mapping[str, Any]) -> str:
+def largest_sentence(report: Mapping[str, Any]) -> str:
     """The most documents that a kept one represents, verified and by component; empty without duplicates.
 
     >>> represented({"counts": {"documents": 3, "verified": {"most": 1200}, "component": {"most": 1300}}})

@@ -47,8 +47,8 @@ from gpulsh.run.stages.write import (
     write_files,
     written_files,
 )
-from gpulsh.stats.counts import TALLIED
-from gpulsh.stats.stages import KNOWN, OF_TASKS, Funnel, Progress
+from gpulsh.stats.counts import SUMMED_COUNTS
+from gpulsh.stats.stages import ALL_STAGES, TASK_UNITS, Funnel, Progress
 from gpulsh.store.columns import release_memory
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
@@ -100,8 +100,8 @@ class Stages:
         self, name: str, tasks: Sequence[Task], total: int | None = None, *, parallel: bool = False
     ) -> list[Mapping[str, Any]]:
         """Run these tasks; the facts of each. The total of a stage that counts tasks need not be given."""
-        row = KNOWN[name]
-        if total is None and row.unit in OF_TASKS:
+        row = ALL_STAGES[name]
+        if total is None and row.unit in TASK_UNITS:
             total = len(tasks)
         with self.funnel.stage(self.progress, row, total):
             facts = self.runner.run(Stage(row, tasks, parallel))
@@ -203,7 +203,7 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
     gathered = len(partitions) if read else 0
     each = ((layout, ranges, gathered, number) for number in range(groups["groups"]))
     verified = stages.run("verify", decide_group, each, groups["documents"])
-    for name in TALLIED:
+    for name in SUMMED_COUNTS:
         setattr(funnel, name, getattr(funnel, name) + fact_sum(verified, name))
     funnel.dissimilar = funnel.candidates - funnel.similar
     funnel.kept = _kept_documents(funnel)
@@ -266,5 +266,5 @@ def _write(job: Job, folder: Path, stages: Stages, decided: RunDecisions) -> Map
     *facts_of_files, facts = stages.run_tasks("write", tasks, total, parallel=True)
     if job.on_error == "skip":
         bad_rows = (facts[name] for name in ("records", "rejected_rows", "rejected_protected"))
-        stages.funnel.leave_out(*bad_rows, few_sources=job.policy.retention.min_sources > 1)
+        stages.funnel.subtract_rejected(*bad_rows, few_sources=job.policy.retention.min_sources > 1)
     return {int(number): rows for found in facts_of_files for number, rows in found.get("kept", {}).items()}

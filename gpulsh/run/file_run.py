@@ -29,12 +29,11 @@ from gpulsh.io.output_codec import OutputCodec
 from gpulsh.memory_limit import out_of_memory
 from gpulsh.params import SCHEME, check_type, is_path, shown, shown_type
 from gpulsh.repeats.benchmark import Overlap
-from gpulsh.report.page import missing
-from gpulsh.report.reproduce import machine as machine_facts
-from gpulsh.report.reproduce import versions
+from gpulsh.report.page import missing_requirement
+from gpulsh.report.reproduce import machine_facts, versions
 from gpulsh.run.engines import Engine, EngineName, Machine
 from gpulsh.run.job import FileJob, OnError
-from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, write_report
+from gpulsh.run.output.folder import PAGE, OutputFolder, find_finished, read_report, write_report
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.progress import Show, open_progress
 from gpulsh.stats.stages import Progress
@@ -95,7 +94,7 @@ def run_job(
     """Run the job, or finish it, or find it finished; the report. An error of the system is an OutputError."""
     with ExitStack() as stack:
         stack.enter_context(system_errors_as_output_errors(output))
-        if resume and (report := finished(output, job.to_json())) is not None:
+        if resume and (report := find_finished(output, job.to_json())) is not None:
             return report
         engine = stack.enter_context(machine.open_engine())
         job = with_cut(job, engine)
@@ -106,7 +105,7 @@ def run_job(
             return read_report(output / REPORT)
         work = folder.work.absolute() if engine.remote else folder.work
         with results(job, OpenRun(engine, manifest, work, open_progress(progress))) as found:
-            no_page = missing() if page else "a cut has no page"
+            no_page = missing_requirement() if page else "a cut has no page"
             report = {
                 **start.facts(),
                 "parameters": job.parameters(),

@@ -45,7 +45,7 @@ from gpulsh.run.progress import open_progress
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
 from gpulsh.stats.hints import give_hints
-from gpulsh.stats.stages import OF_MEMORY, Funnel, Progress
+from gpulsh.stats.stages import MEMORY_STAGES, Funnel, Progress
 
 
 @known_keywords
@@ -217,7 +217,7 @@ def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, 
         there = lane.stage(batch) if fits and not texts.is_full else None
         return sign_by_method(batch if there is None else there, method, keys, lane), there
 
-    with funnel.stage(progress, OF_MEMORY["sign"], None):
+    with funnel.stage(progress, MEMORY_STAGES["sign"], None):
         for part, text in sign_batches(source.batches(most), method, keys, ops, funnel, progress, sign_staged):
             kept = ops.keep(part.digests, part.exact, part.shingles)
             for pieces, rows in zip((digests, exact, shingles), kept, strict=True):
@@ -249,7 +249,7 @@ def decide(
     This consumes the digests of `signed`. Of documents with equal keys in `keyed`, only the first takes part.
     """
     funnel = signed.funnel
-    with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):
+    with ops.here(), funnel.stage(progress, MEMORY_STAGES["collide"], method.banding.bands):
         rank, filled = None, np.flatnonzero(signed.has_shingle)
         if order is not None:
             rank, filled = _ranks(ops.asarray(order)), ops.asarray(order)
@@ -273,7 +273,7 @@ def decide(
         funnel.crowded = len(met.in_large)
     with ops.here():
         involved = involved_in(met, funnel.documents, ops)
-        with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
+        with funnel.stage(progress, MEMORY_STAGES["read"], len(involved)):
             chosen = signed.texts.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
             progress.count(size=int(chosen.sizes.sum()))
     found = funnel.documents, met, copies, first, rank

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WIDTH_OF_BARS = 60  # columns of a terminal that has room for a bar
 WIDTH_OF_NAME = 11  # columns of a spinner and the name of a stage
 WIDTH_BEFORE_AMOUNTS = WIDTH_OF_NAME + 26  # and of a bar and the remaining time
-RATED = ("documents", "bytes", "pairs")
+RATED_UNITS = ("documents", "bytes", "pairs")
 
 Show = bool | Literal["json"]
 
@@ -32,13 +32,13 @@ def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
     check_choice("progress", show, (False, True, "json"))
     if not show:
         return Progress()
-    shown = _Undisturbed(stream or sys.stderr)
+    shown = _SafeStream(stream or sys.stderr)
     if show == "json":
         return _Events(shown)
     return _Bars(shown) if shown.isatty() else _Lines(shown)
 
 
-class _Undisturbed:
+class _SafeStream:
     """A stream, None if there is none, that drops all text after a failed write, so that work continues."""
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -85,20 +85,22 @@ class Tally:
         """The amounts that are known."""
         return {name: amount for name, amount in self.done.items() if amount}
 
-    def now(self) -> Mapping[str, int]:
+    def new_amounts(self) -> Mapping[str, int]:
         """As `amounts`, without the work of an earlier run."""
         return self.done - (self.before or Counter())
 
     def rates(self) -> dict[str, float]:
         """Documents, bytes and pairs per second; rates of other units would say nothing."""
         seconds = self.seconds if self.seconds is not None else self._watch.seconds()
-        return {name: amount / seconds for name, amount in self.now().items() if name in RATED and seconds > 0}
+        return {
+            name: amount / seconds for name, amount in self.new_amounts().items() if name in RATED_UNITS and seconds > 0
+        }
 
 
 class _Lines(Progress):
     """Keeps the tally of the current stage, and writes a line about it at its end; subclasses show it otherwise."""
 
-    def __init__(self, stream: _Undisturbed) -> None:
+    def __init__(self, stream: _SafeStream) -> None:
         self._stream = stream
         self._tally = Tally("", None, "")
         self._announced = False  # whether the message about compiling was shown
@@ -129,7 +131,7 @@ class _Lines(Progress):
 
     def _announce_kernels(self) -> None:
         """Say once that kernels are being compiled; called by the thread that is about to."""
-        self._write(f"gpulsh: {_kernels()}")
+        self._write(f"gpulsh: {_compile_note()}")
 
     @contextmanager
     def _shown(self, tally: Tally) -> Iterator[None]:
@@ -168,7 +170,7 @@ class _Events(_Lines):
 
 
 class _Bars(_Lines):
-    def __init__(self, stream: _Undisturbed) -> None:
+    def __init__(self, stream: _SafeStream) -> None:
         super().__init__(stream)
         self._bars: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
@@ -189,8 +191,8 @@ class _Bars(_Lines):
 
             def render(self, task: parts.Task) -> Text:
                 if tally.seconds is None:
-                    return Text(fitting(", ".join(_rates(tally)), room), no_wrap=True, overflow="ellipsis")
-                ended = fitting(f"  {tally.name:<8} {summary(tally)}", console.width)
+                    return Text(first_fitting(", ".join(_rates(tally)), room), no_wrap=True, overflow="ellipsis")
+                ended = first_fitting(f"  {tally.name:<8} {summary(tally)}", console.width)
                 return Text(ended, no_wrap=True, overflow="ellipsis")
 
         columns: tuple[parts.ProgressColumn, ...] = (
@@ -214,7 +216,7 @@ class _Bars(_Lines):
         if self._bars is None:
             super()._announce_kernels()
         else:
-            self._bars.console.print(f"  {_kernels()}", markup=False, highlight=False, soft_wrap=True)
+            self._bars.console.print(f"  {_compile_note()}", markup=False, highlight=False, soft_wrap=True)
 
     def advance(self, amount: int) -> None:
         super().advance(amount)
@@ -222,7 +224,7 @@ class _Bars(_Lines):
             self._bars.advance(self._task, amount)
 
 
-def _kernels() -> str:
+def _compile_note() -> str:
     if kernel_cache().folder is not None:
         return "compiling kernels for this processor; later runs reuse them and compile only new ones"
     return "compiling kernels for this processor; later runs compile them again, and `gpulsh info` shows why"
@@ -245,7 +247,7 @@ def summary(tally: Tally) -> str:
     """
     amounts = ", ".join(_amount(amount, name) for name, amount in tally.amounts().items())
     if tally.before is not None and tally.seconds is not None:
-        if not tally.now():
+        if not tally.new_amounts():
             return ", ".join([*([amounts] if amounts else []), "done before", *_rates(tally)])
         earlier = [_amount(amount, name) for name, amount in tally.before.items() if amount]
         amounts += f" ({' and '.join(earlier) or 'some'} of it done before)"
@@ -254,7 +256,7 @@ def summary(tally: Tally) -> str:
     return ", ".join([*([amounts] if amounts else []), *_rates(tally)])
 
 
-def fitting(amounts: str, width: int) -> str:
+def first_fitting(amounts: str, width: int) -> str:
     """The first parts of a list that fit into so many columns, none cut in two; at least one.
 
     >>> fitting("500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s", 52)

@@ -10,12 +10,12 @@ from gpulsh import __version__
 from gpulsh.backends.parallel import processors
 from gpulsh.budget import shares
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT
-from gpulsh.report.evidence import by_similarity, counted, summarise
-from gpulsh.report.page import missing
+from gpulsh.report.evidence import cluster_counts, similarity_counts, summarise
+from gpulsh.report.page import missing_requirement
 from gpulsh.run.driver import RunDecisions, Stages
 from gpulsh.run.file_run import OpenRun
 from gpulsh.run.job import Job
-from gpulsh.run.output.folder import PAGE, results_in
+from gpulsh.run.output.folder import PAGE, result_files
 from gpulsh.run.stages.write import written_files
 from gpulsh.stats.counts import SAMPLED, definitions
 from gpulsh.stats.hints import give_hints
@@ -36,7 +36,7 @@ def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
             *sorted(f"{DATA}/{job.files[number].relative}" for number in written_files(job)),
             *lists,
             REPORT,
-            *([] if missing() else [PAGE]),
+            *([] if missing_requirement() else [PAGE]),
         ],
     }
 
@@ -51,7 +51,7 @@ def finished_report(
     threads = parameters["threads"] or processors()
     evidence = summarise(work / EVIDENCE, job.files, job.columns, job.method.threshold, known, threads)
     stages.release_texts()
-    outputs = {name: name for name in results_in(work)}  # in order, and quick to search
+    outputs = {name: name for name in result_files(work)}  # in order, and quick to search
     rows = []
     for number, (file, count) in enumerate(zip(job.files, decided.layout.rows(), strict=True)):
         kept = {"kept": decided.kept[number]} if number in decided.kept else {}
@@ -70,7 +70,7 @@ def finished_report(
         "definitions": definitions(job.method.measure),
         "hints": give_hints(job.method, funnel),
         "evidence": evidence,
-        "counts": counted(work / COUNTED),
-        SAMPLED.name: by_similarity(decided.sample.similarity),
+        "counts": cluster_counts(work / COUNTED),
+        SAMPLED.name: similarity_counts(decided.sample.similarity),
         "outputs": list(outputs),
     }

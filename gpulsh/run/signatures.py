@@ -26,11 +26,11 @@ from gpulsh.lsh.signing import words_and_digests
 from gpulsh.method import Method, given_parameters
 from gpulsh.params import BitSketch, Sketch
 from gpulsh.run.index.jobs import open_inputs
-from gpulsh.run.output.paths import marked, refuse_overlap, refuse_present, refuse_url
+from gpulsh.run.output.paths import refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
-from gpulsh.stats.stages import OF_INDEX, Progress, with_progress
+from gpulsh.stats.stages import INDEX_STAGES, Progress, with_progress
 from gpulsh.store.durable import durable_file, writing
 
 PARTITION_BYTES = 64 << 20  # of text, whose rows are a row group
@@ -72,7 +72,7 @@ def sign_files(
     texts = open_inputs(inputs, Columns(text=text_named(text_column), id=id_column), read_options, ops)
     refuse_overlap(os.fspath(path), inputs, texts.files)
     refuse_present(path, overwrite=overwrite)
-    shown, unit = open_progress(progress), OF_INDEX["index"].unit
+    shown, unit = open_progress(progress), INDEX_STAGES["index"].unit
     with (
         writing(path),
         shown.stage("sign", texts.check(), unit),
@@ -84,8 +84,8 @@ def sign_files(
         documents = 0
         for partition in texts.partitions(PARTITION_BYTES):
             ids = [] if writer is None or id_column is None else [writer.schema.field("id").type]
-            table = _table(texts, partition, documents, method, ops, ids, shown)
-            table = table.replace_schema_metadata(marked(table.schema).metadata)
+            table = _partition_table(texts, partition, documents, method, ops, ids, shown)
+            table = table.replace_schema_metadata(with_mark(table.schema).metadata)
             if writer is None:
                 writer = pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
                 open_writer.enter_context(writer)
@@ -99,13 +99,13 @@ def sign_files(
     return documents
 
 
-def _table(
+def _partition_table(
     texts: FileTexts,
     partition: Partition,
     first: int,
     method: Method,
     ops: Backend,
-    before: Sequence[pa.DataType],
+    earlier_types: Sequence[pa.DataType],
     shown: Progress,
 ) -> pa.Table:
     """The rows of a partition, from document `first` on; `before` is the type of ids in the partitions before."""
@@ -137,7 +137,7 @@ def _table(
     }
     if texts.columns.id is not None:
         ids = texts.values(texts.columns.id, positions)
-        columns["id"] = ids = one_type(ids, [*before, *texts.kinds(texts.columns.id)])
+        columns["id"] = ids = one_type(ids, [*earlier_types, *texts.kinds(texts.columns.id)])
         if not values_in_parquet(ids):
             raise InputError(f"column {texts.columns.id!r} has a date that Parquet cannot hold; leave out --id-column")
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}

@@ -92,7 +92,7 @@ SAMPLED = CountRow(
 )
 
 # Counts that are added up group by group.
-TALLIED = ("exact_copies", *_COPIES, "crowded", "candidates", "similar", "verified", "dropped", "near_duplicates")
+SUMMED_COUNTS = ("exact_copies", *_COPIES, "crowded", "candidates", "similar", "verified", "dropped", "near_duplicates")
 
 CONTAINED = "pairs whose first document may contain the second; only the first of exact copies counts"
 
@@ -110,7 +110,7 @@ def definitions(measure: str) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-OWN = "as in INPUT"  # the type of ids
+ID_TYPE = "as in INPUT"  # the type of ids
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,14 @@ DUPLICATES = (
         "file", "string", "file of the dropped document: INPUT as on the command line, joined with the path in it"
     ),
     ColumnRow("row", "int64", "its row in that file, from 0"),
-    ColumnRow("id", OWN, "its id; text, or JSON text, if no single type holds all ids; null if no column has ids"),
+    ColumnRow("id", ID_TYPE, "its id; text, or JSON text, if no single type holds all ids; null if no column has ids"),
     ColumnRow(
         "duplicate_of_file", "string", "file of its kept duplicate; null for one of an earlier run with --id-column"
     ),
     ColumnRow("duplicate_of_row", "int64", "row of the kept duplicate; null in the same case"),
-    ColumnRow("duplicate_of_id", OWN, "id of the kept duplicate; null for one of an earlier run without --id-column"),
+    ColumnRow(
+        "duplicate_of_id", ID_TYPE, "id of the kept duplicate; null for one of an earlier run without --id-column"
+    ),
     ColumnRow("similarity", "float32", "similarity of the two by --measure; exact with the default --verify"),
     ColumnRow(
         "cluster", "int64", "position, over all files, of the first document in the same component of duplicates"
@@ -163,7 +165,7 @@ NAMES, INSTANT = "list<string>", "timestamp[us, UTC]"  # types that Arrow has no
 CLUSTERS = (
     ColumnRow("file", "string", "file of the kept document, as in duplicates.parquet"),
     ColumnRow("row", "int64", "its row in that file, from 0"),
-    ColumnRow("id", OWN, "its id, as in duplicates.parquet"),
+    ColumnRow("id", ID_TYPE, "its id, as in duplicates.parquet"),
     CLUSTER,
     *_counts(
         ("copies", "int64", "documents dropped for it as exact copies, or with --key for the same key"),

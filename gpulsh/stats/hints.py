@@ -11,8 +11,8 @@ from gpulsh.params import banding_name, many
 from gpulsh.stats.stages import Funnel
 from gpulsh.theory import SCurve, default_banding, default_distance, meeting_probability, near_probability
 
-FOUND = 0.95  # least usual probability of finding a pair at the threshold
-BRIEF = 1.5  # shingles per document; with fewer, at least half of the documents have a single one
+USUAL_PROBABILITY = 0.95  # least usual probability of finding a pair at the threshold
+FEW_SHINGLES = 1.5  # shingles per document; with fewer, at least half of the documents have a single one
 
 _log = logging.getLogger("gpulsh")
 
@@ -30,7 +30,7 @@ def hints(method: Method, funnel: Funnel) -> Iterator[str]:
     if method.measure == "jaccard":
         yield from _sketch_hints(method)
     size, some = method.shingling.size, funnel.documents - funnel.empty
-    if size > 1 and 0 < funnel.shingles <= BRIEF * some:
+    if size > 1 and 0 < funnel.shingles <= FEW_SHINGLES * some:
         of_words = method.shingling.unit == "word"
         tokens, shorter = ("words", "word:1 or --shingle char:4") if of_words else ("characters", "char:3")
         yield (
@@ -50,7 +50,7 @@ def _sketch_hints(method: Method) -> Iterator[str]:
     threshold, (bands, rows) = method.threshold, (method.banding.bands, method.banding.rows)
     pairs = f"of the pairs of similarity {threshold:g}"
     found = float(SCurve(bands=bands, rows=rows).probability(threshold))
-    if method.near is None and found < FOUND:
+    if method.near is None and found < USUAL_PROBABILITY:
         try:
             usual = default_banding(method.family.num_perm, threshold)
             remedy = f"without bands and rows, gpulsh uses {banding_name(*usual)}"
@@ -61,7 +61,7 @@ def _sketch_hints(method: Method) -> Iterator[str]:
         ("--sketch", method.near, meeting_probability),
         ("--and", method.also, near_probability),
     ):
-        if near is not None and (found := probability(near, threshold)) < FOUND:
+        if near is not None and (found := probability(near, threshold)) < USUAL_PROBABILITY:
             better = default_distance(near, threshold, probability).distance
             yield (
                 f"a distance of {near.distance} of {near.bits} bits ({option}) finds only {100 * found:.1f} %"

@@ -16,9 +16,11 @@ from gpulsh.ragged import total_size
 from gpulsh.stats.counts import COUNTS
 
 OTHER = "other"  # in a report: seconds of the run outside of all stages
-OTHER_MEANING = "start, checks, evidence and this summary"
 COMPILE = "compile"  # seconds in which stages waited for kernels
-COMPILE_MEANING = "compile kernels for this processor; later runs reuse them"
+REST_MEANINGS = {
+    OTHER: "start, checks, evidence and this summary",
+    COMPILE: "compile kernels for this processor; later runs reuse them",
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class StageRow:
     cost: str | None = None  # the amount that its time grows with, in plans; None: not estimated
 
 
-OF_TASKS = ("ranges", "partitions", "files", "runs")  # units: a task is one
+TASK_UNITS = ("ranges", "partitions", "files", "runs")  # units: a task is one
 
 
 def _table(*rows: tuple[str, ...]) -> dict[str, StageRow]:
@@ -39,7 +41,7 @@ def _table(*rows: tuple[str, ...]) -> dict[str, StageRow]:
 
 
 # `deduplicate_files`, and the command.
-OF_FILES = _table(
+FILE_STAGES = _table(
     ("sign", "read every document, fold, cut into shingles, sign", "B", "bytes of text"),
     ("copies", "find exact copies by their hashes", "ranges", "documents"),
     ("collide", "sort band digests, find documents that share a bucket", "bands", "digests"),
@@ -53,7 +55,7 @@ OF_FILES = _table(
 )
 
 # With some options: --key; --source-column or --date-column; an index with a --keep other than "first".
-OF_OPTIONS = _table(
+OPTION_STAGES = _table(
     ("keys", "find documents with equal keys", "ranges"),
     ("sight", "read the sources and dates of documents", "partitions"),
     ("survey", "read the values of --keep", "B"),
@@ -62,26 +64,26 @@ OF_OPTIONS = _table(
 )
 
 # With --passages, before the others; also of `passages_files`.
-OF_ITEMS = _table(
+ITEM_STAGES = _table(
     ("protect", "index the windows of the protected files", "B"),
     ("screen", "read every document, find the protected items in it", "B"),
 )
 
 # With the measure containment, instead of "collide".
-OF_CONTAINMENT = _table(
+CONTAINMENT_STAGES = _table(
     ("weigh", "count how many documents have each shingle", "ranges"),
     ("prefix", "choose the rarest shingles of each document", "partitions"),
     ("join", "find documents that share a rare shingle", "ranges"),
 )
 
 # With an index of earlier runs, instead of all stages before "write".
-OF_FILES_WITH_INDEX = {
+INDEXED_STAGES = {
     **_table(("admit", "compare every document with earlier ones, decide, add it to the index", "B")),
-    "write": OF_FILES["write"],
+    "write": FILE_STAGES["write"],
 }
 
 # `deduplicate`.
-OF_MEMORY = {"sign": OF_FILES["sign"]} | _table(
+MEMORY_STAGES = {"sign": FILE_STAGES["sign"]} | _table(
     ("collide", "find exact copies, sort band digests, find documents that share a bucket", "bands"),
     ("read", "read the documents of candidate pairs again", "documents"),
     ("verify", "compare the candidate pairs of small buckets", "pairs"),
@@ -89,14 +91,14 @@ OF_MEMORY = {"sign": OF_FILES["sign"]} | _table(
 )
 
 # `gpulsh index`.
-OF_INDEX = _table(
+INDEX_STAGES = _table(
     ("index", "compare every document with the index, decide, add it", "B"),
     ("save", "commit the index, write its evidence", "documents"),
     ("query", "compare every document with the index", "B"),
 )
 
 # `passages_files` and `cut_files`.
-OF_PASSAGES = _table(
+PASSAGE_STAGES = _table(
     ("sample", "read every document, sample its windows", "B"),
     ("meet", "find samples that occur again", "ranges"),
     ("window", "read documents with such samples again, hash the windows near them", "partitions"),
@@ -114,11 +116,11 @@ OF_PASSAGES = _table(
 )
 
 # All stages that a report may have.
-REPORTED = {**OF_ITEMS, **OF_FILES, **OF_OPTIONS, **OF_CONTAINMENT, **OF_FILES_WITH_INDEX}
-KNOWN = {**OF_PASSAGES, **REPORTED}  # by `run.driver.Stages`
+REPORT_STAGES = {**ITEM_STAGES, **FILE_STAGES, **OPTION_STAGES, **CONTAINMENT_STAGES, **INDEXED_STAGES}
+ALL_STAGES = {**PASSAGE_STAGES, **REPORT_STAGES}  # by `run.driver.Stages`
 # The stages that `gpulsh plan` estimates, in order.
-COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
-ESTIMATED = tuple(COSTS)
+COSTS = {row.name: row.cost for row in FILE_STAGES.values() if row.cost is not None}
+ESTIMATED_STAGES = tuple(COSTS)
 
 Advance = Callable[[int], None]  # called with the amount of work done since the last call
 
@@ -221,7 +223,7 @@ class Funnel(Mapping[str, Any]):
         """All counts, and the seconds by stage."""
         return asdict(self)
 
-    def leave_out(self, records: int, rows: int, protected: int, *, few_sources: bool = False) -> None:
+    def subtract_rejected(self, records: int, rows: int, protected: int, *, few_sources: bool = False) -> None:
         """Take out bad records. Their rows were counted as documents without a word, `protected` of them protected, the
         others as kept ones, or as of `few_sources`.
         """

@@ -46,7 +46,7 @@ from gpulsh.sketch.named import SETS, is_count, parse_bits, parse_sketch
 from gpulsh.sketch.samples import BottomS, ModM, SampleSketch
 from gpulsh.sketch.simhash import SimHash, Weights
 from gpulsh.sketch.weighted import WeightedMinHash
-from gpulsh.studies.study import DEFAULT, How, Study, Where, brute_force, draw_sample, fingerprints, shared_counts
+from gpulsh.studies.study import SAMPLE, Backends, Options, Study, brute_force, draw_sample, fingerprints, shared_counts
 from gpulsh.text.documents import shingle
 from gpulsh.text.profiles import md5_signatures, text_profiles
 from gpulsh.theory import checked_threshold, default_banding, default_distance, near_probability
@@ -70,12 +70,12 @@ class Finders:
 
     threshold: float
     seed: int
-    how: How
+    options: Options
 
     @property
-    def where(self) -> Where:
+    def backend_options(self) -> Backends:
         """The backend that does the work."""
-        return {"backend": self.how["backend"], "threads": self.how["threads"]}
+        return {"backend": self.options["backend"], "threads": self.options["threads"]}
 
     def named(self, name: str) -> Finder:
         """The finder of a NAME, with numbers as in `--sketch`. ParameterError if there is none."""
@@ -96,20 +96,20 @@ class Finders:
 
     def banded(self, sketch: SetSketch | WeightedMinHash) -> Finder:
         """The finder of documents whose signatures meet in a band."""
-        banding, where = self._banding(sketch.num_perm), self.where
+        banding, where = self._banding(sketch.num_perm), self.backend_options
         return Finder(
-            lambda texts: sketch.from_texts(texts, **self.how),
+            lambda texts: sketch.from_texts(texts, **self.options),
             lambda signatures: candidate_pairs(banding(signatures, **where), **where),
             lambda signatures, pairs: sketch.estimate(signatures, pairs, **where),
         )
 
     def b_bit(self, bits: int) -> Finder:
         """MinHash of 128 values: digests of bands find pairs, and `bits` bits of each value estimate them."""
-        minhash, where = MinHash(seed=self.seed), self.where
+        minhash, where = MinHash(seed=self.seed), self.backend_options
         banding, b_bit = self._banding(minhash.num_perm), BBit(bits=bits, num_perm=minhash.num_perm)
 
         def sketch(texts: TextBatch) -> tuple[Any, BandDigests]:
-            signatures = minhash.from_texts(texts, **self.how)
+            signatures = minhash.from_texts(texts, **self.options)
             return b_bit(signatures, **where), banding(signatures, **where)
 
         return Finder(
@@ -130,8 +130,8 @@ class Finders:
             distance = default_distance(sketch.near(0), self.threshold, near_probability).distance
         sketch, tables = replace(sketch, weights=weights), HammingTables(bits=sketch.bits, distance=distance)
         return Finder(
-            lambda texts: sketch.from_texts(texts, **self.how),
-            lambda signatures: tables.pairs(signatures, **self.where),
+            lambda texts: sketch.from_texts(texts, **self.options),
+            lambda signatures: tables.pairs(signatures, **self.backend_options),
         )
 
     def supershingles(self) -> Finder:
@@ -139,20 +139,20 @@ class Finders:
         supershingles = Supershingles()
         minhash = MinHash(num_perm=supershingles.groups * supershingles.of, seed=self.seed)
         return Finder(
-            lambda texts: minhash.from_texts(texts, **self.how),
-            lambda signatures: supershingles(signatures, **self.where),
+            lambda texts: minhash.from_texts(texts, **self.options),
+            lambda signatures: supershingles(signatures, **self.backend_options),
             size=lambda signatures: len(signatures) * 8 * supershingles.groups,
         )
 
     def henzinger(self) -> Finder:
         """Pairs of supershingles whose SimHash of single words is near."""
         broder, simhash = self.supershingles(), SimHash(bits=BITS, weights="count", seed=self.seed)
-        words = Shingling(size=1, symbols=self.how["shingling"].symbols).under(self.how["folding"])
-        how: How = {**self.how, "shingling": words}
+        words = Shingling(size=1, symbols=self.options["shingling"].symbols).under(self.options["folding"])
+        how: Options = {**self.options, "shingling": words}
 
         def pairs(made: tuple[Any, Any]) -> Array:
             agreeing = broder.pairs(made[0])
-            return agreeing[hamming(made[1], agreeing, **self.where) <= BITS - ALIKE]
+            return agreeing[hamming(made[1], agreeing, **self.backend_options) <= BITS - ALIKE]
 
         return Finder(
             lambda texts: (broder.sketch(texts), simhash.from_texts(texts, **how)),
@@ -164,7 +164,7 @@ class Finders:
         """Pairs that share a sampled fingerprint and have an estimate of the threshold or more."""
 
         def estimate(samples: Samples, pairs: Numbers) -> Values:
-            return np.asarray(on_host(sketch.estimate(samples, pairs, **self.where)))
+            return np.asarray(on_host(sketch.estimate(samples, pairs, **self.backend_options)))
 
         def pairs(samples: Samples) -> Array:
             sets = Fingerprints(on_host(samples.values), on_host(samples.offset))
@@ -176,13 +176,13 @@ class Finders:
                 found.append(some[estimate(samples, some) >= self.threshold])
             return np.concatenate(found)
 
-        return Finder(lambda texts: sketch.from_texts(texts, **self.how), pairs, estimate)
+        return Finder(lambda texts: sketch.from_texts(texts, **self.options), pairs, estimate)
 
     def whole(self, signatures: Callable[[TextBatch], Values]) -> Finder:
         """Pairs whose whole-document signatures are equal."""
 
         def pairs(words: Values) -> Array:
-            found = on_host(candidate_pairs(BandDigests(words[:, :1]), **self.where))
+            found = on_host(candidate_pairs(BandDigests(words[:, :1]), **self.backend_options))
             return found[words[found[:, 0], 1] == words[found[:, 1], 1]]
 
         return Finder(lambda texts: signatures(texts).view(np.uint64), pairs, size=lambda words: words.nbytes)
@@ -208,7 +208,7 @@ KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
 
 
 METHODS = ("minhash:128", "fast:128", "one-permutation:128", "c-minhash:128", "simhash:64")
-WARM = 8  # documents that each method does before the clock starts, so that its kernels are compiled
+WARM_UP = 8  # documents that each method does before the clock starts, so that its kernels are compiled
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def compare(
     *,
     verify: Sequence[Verify] = ("none", "exact"),
     threshold: float = 0.8,
-    sample: int = DEFAULT,
+    sample: int = SAMPLE,
     truth: Array | None = None,
     shingling: Shingling | str | None = None,
     folding: Folding | None = None,
@@ -303,8 +303,8 @@ def compare(
         check_type("a method", method, str)
     for one in verify:
         check_choice("verify", one, get_args(Verify))
-    how: How = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
-    finders = Finders(threshold=threshold, seed=seed, how=how)
+    how: Options = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
+    finders = Finders(threshold=threshold, seed=seed, options=how)
     chosen = {name: finders.named(name) for name in methods}
     drawn = draw_sample(texts, sample, seed)
     sets = fingerprints(drawn.texts, how)
@@ -314,10 +314,10 @@ def compare(
         true = checked_pairs(truth, drawn.documents, select_backend("cpu"), "truth")
         if (alone := true[true[:, 0] == true[:, 1], 0]).size:
             raise ParameterError(f"truth pairs row {alone[0]} with itself; leave such pairs out")
-        true = drawn.places(true)
+        true = drawn.pairs_in_sample(true)
     sought, filled = sorted_distinct(packed(*np.sort(true, axis=1).T)), sets.lengths > 0
-    on, where = drawn.texts, finders.where
-    few = on.slice(0, min(WARM, len(on)))  # so that kernels are compiled before the clock starts
+    on, where = drawn.texts, finders.backend_options
+    few = on.slice(0, min(WARM_UP, len(on)))  # so that kernels are compiled before the clock starts
 
     def rows_of(name: str, finder: Finder) -> Iterator[MethodOnText]:
         finder.pairs(finder.sketch(few))

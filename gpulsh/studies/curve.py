@@ -33,7 +33,17 @@ from gpulsh.params import (
 from gpulsh.run.output.paths import DRAWN, PICTURES, refuse_present
 from gpulsh.sketch.minhash import MinHash
 from gpulsh.store.durable import writing
-from gpulsh.studies.study import DEFAULT, THRESHOLDS, How, Spread, Study, Where, brute_force, draw_sample, fingerprints
+from gpulsh.studies.study import (
+    SAMPLE,
+    THRESHOLDS,
+    Backends,
+    Options,
+    Spread,
+    Study,
+    brute_force,
+    draw_sample,
+    fingerprints,
+)
 from gpulsh.theory import SCurve, checked_requirement, checked_threshold, choose_banding, default_banding, fewest_bands
 
 BINS, FINE_BINS = 20, 50  # steps of similarity, in JSON and in pictures
@@ -79,7 +89,7 @@ class BandingStudy(Study):
         rows = []
         for row in self.bandings:
             recall = "" if row.recall is None else f"{row.recall:.4f}"
-            counts = map(_count, (row.candidates, row.expected, row.wasted, row.expected_of_all))
+            counts = map(_short_number, (row.candidates, row.expected, row.wasted, row.expected_of_all))
             mark = "recommended" if row == self.recommended else ""
             rows.append((str(row.bands), str(row.rows), f"{row.probability:.4f}", recall, *counts, mark))
         return head, rows
@@ -126,7 +136,7 @@ class BandingStudy(Study):
 def study(
     texts: object,
     *,
-    sample: int = DEFAULT,
+    sample: int = SAMPLE,
     threshold: float = 0.8,
     recall: float = 0.995,
     capture: tuple[float, float] | None = None,
@@ -161,14 +171,14 @@ def study(
     shingling, folding = text_reading(shingling, folding)
     threshold = checked_threshold(threshold)
     name, stated = ("capture", capture) if capture is not None else ("threshold and recall", (threshold, recall))
-    captured = list(_capturing(num_perm, checked_requirement(name, stated), reject))
+    captured = list(_choices(num_perm, checked_requirement(name, stated), reject))
     given = bands is not None or rows is not None
     always = {default_banding(num_perm, threshold, bands=bands, rows=rows)} if given else set()
     for at in THRESHOLDS:
         with suppress(ParameterError):  # with so few values there is none
             always.add(default_banding(num_perm, at))
-    how: How = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
-    where: Where = {"backend": backend, "threads": threads}
+    how: Options = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
+    where: Backends = {"backend": backend, "threads": threads}
     drawn = draw_sample(texts, sample, seed)
     spread, pairs, _ = brute_force(fingerprints(drawn.texts, how), threshold)
 
@@ -199,7 +209,7 @@ def study(
     return BandingStudy(*counts, spread, bandings, best=curves.index(best))
 
 
-def _capturing(num_perm: int, capture: tuple[float, float], reject: tuple[float, float] | None) -> Iterator[SCurve]:
+def _choices(num_perm: int, capture: tuple[float, float], reject: tuple[float, float] | None) -> Iterator[SCurve]:
     """The bandings to recommend from: for each number of rows, with the fewest bands that capture."""
     if reject is not None:  # this checks it, and names the closest banding if none meets both
         yield choose_banding(num_perm, capture, reject)
@@ -213,7 +223,7 @@ def _capturing(num_perm: int, capture: tuple[float, float], reject: tuple[float,
                 yield curve
 
 
-def _count(number: float) -> str:
+def _short_number(number: float) -> str:
     """A count in at most seven characters."""
     return f"{number:,.0f}" if number < 1e6 - 0.5 else f"{number:.1e}"
 

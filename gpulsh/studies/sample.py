@@ -17,9 +17,9 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, known_keywords, many, shown, text_reading
 from gpulsh.ragged import own_values
 from gpulsh.studies.study import (
-    DEFAULT,
+    SAMPLE,
     THRESHOLDS,
-    How,
+    Options,
     Sample,
     Spread,
     Study,
@@ -30,15 +30,15 @@ from gpulsh.studies.study import (
 )
 from gpulsh.theory import checked_threshold
 
-USUAL = 0.8  # recommended if all thresholds are equally good
+USUAL_THRESHOLD = 0.8  # recommended if all thresholds are equally good
 WORTHWHILE = 2  # another threshold is recommended if the usual one has so many times as many documents near it
 NEAR = 0.05  # difference in similarity
 KIND_SAMPLE = 1000  # documents that show the kind of text
 SHOWN_BYTES = 4096  # of a text
 
 SIZES = (5, 4, 3, 2, 1)  # tokens of a shingle; longer is better
-SAME = 0.8  # similarity that a changed token in the middle of a document may leave at least
-CODE = 0.12  # share of signs among all characters, from which on a text counts as code
+LEAST_SIMILARITY = 0.8  # similarity that a changed token in the middle of a document may leave at least
+CODE_SHARE = 0.12  # share of signs among all characters, from which on a text counts as code
 CHARACTERS = 4  # in a shingle, for documents with too few words
 
 
@@ -63,7 +63,7 @@ class Kind:
         )
         letters, single = int(plain[WORD]), int(plain[SINGLE])
         signs = int(with_signs[SINGLE]) - single
-        is_code = signs >= CODE * max(letters + single + signs, 1)
+        is_code = signs >= CODE_SHARE * max(letters + single + signs, 1)
         with ops.here():
             read = ops.shingle(texts.moved(ops.asarray), Shingling(size=1, symbols=is_code))
             tokens: Numbers = np.diff(ops.asnumpy(read.offset))
@@ -79,13 +79,13 @@ class Kind:
     @property
     def is_code(self) -> bool:
         """Whether signs are frequent enough to distinguish documents: code, mathematics, markup."""
-        return self.signs >= CODE
+        return self.signs >= CODE_SHARE
 
     @property
     def shingling(self) -> Shingling:
         """The longest shingles that leave a median document similar after one changed word; else characters."""
         for size in SIZES:
-            if not self.documents or one_changed(self.tokens, size) >= SAME:
+            if not self.documents or similarity_after_change(self.tokens, size) >= LEAST_SIMILARITY:
                 return Shingling(size=size, symbols=self.is_code)
         return Shingling(unit="char", size=CHARACTERS, symbols=True)
 
@@ -97,11 +97,11 @@ class Kind:
         tokens = "words and symbols" if self.is_code else "characters" if self.single > 0.5 else "words"
         if self.shingling.unit == "char":
             return f"with only {self.tokens} {tokens}, one changed word would change too much"
-        left = one_changed(self.tokens, self.shingling.size)
+        left = similarity_after_change(self.tokens, self.shingling.size)
         return f"documents of {self.tokens} {tokens} have a similarity of {left:.2f} after a change of one"
 
 
-def one_changed(tokens: int, size: int) -> float:
+def similarity_after_change(tokens: int, size: int) -> float:
     """Jaccard similarity of two documents of so many distinct tokens that differ in one, far from both ends.
 
     >>> one_changed(49, 5)
@@ -189,7 +189,7 @@ class Resemblance(Study):
 def sample(
     texts: object,
     *,
-    sample: int = DEFAULT,
+    sample: int = SAMPLE,
     thresholds: Sequence[float] = THRESHOLDS,
     examples: int = 2,
     shingling: Shingling | str | None = None,
@@ -223,10 +223,10 @@ def sample(
     if not isinstance(thresholds, Sequence) or not thresholds:
         raise ParameterError(f"thresholds is {shown(thresholds)}; give a list of one or more numbers")
     limits = sorted({checked_threshold(threshold) for threshold in thresholds})
-    examples = check_integer("examples", examples, 0, DEFAULT)
+    examples = check_integer("examples", examples, 0, SAMPLE)
     kind = Kind.of(draw_sample(texts, KIND_SAMPLE, seed).texts, select_backend(backend, threads=threads))
     shingling, folding = text_reading(kind.shingling if shingling is None else shingling, folding)
-    how: How = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
+    how: Options = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
     drawn = draw_similar(texts, sample, seed, lambda batch: fingerprints(batch, how))
     spread, pairs, similarity = brute_force(fingerprints(drawn.texts, how), max(limits[0] - NEAR, 0.0))
     most = np.zeros(len(drawn.texts))  # similarity with the most similar other document
@@ -254,7 +254,7 @@ def sample(
 
 
 def _unusual(row: ThresholdOnText) -> float:
-    return round(abs(row.threshold - USUAL), 9)
+    return round(abs(row.threshold - USUAL_THRESHOLD), 9)
 
 
 def _examples(

@@ -34,7 +34,7 @@ from gpulsh.run.index.jobs import open_inputs
 from gpulsh.text.documents import BATCH_BYTES, shingle
 from gpulsh.theory import SCurve
 
-FINE = 1000  # steps of similarity in which pairs are counted
+FINE_STEPS = 1000  # steps of similarity in which pairs are counted
 FREQUENT = 16  # a shingle is frequent if one of so many documents has it
 CELLS = 1 << 22  # counts of a block, and steps along lists
 COLUMNS = 512  # frequent shingles in a product
@@ -60,8 +60,8 @@ class Spread(Arrays):
 
     def histogram(self, bins: int) -> Numbers:
         """int64 [bins]: the pairs that share a shingle, in equal steps of similarity; `bins` divides FINE."""
-        if FINE % check_integer("bins", bins, 1, FINE):
-            raise ParameterError(f"bins is {bins}; give a divisor of {FINE}")
+        if FINE_STEPS % check_integer("bins", bins, 1, FINE_STEPS):
+            raise ParameterError(f"bins is {bins}; give a divisor of {FINE_STEPS}")
         counts: Numbers = self.counts.reshape(bins, -1).sum(axis=1)
         return counts
 
@@ -73,13 +73,13 @@ def brute_force(sets: Fingerprints, threshold: float) -> tuple[Spread, Numbers, 
     [m] similarities.
     """
     count, sizes = len(sets), sets.lengths
-    counts, sums = np.zeros(FINE, np.int64), np.zeros(FINE)
+    counts, sums = np.zeros(FINE_STEPS, np.int64), np.zeros(FINE_STEPS)
     pairs, similar = [np.empty((0, 2), np.int64)], [np.empty(0)]
     for i, j, both in shared_counts(sets):
         similarity = both / (sizes[i] + sizes[j] - both)
-        step = np.minimum((similarity * FINE).astype(np.int64), FINE - 1)
-        counts += np.bincount(step, minlength=FINE)
-        sums += np.bincount(step, similarity, FINE)
+        step = np.minimum((similarity * FINE_STEPS).astype(np.int64), FINE_STEPS - 1)
+        counts += np.bincount(step, minlength=FINE_STEPS)
+        sums += np.bincount(step, similarity, FINE_STEPS)
         enough = similarity >= threshold
         pairs.append(np.stack([i[enough], j[enough]], axis=1))
         similar.append(similarity[enough])
@@ -124,20 +124,20 @@ def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Number
         yield i + start, j, shared.ravel()[cells]
 
 
-LARGEST = 1 << 16  # documents in a sample; all pairs of them are counted
-DEFAULT = 10_000
+LARGEST_SAMPLE = 1 << 16  # documents in a sample; all pairs of them are counted
+SAMPLE = 10_000
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # shown by default
-NEVER = np.uint64(2**64 - 1)  # the random number of a document that is never drawn
+NOT_DRAWN = np.uint64(2**64 - 1)  # the random number of a document that is never drawn
 
 
-class Where(TypedDict):
+class Backends(TypedDict):
     """The backend that does the work."""
 
     backend: BackendName
     threads: int | None
 
 
-class How(Where):
+class Options(Backends):
     """The backend, and how texts are read."""
 
     shingling: Shingling
@@ -179,11 +179,11 @@ def open_corpus(
     return open_inputs(inputs, Columns(text=text_named(text_column)), ReadOptions(**read_options), ops)
 
 
-def fingerprints(texts: TextBatch, how: How) -> Fingerprints:
+def fingerprints(texts: TextBatch, options: Options) -> Fingerprints:
     """The fingerprints of the texts on the host, each row ascending without repeats."""
-    ops = select_backend(how["backend"], threads=how["threads"])
+    ops = select_backend(options["backend"], threads=options["threads"])
     with ops.here():
-        return ops.unique(shingle(texts, **how)).moved(ops.asnumpy)
+        return ops.unique(shingle(texts, **options)).moved(ops.asnumpy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ class Sample:
     documents: int
     share: float  # probability of a document to be drawn
 
-    def places(self, pairs: Numbers) -> Numbers:
+    def pairs_in_sample(self, pairs: Numbers) -> Numbers:
         """The `pairs` [m, 2] of positions in the corpus that are in the sample, int64 [k, 2], as places in it."""
         place = np.full(self.documents, -1, np.int64)
         place[self.positions] = np.arange(len(self.positions))
@@ -206,7 +206,7 @@ class Sample:
 def draw_sample(texts: object, size: int, seed: int) -> Sample:
     """Draw `size` documents of any kind that `deduplicate` takes, or of `open_corpus`, the same each time; or all."""
     seed = check_integer("seed", seed, 0, MAX_SEED)
-    return _drawn(texts, size, lambda batch, positions: words_at("sample", seed, positions.astype(np.uint64)))
+    return _draw(texts, size, lambda batch, positions: words_at("sample", seed, positions.astype(np.uint64)))
 
 
 def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch], Fingerprints]) -> Sample:
@@ -219,30 +219,30 @@ def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch]
     """
     seed = check_integer("seed", seed, 0, MAX_SEED)
 
-    def lots(batch: TextBatch, positions: Numbers) -> NDArray[np.uint64]:
+    def random_numbers(batch: TextBatch, positions: Numbers) -> NDArray[np.uint64]:
         rows = read(batch)
-        found = np.full(len(rows), NEVER)
+        found = np.full(len(rows), NOT_DRAWN)
         some = np.flatnonzero(rows.lengths)
         least = np.minimum.reduceat(words_at("sample", seed, rows.values), rows.offset[some])
         found[some] = words_at("sample", seed, least)  # otherwise the longest would come first
         return found
 
-    return _drawn(texts, size, lots)
+    return _draw(texts, size, random_numbers)
 
 
-def _drawn(texts: object, size: int, lots_of: Callable[[TextBatch, Numbers], NDArray[np.uint64]]) -> Sample:
-    size = check_integer("sample", size, 2, LARGEST)
+def _draw(texts: object, size: int, numbers_of: Callable[[TextBatch, Numbers], NDArray[np.uint64]]) -> Sample:
+    size = check_integer("sample", size, 2, LARGEST_SAMPLE)
     if not isinstance(texts, FileTexts):
-        return _least(open_texts(texts), size, lots_of)
+        return _draw_few(open_texts(texts), size, numbers_of)
     texts.check()
     with texts.unchanged():
-        return _least(texts, size, lots_of)
+        return _draw_few(texts, size, numbers_of)
 
 
-def _least(source: TextSource, size: int, lots_of: Callable[[TextBatch, Numbers], NDArray[np.uint64]]) -> Sample:
+def _draw_few(source: TextSource, size: int, numbers_of: Callable[[TextBatch, Numbers], NDArray[np.uint64]]) -> Sample:
     """The documents with the `size` least random numbers, in input order."""
     texts = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
-    positions, lots, bar, documents = np.empty(0, np.int64), np.empty(0, np.uint64), NEVER, 0
+    positions, lots, bar, documents = np.empty(0, np.int64), np.empty(0, np.uint64), NOT_DRAWN, 0
     held = [texts]
 
     def keep_least() -> None:
@@ -258,8 +258,8 @@ def _least(source: TextSource, size: int, lots_of: Callable[[TextBatch, Numbers]
     for batch in source.batches(BATCH_BYTES):
         numbers = np.arange(documents, documents + len(batch))
         documents += len(batch)
-        found = lots_of(batch, numbers)
-        drawn = np.flatnonzero((found <= bar) & (found < NEVER))
+        found = numbers_of(batch, numbers)
+        drawn = np.flatnonzero((found <= bar) & (found < NOT_DRAWN))
         held.append(gathered(batch.values, batch.offset[drawn], batch.offset[drawn + 1]))
         positions, lots = np.append(positions, numbers[drawn]), np.append(lots, found[drawn])
         if len(lots) > 2 * size:

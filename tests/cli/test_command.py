@@ -239,7 +239,7 @@ def test_a_signal_leaves_no_sample_in_the_temporary_folder(
 
     Path("tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", "tmp")
-    monkeypatch.setattr("gpulsh.forecast.sample.run", raising)
+    monkeypatch.setattr("gpulsh.forecast.sample.run_dedup", raising)
     assert end_by(number, "plan", "a.parquet") == SIGNALS[number][0]
     assert (capsys.readouterr().err.splitlines(), os.listdir("tmp")) == ([SIGNALS[number][1]], [])
 
@@ -263,7 +263,7 @@ def test_a_signal_that_a_library_turns_into_an_error_ends_the_command(
 def test_an_interrupted_command_leaves_no_partial_file(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interrupt comes while the last file is written."""
 
-    monkeypatch.setattr("gpulsh.run.signatures._table", interrupted)
+    monkeypatch.setattr("gpulsh.run.signatures._partition_table", interrupted)
     monkeypatch.setattr("gpulsh.run.index.jobs.duplicate_rows", interrupted)
     for line in ("sign a.parquet -o signed.parquet", "index build index a.parquet -o found.jsonl"):
         status, _, err = command(line, "--backend", "reference")

@@ -18,7 +18,7 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.index.segment import INDEX
 from gpulsh.run.index.jobs import build_index
 from gpulsh.run.output.folder import OutputFolder
-from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
+from gpulsh.run.output.work_folder import LOCK, LOCK_TEXT, remove_work
 from gpulsh.store.manifest import NAME, Manifest
 from tests.support.command import Command
 from tests.support.runs import interrupting, tree
@@ -30,7 +30,7 @@ WAYS: list[dict[str, Any]] = [{}, {"overwrite": True}, {"resume": True}]
 
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
+    monkeypatch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
     Path("a.jsonl").write_text(LINES)
     Path("precious").mkdir()
     Path("precious/one.txt").write_text("precious")
@@ -62,7 +62,7 @@ def leave_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
 def make_link(target: str) -> Callable[[], None]:
     def make() -> None:
         Path("real").mkdir()
-        Path("real/lock").write_bytes(WORDS + b"1")
+        Path("real/lock").write_bytes(LOCK_TEXT + b"1")
         Path("real/one.txt").write_text("precious")
         Path("out").mkdir()
         os.symlink(f"../{target}", "out/_work")
@@ -84,14 +84,14 @@ def make_lock(lock: str | None) -> Callable[[], None]:
 def make_odd_lock(make_lock: Callable[[str], Any]) -> Callable[[], None]:
     def make() -> None:
         Path("out/_work").mkdir(parents=True)
-        Path("real").write_bytes(WORDS + b"1")
+        Path("real").write_bytes(LOCK_TEXT + b"1")
         make_lock("out/_work/lock")
 
     return make
 
 
 FOREIGN = [
-    *map(make_lock, ("", "mine", WORDS.decode()[:-20], None)),
+    *map(make_lock, ("", "mine", LOCK_TEXT.decode()[:-20], None)),
     *map(make_link, ("precious", "nowhere", "real")),
     *map(make_odd_lock, (lambda lock: os.symlink("../../real", lock), os.mkdir, os.mkfifo)),
 ]
@@ -213,7 +213,7 @@ def test_a_run_that_begins_at_the_same_instant_is_refused(here: Path, monkeypatc
     def checked(folder: OutputFolder) -> None:
         check(folder)
         Path("out/_work").mkdir(parents=True)
-        Path("out/_work/lock").write_bytes(WORDS + b"1")
+        Path("out/_work/lock").write_bytes(LOCK_TEXT + b"1")
 
     monkeypatch.setattr(OutputFolder, "_check", checked)
     with pytest.raises(OutputError, match=r"out: appeared while this run began|another run"):
@@ -289,7 +289,7 @@ def test_the_page_is_made_without_touching_other_files(here: Path, command: Comm
 def test_a_work_folder_is_removed_while_a_lost_worker_writes(tmp_path: Path) -> None:
     work = tmp_path / "_work"
     (work / "data").mkdir(parents=True)
-    (work / LOCK).write_bytes(WORDS)
+    (work / LOCK).write_bytes(LOCK_TEXT)
     ends = time.monotonic() + 0.3
 
     def write() -> None:

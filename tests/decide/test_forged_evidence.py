@@ -12,7 +12,7 @@ from gpulsh.arrays import Fingerprints
 from gpulsh.backends.unicode_table import SEPARATOR, unicode_table
 from gpulsh.errors import ParameterError
 from gpulsh.index.folder import read_manifest
-from gpulsh.run.output.work_folder import LOCK, WORDS
+from gpulsh.run.output.work_folder import LOCK, LOCK_TEXT
 from gpulsh.secret import chosen_secret, evidence_keys
 from tests.kernels.cuts import texts
 from tests.support import naive
@@ -142,7 +142,7 @@ def test_files_that_hold_the_secret_are_private(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("some words")
     work = tmp_path / "out" / "_work"
     work.mkdir(parents=True, mode=0o755)
-    (work / LOCK).write_bytes(WORDS)
+    (work / LOCK).write_bytes(LOCK_TEXT)
     options: dict[str, Any] = {"backend": "cpu", "index": tmp_path / "i", "overwrite": True}
     with interrupting():
         gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", **options)

@@ -17,12 +17,12 @@ import gpulsh
 from gpulsh.cli.plan import sample_lines
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.forecast import formula, sample
-from gpulsh.forecast.formula import Corpus, estimate, recorded, stage_works
-from gpulsh.forecast.sample import START, Usage, grown, run
+from gpulsh.forecast.formula import Corpus, estimate, recorded_rates, stage_works
+from gpulsh.forecast.sample import START, Usage, extrapolate, run_dedup
 from gpulsh.report.wording import duration
 from gpulsh.run import driver
 from gpulsh.run.index.jobs import build_index
-from gpulsh.stats.stages import ESTIMATED
+from gpulsh.stats.stages import ESTIMATED_STAGES
 from tests.support.command import Command
 from tests.support.files import write_rows
 from tests.support.pages import ROOT
@@ -41,7 +41,7 @@ def test_estimates_equal_sums_done_by_hand() -> None:
     rates |= {"verify": 10, "collect": 5, "write": 200_000}
     found = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8)
     stages = {stage.name: stage for stage in found.stages}
-    assert [*stages] == list(ESTIMATED) == list(stage_works(CORPUS, 4))
+    assert [*stages] == list(ESTIMATED_STAGES) == list(stage_works(CORPUS, 4))
     amounts = {"sign": 2_000_000, "copies": 1000, "collide": 1000 * 4, "connect": 500, "route": 3000}
     amounts |= {"gather": 1_000_000, "verify": 1_000_000 + 3000 * 200, "collect": 500, "write": 2_000_000}
     for name, stage in stages.items():
@@ -116,11 +116,11 @@ def test_rates_come_from_a_record_or_from_options(
     command: Command, plan: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for workers, kind in (("threads", "thread"), ("gpus", "GPU")):
-        found, known = plan(f"--docs 1e6 --bytes 5GB --{workers} 4"), recorded()[kind]
+        found, known = plan(f"--docs 1e6 --bytes 5GB --{workers} 4"), recorded_rates()[kind]
         assert found["source"] == known["source"] and found["rates"]["sign"] == known["rates"]["sign"]
         assert found["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
-    records = {kind: found for kind, found in recorded().items() if kind != "GPU"}
-    monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: records)
+    records = {kind: found for kind, found in recorded_rates().items() if kind != "GPU"}
+    monkeypatch.setattr("gpulsh.forecast.formula.recorded_rates", lambda: records)
     gpus = plan("--docs 1e6 --bytes 5e9 --gpus 4 --rate sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
     assert gpus["seconds"] is None
@@ -129,8 +129,8 @@ def test_rates_come_from_a_record_or_from_options(
     assert plan("--docs 1e6 --bytes 5e9 --threads 4")["shares"] == {}
     text = command("plan --docs 1e11 --bytes 5e14 --gpus 64").out
     assert "1.1 GB of the budget for text read ahead, 201.3 MB of the budget as page-locked memory" in text
-    assert text.count("not measured") == len(ESTIMATED) and "500.0 TB" in text and "21 bands of 6 rows" in text
-    rates = dict.fromkeys(ESTIMATED, 1e9)
+    assert text.count("not measured") == len(ESTIMATED_STAGES) and "500.0 TB" in text and "21 bands of 6 rows" in text
+    rates = dict.fromkeys(ESTIMATED_STAGES, 1e9)
     records["GPU"] = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
     line = "--docs 1e9 --bytes 5e12 --gpus 1 --met 0 --pairs 0 --hours 1"
     found = plan(line)
@@ -143,7 +143,7 @@ def test_rates_come_from_a_record_or_from_options(
 @pytest.mark.parametrize("wanted", [1, 2, 3, 8, 1000])
 def test_the_fewest_workers_are_found(wanted: int) -> None:
     def estimated(workers: int) -> formula.Estimate:
-        return estimate(CORPUS, dict.fromkeys(ESTIMATED, 1.0), workers=workers, nodes=1, bands=4, rows=8)
+        return estimate(CORPUS, dict.fromkeys(ESTIMATED_STAGES, 1.0), workers=workers, nodes=1, bands=4, rows=8)
 
     alone = estimated(1).seconds
     assert alone is not None
@@ -152,7 +152,7 @@ def test_the_fewest_workers_are_found(wanted: int) -> None:
 
 
 def test_start_deadline_and_shares_are_counted(command: Command, plan: Callable[[str], dict[str, Any]]) -> None:
-    line, known = "--docs 1e9 --bytes 5TB --threads 1", recorded()["thread"]
+    line, known = "--docs 1e9 --bytes 5TB --threads 1", recorded_rates()["thread"]
     alone, start = plan(f"{line} --hours 2"), known["start"] + known["process"]
     assert alone["start"] == known["process"] > 0.5
     assert alone["seconds"] == pytest.approx(known["process"] + sum(stage["seconds"] for stage in alone["stages"]))
@@ -169,7 +169,7 @@ def test_start_deadline_and_shares_are_counted(command: Command, plan: Callable[
 
 
 def test_recorded_rates_equal_those_of_their_record() -> None:
-    for known in (recorded()[kind] for kind in recorded().keys() - {"corpus"}):
+    for known in (recorded_rates()[kind] for kind in recorded_rates().keys() - {"corpus"}):
         path = ROOT / known["source"]
         if not path.exists():
             pytest.skip("the records are not in a source distribution")
@@ -177,7 +177,7 @@ def test_recorded_rates_equal_those_of_their_record() -> None:
         if "process_source" in known:
             process = json.loads((ROOT / known["process_source"]).read_text())["process"]
             assert known["process"] == pytest.approx(process, rel=1e-3)
-        assert known["rates"] == pytest.approx({name: record["rates"][name] for name in ESTIMATED}, rel=1e-3)
+        assert known["rates"] == pytest.approx({name: record["rates"][name] for name in ESTIMATED_STAGES}, rel=1e-3)
 
 
 def test_the_estimate_of_disk_bytes_fits_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +203,8 @@ def test_the_estimate_of_disk_bytes_fits_a_small_run(tmp_path: Path, monkeypatch
 
 LARGE = 10_000
 MACHINE: dict[str, Any] = {"bands": 21, "threads": 2, "memory": 8 << 30}
-FIXED = {name: 0.02 * (1 + place) for place, name in enumerate(ESTIMATED)}
-EACH = {name: 1e-4 * (1 + place) for place, name in enumerate(ESTIMATED)}
+FIXED = {name: 0.02 * (1 + place) for place, name in enumerate(ESTIMATED_STAGES)}
+EACH = {name: 1e-4 * (1 + place) for place, name in enumerate(ESTIMATED_STAGES)}
 
 SHARES = {"host": 8 << 30, "read_ahead": 1 << 30, "pinned": 3 << 27, "device": 100 << 30}
 
@@ -218,9 +218,9 @@ def planted_usage(documents: int) -> Usage:
     amounts = {name: work.amount for name, work in stage_works(of, 21).items()} | {"gather": of.bytes}
     return Usage(
         corpus=of,
-        seconds={**{name: FIXED[name] + EACH[name] * amounts[name] for name in ESTIMATED}, START: 1.5},
+        seconds={**{name: FIXED[name] + EACH[name] * amounts[name] for name in ESTIMATED_STAGES}, START: 1.5},
         processor=3 + 2e-6 * of.bytes,
-        memory=300e6 + max(formula.held_at_once(name, of, 21, 2, 1, 8 << 30) for name in ESTIMATED),
+        memory=300e6 + max(formula.stage_memory(name, of, 21, 2, 1, 8 << 30) for name in ESTIMATED_STAGES),
         data=500 * documents * (1 - of.dropped),
         evidence=40 * documents * of.dropped,
     )
@@ -229,17 +229,17 @@ def planted_usage(documents: int) -> Usage:
 @pytest.mark.parametrize("documents", [LARGE, 300_000])
 def test_planted_costs_are_estimated_exactly(documents: int) -> None:
     wanted, whole = planted_usage(documents), planted_usage(500)
-    found = grown(whole, planted_usage(LARGE), wanted.corpus, **MACHINE)
+    found = extrapolate(whole, planted_usage(LARGE), wanted.corpus, **MACHINE)
     assert found.seconds == pytest.approx(wanted.seconds, rel=1e-9)
-    for name in ("all", "processor", "memory", "data", "evidence"):
+    for name in ("total_seconds", "processor", "memory", "data", "evidence"):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-9), name
-    assert grown(whole, whole, whole.corpus, **MACHINE) == whole
+    assert extrapolate(whole, whole, whole.corpus, **MACHINE) == whole
 
 
 def test_a_slow_small_sample_does_not_lower_the_estimate() -> None:
     large = planted_usage(LARGE)
     small = replace(planted_usage(500), seconds={**large.seconds, "sign": large.seconds["sign"] + 1})
-    found = grown(small, large, corpus(10 * LARGE), **MACHINE)
+    found = extrapolate(small, large, corpus(10 * LARGE), **MACHINE)
     for name in ("sign", "write"):
         assert found.seconds[name] == pytest.approx(10 * large.seconds[name], rel=0.01), name
 
@@ -267,9 +267,11 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         rows = sum(pq.read_metadata(path).num_rows for path in Path(arguments[-1]).glob("*.parquet"))
         parameters = {"threads": 2, "memory": 8 << 30, "banding": {"bands": 21, "rows": 6}}
         report = {"parameters": parameters, "backend": {"name": "cpu"}, "memory": SHARES, "compiling": 0.0}
-        return report, replace(planted_usage(rows), seconds={**dict.fromkeys(ESTIMATED, rows * 1e-4), START: 1.0})
+        return report, replace(
+            planted_usage(rows), seconds={**dict.fromkeys(ESTIMATED_STAGES, rows * 1e-4), START: 1.0}
+        )
 
-    monkeypatch.setattr(sample, "run", stand_in)
+    monkeypatch.setattr(sample, "run_dedup", stand_in)
     return found
 
 
@@ -412,7 +414,7 @@ def test_an_error_of_a_sample_names_the_file(here: Path, monkeypatch: pytest.Mon
         names.extend(sorted(str(path) for path in Path(arguments[-1]).iterdir()))
         raise InputError(f"{names[1]}: row 3: is odd")
 
-    monkeypatch.setattr(sample, "run", fails)
+    monkeypatch.setattr(sample, "run_dedup", fails)
     monkeypatch.setattr(sample, "FIRST_BYTES", 1000)
     with pytest.raises(InputError, match=r"^in/1\.parquet: row 3: is odd$"):
         sample.plan(["in"], {})
@@ -421,9 +423,9 @@ def test_an_error_of_a_sample_names_the_file(here: Path, monkeypatch: pytest.Mon
 
 def test_a_failed_sample_run_names_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"^nowhere: no such file or folder$"):
-        run(["--backend=reference", "--", "nowhere"], tmp_path / "out")
+        run_dedup(["--backend=reference", "--", "nowhere"], tmp_path / "out")
 
     busy = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
     monkeypatch.setattr("subprocess.run", Mock(side_effect=busy))
     with pytest.raises(InputError, match=r"^no process can be started to run a sample: Resource temporarily"):
-        run(["in"], tmp_path / "out")
+        run_dedup(["in"], tmp_path / "out")

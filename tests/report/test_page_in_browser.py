@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpulsh.report.page import missing, write_passages_page
+from gpulsh.report.page import missing_requirement, write_passages_page
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.passages.files import passages_files
 from tests.support.browser import CHROMIUM, Tab, browser
@@ -14,7 +14,7 @@ from tests.support.files import write_rows
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
-    pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed"),
+    pytest.mark.skipif(missing_requirement() is not None, reason="jinja2 is not installed"),
 ]
 
 HOSTILE = "</script><script>hacked = 1</script><img src=x onerror='hacked = 2'>\u202e\u2066\0\x1b"

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from gpulsh.report.evidence import MEMBERS, SAMPLE
-from gpulsh.report.excerpts import SHOWN
-from gpulsh.report.page import missing, render
+from gpulsh.report.excerpts import SHOWN_CHARACTERS
+from gpulsh.report.page import missing_requirement, render
 from tests.support.command import Command
 from tests.support.files import read_rows, write_rows
 from tests.support.html import Html
@@ -23,7 +23,7 @@ from tests.support.runs import evidence, run
 
 pytestmark = [
     pytest.mark.usefixtures("folder"),
-    pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed"),
+    pytest.mark.skipif(missing_requirement() is not None, reason="jinja2 is not installed"),
 ]
 
 WORDS = [f"word{number}" for number in range(60)]
@@ -209,7 +209,7 @@ def test_the_page_stays_small() -> None:
     report = report_of(corpus())
     long = '<&"é' * 1000
     place = {"file": long, "row": 10**9, "id": long * 10}
-    texts = ["\"&' " * (SHOWN // 4), '"<> ' * (SHOWN // 4)]
+    texts = ["\"&' " * (SHOWN_CHARACTERS // 4), '"<> ' * (SHOWN_CHARACTERS // 4)]
     pair = {"similarity": 0.8, "dropped": place, "kept": place, "texts": texts}
     number, names = sum(SAMPLE.values()), [f"{long}{place}" for place in range(3000)]
     shown = {"cluster": 10**12, "dropped": 10**9, "picked": list(SAMPLE), "pairs": [pair] * MEMBERS}
@@ -241,7 +241,7 @@ def test_exact_copies_are_shown_unless_their_file_is_large(monkeypatch: pytest.M
 
     (copy, kept), (upper, _), (near, _) = shown()
     assert copy == kept and copy.startswith("word0x1 ") and upper.startswith("WORD0X1 ") and near.endswith("other0")
-    monkeypatch.setattr("gpulsh.report.evidence.AGAIN_BYTES", 100)
+    monkeypatch.setattr("gpulsh.report.evidence.REREAD_BYTES", 100)
     assert shown()[0][0] == ""
     message = "The text is not shown because its file is large: gpulsh show OUT --cluster 0 shows it."
     assert message in Html(html()).text and '<div class="text"><bdi></bdi></div>' not in html()

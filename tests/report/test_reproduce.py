@@ -20,11 +20,11 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.method import Method
 from gpulsh.params import PLAIN, Reading, Shingling, Unit
 from gpulsh.report import originals
-from gpulsh.report.evidence import MEMBERS, SAMPLE, members, sample_clusters
-from gpulsh.report.excerpts import SHOWN, differences, pieces
+from gpulsh.report.evidence import MEMBERS, SAMPLE, member_rows, sample_clusters
+from gpulsh.report.excerpts import SHOWN_CHARACTERS, differences, pieces
 from gpulsh.report.excerpts import excerpts as cut
-from gpulsh.report.page import cautions, missing
-from gpulsh.report.reproduce import command, in_words
+from gpulsh.report.page import cautions, missing_requirement
+from gpulsh.report.reproduce import command, describe_method
 from gpulsh.run.files import FilesResult, deduplicate_files
 from tests.support.files import write_rows
 from tests.support.texts import READINGS, shingling_of
@@ -51,7 +51,7 @@ def test_the_shown_command_reproduces_the_run(options: dict[str, Any], folder: P
     assert main([*shlex.split(line.replace("-o OUT", "-o again"))[1:], "--backend", "reference"]) == 0
     again = json.loads(Path("again/report.json").read_text())
     assert again["job"] == first["job"] and again["digest"] == first["digest"]
-    sentences = " ".join(in_words(first["parameters"]))
+    sentences = " ".join(describe_method(first["parameters"]))
     assert ("longer text" in sentences) == (first["parameters"]["keep"] == "longest")
     assert f"{first['parameters']['threshold']:g}" in sentences or options.get("verify") == "none"
     assert (f"SimHash signatures of 128 bits differ in at most {options.get('distance')}" in sentences) == any(
@@ -96,10 +96,10 @@ def test_clusters_are_the_largest_and_those_next_to_the_threshold() -> None:
         far = np.abs(similarity - np.float32(0.8))
         ranked = [int(cluster[row]) for row in np.argsort(far, kind="stable") if here[row] and similarity[row] < 1]
         assert set(by_kind[kind]) == set(list(dict.fromkeys(ranked))[: SAMPLE[kind]])
-        shown = members(similarity, cluster, by_kind[kind][0], 0.8)
+        shown = member_rows(similarity, cluster, by_kind[kind][0], 0.8)
         assert far[shown[0]] == far[cluster == by_kind[kind][0]].min() and len(set(shown.tolist())) == len(shown)
     unknown = np.full(9, np.nan, np.float32)  # some are shown though no similarity was measured
-    assert len(members(unknown, np.zeros(9, np.int64), 0, 0.8)) == MEMBERS
+    assert len(member_rows(unknown, np.zeros(9, np.int64), 0, 0.8)) == MEMBERS
 
 
 # --- shares by a column: read again from INPUT, they are those of counting by hand ---
@@ -145,7 +145,7 @@ def test_report_by_adds_shares_to_the_page(
     result: FilesResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("jinja2")
-    monkeypatch.setattr(originals, "LISTED", 1)
+    monkeypatch.setattr(originals, "LISTED_VALUES", 1)
     page = Path("out/report.html")
     assert "Dropped documents by <bdi>" not in page.read_text()
     assert main(["report", "out", "--by", "lang", "--by", "year"]) == 0
@@ -173,7 +173,7 @@ def test_shares_beyond_the_memory_are_one_line(
 def test_shares_refuse_wrong_columns_and_changed_files(result: FilesResult, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"column 'of' is list<.*>; name a column of texts, numbers or dates"):
         result.shares("of")
-    monkeypatch.setattr(originals, "MOST", 3)
+    monkeypatch.setattr(originals, "MOST_VALUES", 3)
     with pytest.raises(ParameterError, match="'lang' has more than 3 values; name a column with fewer"):
         result.shares("lang")
     with Path("b.jsonl").open("a") as file:
@@ -219,7 +219,7 @@ def test_tokens_that_differ_are_marked(one: str, other: str, how: dict[str, Any]
     assert tuple([piece for differs, piece in side if differs] for side in found) == marks
 
 
-@pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
+@pytest.mark.skipif(missing_requirement() is not None, reason="jinja2 is not installed")
 @pytest.mark.parametrize("unit", ["word", "char"])
 def test_the_page_marks_different_tokens(unit: Unit, tmp_path: Path) -> None:
     texts = [CHINESE, CHINESE.replace("园", "路") + "。"]
@@ -241,12 +241,12 @@ def test_pieces_equal_the_tokens_of_the_reference(text: str, unit: Unit, compose
 
 @given(
     st.sampled_from(["w", "a word ", "x" * 700, "字", "\U0001f600 "]),
-    st.sampled_from([0, 1, SHOWN - 1, SHOWN, SHOWN + 1, 40_000]),
+    st.sampled_from([0, 1, SHOWN_CHARACTERS - 1, SHOWN_CHARACTERS, SHOWN_CHARACTERS + 1, 40_000]),
 )
 def test_excerpts_are_short_and_show_the_difference(word: str, size: int) -> None:
     text = (word * (size // len(word) + 1))[:size].strip()
     one, other = cut(text + " this", text + " that")
-    assert max(len(one), len(other)) <= SHOWN + 2
+    assert max(len(one), len(other)) <= SHOWN_CHARACTERS + 2
     assert one.endswith("this") and other.endswith("that")
     assert cut(text, text)[0] == cut(text, text)[1] == cut(text, "")[0]
 

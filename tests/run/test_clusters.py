@@ -17,7 +17,7 @@ import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.reproduce import command as reproducing
-from gpulsh.report.reproduce import in_words
+from gpulsh.report.reproduce import describe_method
 from gpulsh.report.summary import funnel_table
 from gpulsh.stats.counts import CLUSTERS, MARKS
 from tests.crash.test_resume import results
@@ -345,7 +345,7 @@ def test_the_report_has_verified_counts_and_component_sizes(tmp_path: Path) -> N
     message = f"at most {max(verified)} documents, itself included; the largest component has {max(components)}."
     assert message in funnel_table(report) and message in (tmp_path / "out/report.html").read_text()
     assert "--max-copies 2" in str(reproducing(report))
-    assert "Of a document and its duplicates, up to 2 stay." in list(in_words(report["parameters"]))
+    assert "Of a document and its duplicates, up to 2 stay." in list(describe_method(report["parameters"]))
 
 
 # --- weights of finished runs

@@ -16,7 +16,7 @@ import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.errors import ParameterError
 from gpulsh.report.reproduce import command as reproducing
-from gpulsh.report.reproduce import in_words
+from gpulsh.report.reproduce import describe_method
 from gpulsh.report.summary import funnel_table, summary
 from gpulsh.run.stages.contamination import split_of
 from gpulsh.stats.counts import CONTAMINATION, COUNTS
@@ -156,7 +156,7 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     assert "\n".join(table) in (ROOT / "docs/decontamination.md").read_text(encoding="utf-8")
     report = json.loads(Path("out/report.json").read_text())
     assert "--passages 13 --coverage 0.8" in str(reproducing(report))
-    assert "80 % or more of the words of a protected" in " ".join(in_words(report["parameters"]))
+    assert "80 % or more of the words of a protected" in " ".join(describe_method(report["parameters"]))
     assert "contaminated" in funnel_table(report)
     assert "dropped that quote protected items" in summary(report, "out", earlier=False)
     assert command(f"{line} --overwrite").status == 0

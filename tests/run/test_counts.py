@@ -22,8 +22,8 @@ from gpulsh.budget import Cut
 from gpulsh.cli import main
 from gpulsh.decide.edges import MOST_DRAWN, NO_SAMPLE, PairSampler, Sample
 from gpulsh.permutations import splitmix64
-from gpulsh.report.evidence import by_similarity
-from gpulsh.report.page import missing
+from gpulsh.report.evidence import similarity_counts
+from gpulsh.report.page import missing_requirement
 from gpulsh.report.summary import funnel_table
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.progress import Tally, open_progress, summary
@@ -188,7 +188,7 @@ def _shown_alike(report: dict[str, Any], page: Path) -> None:
         assert not found[1] or number == labels[found[1]]
         whom += 0 if found[1] else number
     assert whom == funnel["dropped"]
-    if missing() is None:
+    if missing_requirement() is None:
         content = page.read_text(encoding="utf-8").partition("<summary>")[2].partition("</details>")[0]
         rows = re.findall(r"<td>([^<]*)</td><td class=\"number\">([\d,]+)</td>", content)
         assert {html.unescape(name): int(count.replace(",", "")) for name, count in rows} == labels
@@ -218,7 +218,7 @@ def test_candidates_below_the_threshold_equal_brute_force(
     words = [f"word{number}" for number in range(60)]
     texts = [" ".join(words[:16] + source.sample(words[16:], source.randrange(2, 40))) for _ in range(60)]
     write_rows(tmp_path / "a.jsonl", texts)
-    monkeypatch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
+    monkeypatch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
     cut = Cut(memory=1 << 30, partition=2000, digests=1 << 40, group=group)
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
     given: dict[str, Any] = {"shingling": "word:1", "num_perm": 32, "bands": 16, "rows": 2, "backend": "cpu"}
@@ -229,7 +229,7 @@ def test_candidates_below_the_threshold_equal_brute_force(
     digests = gpulsh.Banding(bands=16, rows=2)(signatures, backend="cpu")
     pairs = gpulsh.candidate_pairs(digests, backend="cpu")
     similarity = np.asarray(gpulsh.jaccard(fingerprints, pairs, backend="cpu"))
-    assert report["sampled"] == by_similarity(similarity)
+    assert report["sampled"] == similarity_counts(similarity)
     assert 1000 < len(pairs) == report["funnel"]["candidates"] < MOST_DRAWN
     assert ("compare" in report["funnel"]["seconds"]) == (group == 2000)
     assert similarity.min() < 0.5 and (similarity >= 0.8).any()

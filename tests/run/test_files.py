@@ -12,12 +12,12 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import InputError, OutputError, ParameterError
-from gpulsh.report.page import missing
+from gpulsh.report.page import missing_requirement
 from gpulsh.run.files import deduplicate_files
 from tests.support.files import PACK, UNPACK, write_rows
 from tests.support.runs import below, evidence, interrupting, run
 
-REPORTS = {"report.json"} if missing() else {"report.json", "report.html"}
+REPORTS = {"report.json"} if missing_requirement() else {"report.json", "report.html"}
 FOX = "the quick brown fox jumps over the lazy dog and runs far away from here into the deep dark woods of the north"
 BACK = " ".join(FOX.split()[::-1])
 TEXTS = [FOX, BACK, None, "", FOX + " indeed", "tiny text", FOX]

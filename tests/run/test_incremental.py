@@ -251,17 +251,17 @@ def test_a_failed_run_leaves_no_new_index(folder: Path) -> None:
 def test_two_runs_that_create_one_index_both_add_to_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write("jan.jsonl", [PAGE, OTHER])
     write("feb.jsonl", [PAGE, "a third page"])
-    make = EarlierRuns.opened
+    make = EarlierRuns.open_index
 
     def run_beside(threshold: float) -> Any:
         """Another run finishes between the start of this run and its first document."""
 
         def late(self: EarlierRuns) -> Index:
-            monkeypatch.setattr(EarlierRuns, "opened", make)
+            monkeypatch.setattr(EarlierRuns, "open_index", make)
             run_files("jan.jsonl", "jan", index="known", threshold=threshold)
             return make(self)
 
-        monkeypatch.setattr(EarlierRuns, "opened", late)
+        monkeypatch.setattr(EarlierRuns, "open_index", late)
         return run_files("feb.jsonl", "feb", index="known")
 
     with pytest.raises(ParameterError, match="known: another run made it meanwhile, with other parameters; start a"):

@@ -22,7 +22,7 @@ from gpulsh.__main__ import main
 from gpulsh.budget import Cut
 from gpulsh.errors import BackendError, InputError, ParameterError
 from gpulsh.io.arrow.copy_keys import normalized_urls, of_python
-from gpulsh.report.reproduce import command, in_words
+from gpulsh.report.reproduce import command, describe_method
 from gpulsh.report.summary import funnel_table, summary
 from tests.decide.test_decision import corpus
 from tests.io.formats.test_warc import page
@@ -317,7 +317,7 @@ def test_the_newest_page_of_each_url_is_kept(folder: Path, capsys: pytest.Captur
     report = json.loads(Path("out/report.json").read_text())
     assert "--key url --normalize-url --key-only" in str(command(report)).replace("--keep date ", "")
     words = ["Documents with the same URL in url are copies.", "No texts are compared."]
-    assert list(in_words(report["parameters"]))[:2] == words
+    assert list(describe_method(report["parameters"]))[:2] == words
     assert "= 1 copies by key" in funnel_table(report) and "copy by key" in summary(report, "out", earlier=False)
 
 

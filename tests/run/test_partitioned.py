@@ -25,11 +25,11 @@ from gpulsh import Shingling
 from gpulsh.__main__ import main
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.budget import Cut
-from gpulsh.report.page import missing
-from gpulsh.report.reproduce import command, in_words
+from gpulsh.report.page import missing_requirement
+from gpulsh.report.reproduce import command, describe_method
 from gpulsh.run.engines.local import InProcess
 from gpulsh.run.job import Stage
-from gpulsh.stats.stages import OF_CONTAINMENT, OF_FILES
+from gpulsh.stats.stages import CONTAINMENT_STAGES, FILE_STAGES
 from tests.crash.test_resume import results
 from tests.decide.test_decision import corpus, estimated_similarity, naive_documents
 from tests.support import naive
@@ -156,7 +156,7 @@ def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
     """Cut runs over files so, and sign in runs of so many digests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
-        patch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
+        patch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
         for bound in ("sign.RUN_DIGESTS", *(f"{stage}.ROWS_AT_ONCE" for stage in ("arrange", "connect", "write"))):
             patch.setattr(f"gpulsh.run.stages.{bound}", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
@@ -372,7 +372,7 @@ def test_containment_keeps_the_longest_unless_keep_is_given(tmp_path: Path) -> N
         assert report["parameters"]["keep"] == keep or (keep is None and report["parameters"]["keep"] == "longest")
         assert report["funnel"]["kept"] == kept and {row["duplicate_of_row"] for row in evidence(out)} == {witness}
         assert ("--drop-containing" in str(command(report))) == (not only)
-        assert ("one contains 0.8 or more" in " ".join(in_words(report["parameters"]))) == (not only)
+        assert ("one contains 0.8 or more" in " ".join(describe_method(report["parameters"]))) == (not only)
 
 
 def test_protected_pages_drop_pages_that_contain_them(tmp_path: Path) -> None:
@@ -420,7 +420,7 @@ def test_summary_and_page_say_containment(tmp_path: Path, capsys: pytest.Capture
     assert report["parameters"]["measure"] == "containment"
     assert "bucket" not in report["definitions"]["candidates"]["meaning"]
     stages = list(report["funnel"]["seconds"])
-    assert stages[2:5] == list(OF_CONTAINMENT) and {*stages} <= {*OF_FILES, *OF_CONTAINMENT} - {"collide"}
-    if missing() is None:
+    assert stages[2:5] == list(CONTAINMENT_STAGES) and {*stages} <= {*FILE_STAGES, *CONTAINMENT_STAGES} - {"collide"}
+    if missing_requirement() is None:
         html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
         assert "Containment in the kept document" in html and "Jaccard" not in html and "banding finds" not in html

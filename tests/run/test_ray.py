@@ -14,7 +14,7 @@ import pytest
 
 import gpulsh
 import gpulsh.run.engines.ray as engine
-from gpulsh.cli.terminal import clean_end
+from gpulsh.cli.terminal import clean_exit
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.io.file import File
 from gpulsh.run.engines import worker
@@ -174,7 +174,7 @@ def test_a_signal_while_a_cluster_starts_ends_the_command(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(engine.ray, "init", start)
     monkeypatch.setattr(engine.ray, "is_initialized", lambda: False)
-    with pytest.raises(SystemExit, match=r"^143$"), clean_end():
+    with pytest.raises(SystemExit, match=r"^143$"), clean_exit():
         engine.Cluster(None, "cpu", 1, None).__enter__()
 
 

@@ -138,7 +138,7 @@ def test_wrong_options_and_writes_are_named(folder: Path, command: Command, monk
         (OSError(errno.ENOSPC, "full"), "o.parquet: cannot be written: No space left on device"),
         (OutputError("elsewhere: cannot be written"), "^elsewhere: cannot be written$"),
     ):
-        monkeypatch.setattr("gpulsh.run.signatures._table", Mock(side_effect=error))
+        monkeypatch.setattr("gpulsh.run.signatures._partition_table", Mock(side_effect=error))
         with pytest.raises(OutputError, match=message):
             sign_files(["a.txt"], "o.parquet", backend="cpu")
     assert not Path("o.parquet").exists()

@@ -109,7 +109,7 @@ def test_a_run_killed_at_any_upload_resumes(
         real(self, here, path, **how)
 
     work = tmp_path / "work"
-    monkeypatch.setattr("gpulsh.run.output.remote.SIDE_BY_SIDE", 1)
+    monkeypatch.setattr("gpulsh.run.output.remote.PARALLEL_UPLOADS", 1)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(MemoryFileSystem, "put_file", put_file)
         run(inputs, work=work)

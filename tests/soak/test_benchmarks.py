@@ -17,7 +17,7 @@ from benchmarks.race import page
 from benchmarks.race.__main__ import Heat, Race
 from benchmarks.race.course import course
 from benchmarks.race.process import measure
-from gpulsh.stats.stages import OF_MEMORY
+from gpulsh.stats.stages import MEMORY_STAGES
 
 MEGABYTES = 60
 # Its child works and stays behind when it ends; both have memory of their own.
@@ -78,7 +78,7 @@ def test_host_costs_of_a_decision_are_measured() -> None:
     decision, seconds = deduplicated.costs(texts)
     assert decision == gpulsh.deduplicate(texts, threshold=deduplicated.THRESHOLD, backend="cpu")
     assert decision.funnel.exact_copies and decision.funnel.near_duplicates
-    assert list(seconds) == list(OF_MEMORY) and all(0 < value < 5 for value in seconds.values())
+    assert list(seconds) == list(MEMORY_STAGES) and all(0 < value < 5 for value in seconds.values())
 
 
 @pytest.mark.parametrize("size", [2700, 100])

@@ -188,7 +188,7 @@ def lines_run(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize("name", FILES)
 def test_work_doubles_with_the_parts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    monkeypatch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
+    monkeypatch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
     make, ending, _ = FILES[name]
     counts = []
     for parts in (1, PARTS, 2 * PARTS, 4 * PARTS):  # the first one warms up

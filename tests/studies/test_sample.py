@@ -18,7 +18,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.method import Method
 from gpulsh.stats.hints import hints
 from gpulsh.stats.stages import Funnel
-from gpulsh.studies.sample import Kind, Resemblance, one_changed
+from gpulsh.studies.sample import Kind, Resemblance, similarity_after_change
 from gpulsh.studies.study import draw_sample, draw_similar
 from gpulsh.text.documents import shingle
 from tests.studies.test_studies import NAIVE, SHINGLING, TEXTS
@@ -53,7 +53,7 @@ def test_one_changed_equals_the_jaccard_of_sets(tokens: int, size: int) -> None:
     other[tokens // 2] = -1
     sets = [{tuple(row[at : at + size]) for at in range(tokens - size + 1)} for row in (one, other)]
     left = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
-    assert one_changed(tokens, size) == pytest.approx(left) or tokens < 2 * size
+    assert similarity_after_change(tokens, size) == pytest.approx(left) or tokens < 2 * size
 
 
 def test_pairs_of_a_whole_corpus_equal_those_of_sets() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import gpulsh
 from gpulsh.cli.studies import curve as curve_command
-from gpulsh.cli.terminal import aligned
+from gpulsh.cli.terminal import aligned_lines
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.studies import study as brute_force
 from gpulsh.studies import study as drawing
@@ -95,7 +95,7 @@ def test_a_sample_depends_on_no_batch(monkeypatch: pytest.MonkeyPatch, tmp_path:
             values, offset = drawn.texts.values.tobytes(), drawn.texts.offset.tolist()
             found = [values[start:stop].decode() for start, stop in pairwise(offset)]
             assert found == [texts[position] for position in wanted]
-    assert drawn.places(np.array([[wanted[2], wanted[7]], [wanted[0], (wanted[0] + 1)]])).tolist() == [[2, 7]]
+    assert drawn.pairs_in_sample(np.array([[wanted[2], wanted[7]], [wanted[0], (wanted[0] + 1)]])).tolist() == [[2, 7]]
     assert len(drawing.draw_sample(texts[:4], 9, 3).positions) == 4
     assert drawing.draw_sample([], 9, 3).texts.offset.tolist() == [0]
     everywhere = np.concatenate([drawing.draw_sample(texts, 50, seed).positions for seed in range(40)])
@@ -263,7 +263,7 @@ def test_the_command_curve_shows_the_study(
     monkeypatch.setattr("gpulsh.studies.curve.find_spec", lambda name: None)
     with pytest.raises(ParameterError, match=r'not installed: pip install "gpulsh\[report\]"'):
         studied.plot("study.svg")
-    assert [option.default for option in curve_command.params if option.name == "sample"] == [drawing.DEFAULT]
+    assert [option.default for option in curve_command.params if option.name == "sample"] == [drawing.SAMPLE]
 
 
 def test_the_command_compare_shows_the_comparison(corpus: str, tmp_path: Path, command: Command) -> None:
@@ -296,7 +296,7 @@ def test_tables_of_large_counts_fit_a_terminal() -> None:
     studied = gpulsh.study(TEXTS, threshold=0.65, shingling=SHINGLING, backend="cpu")
     many = [replace(row, candidates=10**6, expected=1e9, wasted=1e9, expected_of_all=1e15) for row in studied.bandings]
     for found in (studied, replace(studied, bandings=tuple(many))):
-        lines = list(aligned(found.table()))
+        lines = list(aligned_lines(found.table()))
         assert max(map(len, lines)) <= 80
         assert [line.endswith(" recommended") for line in lines[1:]].count(True) == 1
     assert lines[1].split()[-4:] == ["1.0e+06", "1.0e+09", "1.0e+09", "1.0e+15"]

@@ -42,8 +42,8 @@ from gpulsh.run.index.jobs import (
     keys_of_files,
     names_of_files,
     origin_of,
+    refuse_file_row_keys,
     refuse_other_ids,
-    refuse_places,
 )
 from gpulsh.run.job import ADMIT, JobContext, Layout, Task, TaskResult, fact_sum, report_done, step_of
 from gpulsh.run.policy import check_kinds
@@ -53,7 +53,7 @@ from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages.arrange import RANK, gather_texts, rank_documents, read_order_values
 from gpulsh.run.stages.write import file_runs, step_of_run, write_decisions
 from gpulsh.stats.counts import COUNTS
-from gpulsh.stats.stages import OF_FILES_WITH_INDEX, Funnel
+from gpulsh.stats.stages import INDEXED_STAGES, Funnel
 from gpulsh.store.columns import release_memory
 from gpulsh.store.manifest import Manifest
 
@@ -74,17 +74,18 @@ class EarlierRuns:
         path: str,
         key: str | None,
         parameters: Mapping[str, Any],
-        where: Mapping[str, Any],
+        backend_options: Mapping[str, Any],
         secret: bytes,
         evidence: EvidenceName | None,
     ) -> None:
         self.path, self.key = Path(path), key
-        self._parameters, self._where, self._secret, self._evidence = parameters, where, secret, evidence
-        self._index = self._existing() if has_index(self.path) else None
+        self._parameters, self._backend_options = parameters, backend_options
+        self._secret, self._evidence = secret, evidence
+        self._index = self._open_existing() if has_index(self.path) else None
 
-    def _existing(self) -> Index:
-        index = Index.open(self.path, **self._parameters, **self._where, evidence=self._evidence)
-        refuse_places(index.collection, self.path, self.key)
+    def _open_existing(self) -> Index:
+        index = Index.open(self.path, **self._parameters, **self._backend_options, evidence=self._evidence)
+        refuse_file_row_keys(index.collection, self.path, self.key)
         return index
 
     def method(self) -> Method:
@@ -94,20 +95,20 @@ class EarlierRuns:
     def decider(self, context: JobContext, manifest: Manifest, *, remote: bool) -> Decider:
         """The decider for a run: this process, even if `remote` ones run the tasks."""
         if remote:
-            where = dict(self._where)
+            where = dict(self._backend_options)
             context = replace(context, ops=select_backend(where.pop("backend"), **where))
         return partial(self._decide, context, manifest)
 
-    def opened(self) -> Index:
+    def open_index(self) -> Index:
         """The index, made if there is none."""
         if self._index is None:
-            parameters = {**self._parameters, **self._where, "evidence": self._evidence or "index"}
+            parameters = {**self._parameters, **self._backend_options, "evidence": self._evidence or "index"}
             try:
                 self._index = Index.create(self.path, **parameters, secret=self._secret)
             except OutputError:
                 if not has_index(self.path):
                     raise
-                self._index = self._existing()  # another run made it after the start of this one
+                self._index = self._open_existing()  # another run made it after the start of this one
                 if self._index.parameters.matching() != Method.chosen(**self._parameters).matching():
                     raise ParameterError(
                         f"{self.path}: another run made it meanwhile, with other parameters; start again"
@@ -134,10 +135,10 @@ class EarlierRuns:
         source = OrderedInput(context, partitions)
         if facts is None and job.policy.keep != "first":
             source.arrange(manifest, total, stages, texts=taken_in is None)
-        with funnel.stage(context.progress, OF_FILES_WITH_INDEX["admit"], total):
+        with funnel.stage(context.progress, INDEXED_STAGES["admit"], total):
             if facts is None:
                 with context.unchanged(range(len(job.files))):
-                    facts = self._admitted(context, manifest, run, range(*taken_in) if taken_in else None, source)
+                    facts = self._admit(context, manifest, run, range(*taken_in) if taken_in else None, source)
             else:
                 done = {"amount": facts["funnel"]["bytes"], "documents": facts["funnel"]["documents"]}
                 report_done(done, "B", context.progress, before=True)
@@ -148,7 +149,7 @@ class EarlierRuns:
         context.progress.count(dropped=funnel.dropped)
         return RunDecisions(job.layout(facts["partitions"]), tuple(facts["ids"]))
 
-    def _admitted(
+    def _admit(
         self, context: JobContext, manifest: Manifest, run: str, taken_in: range | None, source: OrderedInput
     ) -> Mapping[str, Any]:
         """Decide and add the documents; the facts of the decisions, once both are durable."""
@@ -159,7 +160,7 @@ class EarlierRuns:
                 f"{self.path}: has lost the documents of this run; restore it from a copy, or start again with"
                 " --overwrite"
             )
-        with self.opened() as index:
+        with self.open_index() as index:
             collection = index.collection
             if taken_in is None:
                 self._refuse_known(index, source)
@@ -169,15 +170,15 @@ class EarlierRuns:
                 )
                 before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
             else:
-                if not source.made:  # the facts about documents that the index has added already
+                if not source.results:  # the facts about documents that the index has added already
                     for _ in source.batches(context.ops.sizes().batch):
                         pass
                 numbers, before = taken_in, recorded.facts["funnel"] if recorded else {}
-            read = [made.facts for made in source.made]
+            read = [made.facts for made in source.results]
             layout = job.layout(read)
             release_memory()
             decisions = _Decisions(collection, source.decisions(collection, numbers), numbers, layout)
-            made = [decisions.write(context, number) for number in range(len(source.made))]
+            made = [decisions.write(context, number) for number in range(len(source.results))]
             counts = {name: fact_sum(read, name) for name in ("bytes", "nulls", "not_utf8", "stray_bytes")}
             decided = {"dropped": decisions.dropped, "earlier": decisions.earlier}
             kept, wordless = len(layout) - decisions.dropped, before.get("empty", 0) - counts["nulls"]
@@ -186,7 +187,7 @@ class EarlierRuns:
                 "partitions": read,
                 "ids": [part.facts["ids"] for part in made],
             }
-            files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}
+            files = {name: fact for part in (*source.results, *made) for name, fact in part.files.items()}
             job.stamps.check()  # for the index cannot be rolled back
             manifest.add(ADMIT, files, facts)
             if taken_in is None:
@@ -227,7 +228,7 @@ class OrderedInput:
 
     def __init__(self, context: JobContext, partitions: Sequence[Partition]) -> None:
         self._context, self._partitions = context, partitions
-        self.made: list[TaskResult] = []  # of each partition that was read: the facts of its documents
+        self.results: list[TaskResult] = []  # of each partition that was read: the facts of its documents
         self._rank: Numbers | None = None  # of each document, if not by position
         job = context.job
         assert job.earlier is not None
@@ -235,18 +236,18 @@ class OrderedInput:
 
     def arrange(self, manifest: Manifest, total: int | None, stages: Stages, *, texts: bool) -> None:
         """Read the facts and the values of `--keep`, and order the documents by them; copy `texts` into that order."""
-        place, partitions, job = self._context, self._partitions, self._context.job
+        context, partitions, job = self._context, self._partitions, self._context.job
         surveyed = stages.run("survey", read_order_values, zip(partitions), total, parallel=stages.parallel)
         if job.policy.order_column is not None:
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.order_column)
         for facts in surveyed:
             self.named.add(PartitionFacts(rows=dict(enumerate(facts["rows"], facts["first_file"]))))
         steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
-        self.made = [TaskResult(step.files, step.facts) for step in steps if step]
+        self.results = [TaskResult(step.files, step.facts) for step in steps if step]
         layout = job.layout(surveyed)
         (facts,) = stages.run_tasks("rank", [Task(RANK, rank_documents, (layout,))], len(layout))
         self._groups = int(facts["groups"])
-        self._rank = RANKS.read(place.folder, RANK).rank
+        self._rank = RANKS.read(context.folder, RANK).rank
         self._ordered = np.argsort(self._rank)
         if texts:
             members = ((layout, partition, RANK) for partition in partitions)
@@ -260,7 +261,7 @@ class OrderedInput:
                 with RejectionsFile(folder, partition.number) as bad:
                     facts = PartitionFacts(rejected=bad)
                     yield from self._context.read(partition.pieces, facts, most=max_bytes)
-                    self.made.append(write_facts(self._context, partition, facts, bad))
+                    self.results.append(write_facts(self._context, partition, facts, bad))
                 self.named.add(facts)
             return
         for group in range(self._groups):

@@ -40,9 +40,9 @@ from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.params import checked_folder
 from gpulsh.ragged import sorted_distinct
-from gpulsh.run.output.paths import marked, refuse_inside, refuse_overlap, refuse_present, refuse_url
+from gpulsh.run.output.paths import refuse_inside, refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress
-from gpulsh.stats.stages import OF_INDEX
+from gpulsh.stats.stages import INDEX_STAGES
 from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
@@ -79,9 +79,9 @@ class Listing:
                 return
             tables = self.tables()
             first = next(tables)
-            with pq.ParquetWriter(file, marked(first.schema), compression="zstd", version="2.6") as out:
+            with pq.ParquetWriter(file, with_mark(first.schema), compression="zstd", version="2.6") as out:
                 for table in (first, *tables):
-                    out.write_table(table.replace_schema_metadata(marked(table.schema).metadata))
+                    out.write_table(table.replace_schema_metadata(with_mark(table.schema).metadata))
 
 
 def duplicate_rows(
@@ -95,7 +95,7 @@ def duplicate_rows(
     named = sorted_distinct(positions)
     with texts.unchanged():
         column = texts.columns.id
-        ids = pa.nulls(len(named)) if column is None else _ids(texts, named, texts.kinds(column))
+        ids = pa.nulls(len(named)) if column is None else _read_ids(texts, named, texts.kinds(column))
     for start in range(0, max(len(positions), 1), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
         files, rows = texts.locate(positions[part])
@@ -140,15 +140,15 @@ def build_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: 
     are options of `deduplicate_files`, all others of `Index`. Raises as `Index.create` and `Index.add` do, and then
     leaves `path` unchanged.
     """
-    return _grown(Index.create, path, inputs, **options)
+    return _add_files(Index.create, path, inputs, **options)
 
 
 def add_to_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> dict[str, int]:
     """Add to an index, with the parameters of `build_index` and `Index.open`; documents in the index come first."""
-    return _grown(Index.open, path, inputs, **options)
+    return _add_files(Index.open, path, inputs, **options)
 
 
-def _grown(
+def _add_files(
     open_index: Callable[..., Index],
     path: str | os.PathLike[str],
     inputs: Sequence[str],
@@ -168,18 +168,18 @@ def _grown(
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
         collection = index.collection
-        refuse_places(collection, path, id_column)
+        refuse_file_row_keys(collection, path, id_column)
         size = texts.check()
         refuse_other_ids(collection, path, texts)
         origin = origin_of(texts) if collection.evidence == "source" else None
-        with shown.stage("index", size, OF_INDEX["index"].unit):
+        with shown.stage("index", size, INDEX_STAGES["index"].unit):
             with texts.unchanged():
                 keys, names = partial(keys_of_files, texts), names_of_files(texts)
                 numbers = collection.add(texts, keys, decide=True, names=names, origin=origin, progress=shown)
             decided = collection.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
         dropped = len(found.number)
-        with shown.stage("save", None, OF_INDEX["save"].unit):
+        with shown.stage("save", None, INDEX_STAGES["save"].unit):
             if output is not None:
                 columns = found.number - numbers.start, found.witness, found.similarity
                 Listing(dropped, partial(duplicate_rows, collection.contents, texts, *columns)).write(Path(output))
@@ -194,7 +194,7 @@ def _grown(
         return {**counts, "held": len(index) - index.dropped()}
 
 
-def refuse_places(collection: Collection, path: str | os.PathLike[str], id_column: str | None) -> None:
+def refuse_file_row_keys(collection: Collection, path: str | os.PathLike[str], id_column: str | None) -> None:
     """ParameterError if the index has integer keys and new documents would get the keys FILE:ROW."""
     if id_column is None and collection.contents.kind == "integer":
         raise ParameterError(
@@ -256,7 +256,7 @@ def query_index(
     refuse_output(output, os.fspath(path), COLUMNS, overwrite, inputs, texts.files)
     shown = open_progress(progress)
     snapshot = collection.contents
-    with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.unchanged():
+    with shown.stage("query", texts.check(), INDEX_STAGES["query"].unit), texts.unchanged():
         most = None if every else 1 if top is None else top
         positions, numbers, similarity = collection.find_similar(texts, snapshot, threshold, most, shown)
     found = Listing(len(positions), partial(duplicate_rows, snapshot, texts, positions, numbers, similarity))
@@ -315,7 +315,7 @@ def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
         for start in range(first, stop, KEYS_AT_ONCE):
             positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))
             if column is not None:
-                yield _ids(texts, positions, declared)
+                yield _read_ids(texts, positions, declared)
             else:
                 yield place_keys(file.name, positions - first)
 
@@ -330,7 +330,7 @@ def names_of_files(texts: FileTexts) -> KeyNames:
 
     def of(position: int) -> str:
         (number,), (row,) = texts.locate(np.array([position]))
-        return _place(texts.files[number], row)
+        return _file_row_key(texts.files[number], row)
 
     if texts.columns.id is None:
         return KeyNames(of, ": its key", "leave out what was added before, or give --id-column", error=InputError)
@@ -338,11 +338,11 @@ def names_of_files(texts: FileTexts) -> KeyNames:
     return KeyNames(of, ": its key", "leave it out", repeated, InputError)
 
 
-def _place(file: File, row: int) -> str:
+def _file_row_key(file: File, row: int) -> str:
     return f"{file.name}: {format_of(file).place(file, row)}"
 
 
-def _ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) -> pa.Array:
+def _read_ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) -> pa.Array:
     """The ids of documents, strings or integers, of files with `declared` types; InputError if one is null."""
     column = texts.columns.id
     assert column is not None
@@ -350,7 +350,7 @@ def _ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) 
 
     def refused(at: int, what: object, remedy: str) -> InputError:
         (number,), (row,) = texts.locate(positions[[at]])
-        return InputError(f"{_place(texts.files[number], row)}: column {column!r} is {what}; {remedy}")
+        return InputError(f"{_file_row_key(texts.files[number], row)}: column {column!r} is {what}; {remedy}")
 
     missing = null_mask(ids)
     if len(ids) and (pa.types.is_null(ids.type) or (missing is not None and missing.any())):

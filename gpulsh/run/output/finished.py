@@ -33,12 +33,12 @@ from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
 from gpulsh.params import is_url
 from gpulsh.report.evidence import Evidence
-from gpulsh.report.originals import Originals, listed, rejected_rows, shares
-from gpulsh.report.page import missing, render, write_page
-from gpulsh.run.output.folder import PAGE, is_whole, read_report, write_report
+from gpulsh.report.originals import Originals, rejected_rows, shares, shares_to_json
+from gpulsh.report.page import missing_requirement, render, write_page
+from gpulsh.run.output.folder import PAGE, has_all_parts, read_report, write_report
 from gpulsh.run.output.paths import refuse_overlap, refuse_url
 from gpulsh.run.output.remote import UNFINISHED, UrlFolder
-from gpulsh.run.output.work_folder import WORK, clear, is_work
+from gpulsh.run.output.work_folder import WORK, clear, is_work_folder
 from gpulsh.run.policy import refuse_without_columns
 from gpulsh.stats.counts import WEIGHT
 from gpulsh.store.durable import completed, open_file, unfinished, writing
@@ -60,16 +60,18 @@ class Finished:
         """The finished run in OUT; OutputError if there is none, or it cannot be reached."""
         folder = UrlFolder(out) if is_url(out) else None
         report = folder.read(REPORT) if folder else read_report(Path(out) / REPORT)
-        if not is_whole(report):
-            begun = folder.is_there(UNFINISHED) if folder else is_work(Path(out) / WORK)
+        if not has_all_parts(report):
+            begun = folder.exists(UNFINISHED) if folder else is_work_folder(Path(out) / WORK)
             if begun and not report:
                 raise OutputError(f"{out}: holds an unfinished run; `gpulsh dedup --resume` continues it")
-            raise OutputError(f"{out}: {_seen(out) if folder is None else NO_REPORT}; give the OUT of `gpulsh dedup`")
+            raise OutputError(
+                f"{out}: {_why_unfinished(out) if folder is None else NO_REPORT}; give the OUT of `gpulsh dedup`"
+            )
         return cls(out, report, folder)
 
     def file(self, name: str) -> File:
         """The result of this name, such as `duplicates.parquet`."""
-        return self.folder.file(name) if self.folder else File(self._at(name), name, self._at(name))
+        return self.folder.file(name) if self.folder else File(self._path_or_url(name), name, self._path_or_url(name))
 
     def shares(self, column: str) -> pa.Table:
         """The number of documents, and of dropped ones, for each value of a column, as `report.originals.shares`."""
@@ -82,16 +84,16 @@ class Finished:
     def remake_page(self, by: Sequence[str]) -> str:
         """Make report.html from report.json, with shares `by` columns, and list it there; its path or URL."""
         page = self.file(PAGE).name
-        if reason := missing():
+        if reason := missing_requirement():
             raise OutputError(reason)
-        is_there = self.folder.is_there(PAGE) if self.folder else os.path.lexists(self._at(PAGE))
+        is_there = self.folder.exists(PAGE) if self.folder else os.path.lexists(self._path_or_url(PAGE))
         if PAGE not in self.report["outputs"] and is_there:
             raise OutputError(f"{page}: was not written by gpulsh; move it away first")
         outputs = [name for name in self.report["outputs"] if name != PAGE]
         report = {**self.report, "outputs": [*outputs, PAGE], "page": {"written": True, "reason": None}}
         if by:
             before = [entry for entry in self.report.get("shares", ()) if entry["column"] not in by]
-            report["shares"] = [*before, *(listed(column, self.shares(column)) for column in by)]
+            report["shares"] = [*before, *(shares_to_json(column, self.shares(column)) for column in by)]
         try:
             render(report)
         except Exception as error:  # a report that gpulsh did not write may lack any field of the page
@@ -99,27 +101,27 @@ class Finished:
             raise OutputError(f"{self.file(REPORT).name}: {reason}") from error
         # Listed before it is there: nothing of gpulsh's is ever strange to it.
         for name, write in ((REPORT, write_report), (PAGE, write_page)):
-            with self._replaced(name) as path:
+            with self._replacing(name) as path:
                 write(path, report)
         return page
 
-    def _at(self, name: str) -> str:
+    def _path_or_url(self, name: str) -> str:
         return os.path.join(self.out, name)
 
     @contextmanager
-    def _replaced(self, name: str) -> Iterator[Path]:
+    def _replacing(self, name: str) -> Iterator[Path]:
         """A path to write at, whose file then takes the place of that result, at once."""
         if self.folder is None:
-            with writing(self.out), unfinished(Path(self._at(name))) as part:
+            with writing(self.out), unfinished(Path(self._path_or_url(name))) as part:
                 yield part
-                os.replace(part, self._at(name))
+                os.replace(part, self._path_or_url(name))
             return
         with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as made:
             yield Path(made, name)
             self.folder.put(name, Path(made, name))
 
 
-def _seen(out: str) -> str:
+def _why_unfinished(out: str) -> str:
     """Why a folder of this machine has no report of a finished run."""
     try:
         open_file(Path(out, REPORT)).close()

@@ -13,12 +13,12 @@ from typing import Any, Self
 from gpulsh.errors import Advice, OutputError
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, MARK, REPORT
 from gpulsh.run.job import ADMIT, JOIN
-from gpulsh.run.output.paths import not_empty
+from gpulsh.run.output.paths import not_empty_error
 from gpulsh.run.output.work_folder import (
     WORK,
     WorkLock,
     clear,
-    is_work,
+    is_work_folder,
     refuse_foreign,
     refuse_links,
     refuse_running,
@@ -80,7 +80,7 @@ class OutputFolder:
             refuse_difference(self.path, report["job"], job)
             return
         self._check()
-        found = Manifest.open(self.work) if self._resume and is_work(self.work) else None
+        found = Manifest.open(self.work) if self._resume and is_work_folder(self.work) else None
         if found is not None:
             refuse_difference(self.path, found.job, steps)
         there = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
@@ -103,7 +103,7 @@ class OutputFolder:
             return False
         moves_last = self.work / REPORT
         report = read_report(moves_last if os.path.lexists(moves_last) else self.path / REPORT)
-        listed = listed_in(report)
+        listed = listed_results(report)
         if listed and all(os.path.lexists(self.work / name) for name in listed):
             return False
         lost = [name for name in listed if not any(os.path.lexists(at / name) for at in (self.work, self.path))]
@@ -170,7 +170,7 @@ class OutputFolder:
         there = sorted(entry.name for entry in out.iterdir())
         if not there:
             return
-        ours = is_work(self.work)
+        ours = is_work_folder(self.work)
         if ours:
             refuse_running(self.work)
         unfinished = Manifest.open(self.work) if ours and (self._resume or not self._overwrite) else None
@@ -181,9 +181,9 @@ class OutputFolder:
             if unfinished is not None:
                 raise OutputError(f"{out}: holds an unfinished run; give --resume to continue it, or --overwrite")
             results = "an earlier run's results" if MARK in report else None
-            raise not_empty(out, results or ("an earlier run's work files" if ours else None))
+            raise not_empty_error(out, results or ("an earlier run's work files" if ours else None))
         refuse_foreign(self.work)
-        listed = listed_in(report) | (listed_in(read_report(self.work / REPORT)) if ours else set())
+        listed = listed_results(report) | (listed_results(read_report(self.work / REPORT)) if ours else set())
         if not listed and not ours:
             raise OutputError(f"{out}: holds files that gpulsh did not write; give another folder")
         # A report lists itself, so its content shows that it is gpulsh's.
@@ -201,7 +201,7 @@ class OutputFolder:
             for path in reversed(missing):
                 path.mkdir()
                 self._made.append(path)
-            if not ((self._overwrite or self._resume) and is_work(self.work)):
+            if not ((self._overwrite or self._resume) and is_work_folder(self.work)):
                 self.work.mkdir(mode=0o700)  # hashes of known text may reveal the secret keys
             else:
                 self.work.chmod(0o700)  # earlier versions left it open
@@ -245,14 +245,14 @@ def worth_resuming(manifest: Manifest) -> bool:
     return bool(signed >= WORTH_BYTES) or any(manifest.find(step) for step in (ADMIT, JOIN))
 
 
-def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
+def find_finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
     """The report in OUT if this job is finished there; None if nothing is; OutputError that names what differs."""
     report, work = _report_of_finished(out), out / WORK
     if report is None:
         return None
     refuse_difference(out, report["job"], job)
     with suppress(OSError):  # the rest of a work folder, if a run is killed while it removes the folder
-        if is_work(work):
+        if is_work_folder(work):
             lock = WorkLock(work)
             try:
                 remove_work(work)
@@ -263,7 +263,7 @@ def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _report_of_finished(out: Path) -> dict[str, Any] | None:
     report, work = read_report(out / REPORT), out / WORK
-    unfinished = is_work(work) and Manifest.open(work) is not None
+    unfinished = is_work_folder(work) and Manifest.open(work) is not None
     return report if is_finished(report) and not unfinished else None
 
 
@@ -278,7 +278,7 @@ def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[s
         )
 
 
-OF_FILES = {  # digests in a job, in the order of `FileJob.to_json`
+FILE_DIGESTS = {  # digests in a job, in the order of `FileJob.to_json`
     "order": "its inputs are in another order",
     "places": "its files have other places in data/",
     "sources": "its files belong to other INPUTs",
@@ -290,8 +290,8 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
         old, new = before.get(name), now.get(name)
         if old == new:
             continue
-        if name in OF_FILES:
-            yield OF_FILES[name]
+        if name in FILE_DIGESTS:
+            yield FILE_DIGESTS[name]
             return  # in another order, the others differ, too
         if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
             was, now_is = (repr(job[name]) if name in job else "absent" for job in (before, now))
@@ -306,7 +306,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
             yield from _differences(old, new)
 
 
-def is_whole(report: Mapping[str, Any]) -> bool:
+def has_all_parts(report: Mapping[str, Any]) -> bool:
     """Whether a report has the parts that gpulsh reads; reports of other versions may lack some."""
     parts = ("job", "parameters", "funnel", "backend", "evidence")
     whole = MARK in report and all(isinstance(report.get(name), dict) for name in parts)
@@ -317,10 +317,10 @@ def is_whole(report: Mapping[str, Any]) -> bool:
 def is_finished(report: Mapping[str, Any]) -> bool:
     """Whether a report is of a finished run over files, of any kind."""
     of_passages = MARK in report and all(isinstance(report.get(name), dict) for name in ("job", "passages"))
-    return of_passages or is_whole(report)
+    return of_passages or has_all_parts(report)
 
 
-def listed_in(content: Mapping[str, Any], name: str = "outputs") -> set[str]:
+def listed_results(content: Mapping[str, Any], name: str = "outputs") -> set[str]:
     """The results that a report, or another mark of gpulsh's, lists; none where it is damaged."""
     found = content.get(name) if MARK in content else None
     return {each for each in found if isinstance(each, str)} if isinstance(found, list) else set()
@@ -343,7 +343,7 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
         file.write("\n")
 
 
-def results_in(work: Path) -> list[str]:
+def result_files(work: Path) -> list[str]:
     """The results but the report and its page, relative to OUT; a later `--overwrite` removes only what is listed."""
     found = [name for name in RESULTS if name not in (DATA, PAGE, REPORT) and (work / name).exists()]
     for folder, _, names in os.walk(work / DATA):

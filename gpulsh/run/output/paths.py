@@ -72,44 +72,44 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
     The spelling of URLs is compared, except for files of this machine.
     """
     remote = is_url(path)
-    target = _place(path)
+    target = _real_path(path)
     inputs = [given.removeprefix("file://").removeprefix("local://") for given in inputs]
     for given in (given for given in inputs if is_url(given) == remote):
-        if remote or os.path.isdir(given) or _place(given) == target:
+        if remote or os.path.isdir(given) or _real_path(given) == target:
             refuse_inside(path, given, "input")
     if not remote and not os.path.exists(target):  # it can hold no file
         return
     real = real_paths()
     for file in files:
         if remote or file.filesystem is None:
-            place = _place(file.name) if remote else real(file.path)
+            place = _real_path(file.name) if remote else real(file.path)
             if place == target:
                 raise OutputError(f"{path}: is the input {file.name}; give another path")
-            if _inside(place, target):
+            if _is_inside(place, target):
                 raise OutputError(f"{path}: holds the input {file.name}; give another folder")
 
 
 def refuse_inside(path: str, folder: str, kind: str) -> None:
     """OutputError if an output is a folder of that kind, or inside it; the folder may not exist yet."""
-    target, around = _place(path), _place(folder)
+    target, around = _real_path(path), _real_path(folder)
     if target == around:
         raise OutputError(f"{path}: is the {kind} itself; give another path")
-    if _inside(target, around):
+    if _is_inside(target, around):
         raise OutputError(f"{path}: is inside the {kind} {folder}; give a path outside of it")
 
 
-def not_empty(out: object, ours: str | None) -> OutputError:
+def not_empty_error(out: object, ours: str | None) -> OutputError:
     """The error of an OUT that is not empty; `ours` describes its content if gpulsh wrote it and may replace it."""
     if ours is None:
         return OutputError(f"{out}: is not empty, it holds files that gpulsh did not write; give another folder")
     return OutputError(f"{out}: is not empty, it holds {ours}; give another folder, or --overwrite to replace them")
 
 
-def _place(path: str) -> str:
+def _real_path(path: str) -> str:
     return path.rstrip("/") if is_url(path) else os.path.realpath(path)
 
 
-def _inside(path: str, folder: str) -> bool:
+def _is_inside(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
@@ -118,7 +118,7 @@ PICTURES = (".png", ".svg")
 DRAWN, FIRST_BYTES = "gpulsh curve", 4096  # in the first bytes of a picture, as the program that made it
 
 
-def marked(schema: pa.Schema) -> pa.Schema:
+def with_mark(schema: pa.Schema) -> pa.Schema:
     """The schema of a Parquet file that gpulsh knows as its own."""
     return schema.with_metadata({**(schema.metadata or {}), MARK: __version__})
 

@@ -24,14 +24,14 @@ from typing import Any, Self
 from gpulsh.errors import Advice, GpulshError, OutputError
 from gpulsh.io.file import File, first_line, missing_package
 from gpulsh.io.files.no_documents import MARK, REPORT
-from gpulsh.run.output.folder import RESULTS, files_of, is_whole, listed_in, read_report, refuse_difference
-from gpulsh.run.output.paths import not_empty
+from gpulsh.run.output.folder import RESULTS, files_of, has_all_parts, listed_results, read_report, refuse_difference
+from gpulsh.run.output.paths import not_empty_error
 from gpulsh.run.output.work_folder import WORK
 from gpulsh.store.durable import writing
 
 UNFINISHED = "_unfinished.json"
 JOURNAL = "_uploaded.jsonl"  # in the local folder: the name of each file that was uploaded
-SIDE_BY_SIDE = 8  # files
+PARALLEL_UPLOADS = 8  # files
 
 _log = logging.getLogger("gpulsh")
 
@@ -61,15 +61,15 @@ class RemoteFolder:
         claim = self._there.read(UNFINISHED) if UNFINISHED in there else {}
         self._report = self._there.read(REPORT) if REPORT in there else {}
         own = {UNFINISHED} if MARK in claim else set()
-        known = own | listed_in(self._report) | listed_in(claim) | listed_in(claim, "replaced")
-        if there and not (self._resume and (claim or is_whole(self._report))):
+        known = own | listed_results(self._report) | listed_results(claim) | listed_results(claim, "replaced")
+        if there and not (self._resume and (claim or has_all_parts(self._report))):
             if MARK in claim and not self._overwrite:
                 raise OutputError(
                     f"{self.url}: holds an unfinished run, which worked in {claim.get('work')}; give --resume and that"
                     " folder as --work, or --overwrite"
                 )
             if not self._overwrite:
-                raise not_empty(self.url, "an earlier run's results" if MARK in self._report else None)
+                raise not_empty_error(self.url, "an earlier run's results" if MARK in self._report else None)
             if strange := sorted(there - known):
                 raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
         self._replaced = (there & known) - own
@@ -99,10 +99,10 @@ class RemoteFolder:
 
     def finished(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The report there of this job, unless local results are to replace it; OutputError if it is of another job."""
-        at_work = os.path.lexists(self.local / WORK) or is_whole(read_report(self.local / REPORT))
+        at_work = os.path.lexists(self.local / WORK) or has_all_parts(read_report(self.local / REPORT))
         if at_work and self._report != read_report(self.local / REPORT):
             return None
-        if not is_whole(self._report):
+        if not has_all_parts(self._report):
             return None
         refuse_difference(self.url, self._report["job"], job)
         self._end(self._report)
@@ -129,10 +129,10 @@ class RemoteFolder:
             for line in lines:
                 with suppress(ValueError):  # of an incomplete line
                     done.add(json.loads(line))
-        with open(self.local / JOURNAL, "a", encoding="ascii") as journal, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        with open(self.local / JOURNAL, "a", encoding="ascii") as journal, ThreadPoolExecutor(PARALLEL_UPLOADS) as pool:
 
             def upload(name: str) -> str:
-                if name not in done or not self._there.is_there(name):
+                if name not in done or not self._there.exists(name):
                     self._there.put(name, self.local / name)
                 return name
 
@@ -147,7 +147,7 @@ class RemoteFolder:
     def _end(self, report: Mapping[str, Any]) -> None:
         """Remove the mark of an unfinished run, and the local files."""
         self._there.remove([UNFINISHED])
-        ours = {JOURNAL, *listed_in(report)}
+        ours = {JOURNAL, *listed_results(report)}
         for name in (JOURNAL, *RESULTS):
             for path in ours.intersection(files_of(self.local / name, name)):
                 with suppress(OSError):
@@ -179,7 +179,7 @@ class UrlFolder:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        with self.reached():
+        with self.output_errors():
             import fsspec
 
             self._filesystem, path = fsspec.core.url_to_fs(self.url)
@@ -189,7 +189,7 @@ class UrlFolder:
 
     def names(self) -> set[str]:
         """The names of the files there."""
-        with self.reached():
+        with self.output_errors():
             self._filesystem.invalidate_cache()
             if self._filesystem.isfile(self._path):
                 raise OutputError(f"{self.url}: is a file; give a folder")
@@ -203,15 +203,15 @@ class UrlFolder:
         """A file there, whether it exists or not."""
         return File(f"{self.url}/{name}", name, f"{self._path}/{name}", self._filesystem)
 
-    def is_there(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         """Whether there is a file of that name."""
-        with self.reached(name):
+        with self.output_errors(name):
             return bool(self._filesystem.exists(self.file(name).path))
 
     def read(self, name: str) -> Mapping[str, Any]:
         """The content of a JSON file; empty if there is none."""
         content = b""
-        with self.reached(name), suppress(FileNotFoundError):
+        with self.output_errors(name), suppress(FileNotFoundError):
             content = self._filesystem.cat_file(self.file(name).path)
         with suppress(ValueError, RecursionError):
             found = json.loads(content)
@@ -220,17 +220,17 @@ class UrlFolder:
 
     def put(self, name: str, file: Path) -> None:
         """Write a local file there."""
-        with self.reached(name):
+        with self.output_errors(name):
             self._filesystem.put_file(str(file), self.file(name).path)
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove the files, if they exist."""
         for name in names:
-            with self.reached(name), suppress(FileNotFoundError):
+            with self.output_errors(name), suppress(FileNotFoundError):
                 self._filesystem.rm_file(self.file(name).path)
 
     @contextmanager
-    def reached(self, name: str = "") -> Iterator[None]:
+    def output_errors(self, name: str = "") -> Iterator[None]:
         """Turn any error with the file of that name into an OutputError."""
         try:
             yield

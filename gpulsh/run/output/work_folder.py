@@ -21,26 +21,26 @@ from gpulsh.store.manifest import NAME
 
 WORK = "_work"
 LOCK = "lock"
-LEAVING = 5.0  # seconds in which stopped workers may still write
-WORDS = b"gpulsh works here, and removes this folder with all that is in it; process "
+LEAVE_SECONDS = 5.0  # seconds in which stopped workers may still write
+LOCK_TEXT = b"gpulsh works here, and removes this folder with all that is in it; process "
 
 
-def is_work(work: Path) -> bool:
+def is_work_folder(work: Path) -> bool:
     """Whether gpulsh made it. A kill may leave it empty, or with the beginning of a lock alone."""
     try:
         if not stat.S_ISDIR(os.lstat(work).st_mode):
             return False
         if not (there := os.listdir(work)):
             return True
-        words = _words(work)
+        words = _lock_text(work)
     except OSError:
         return False
-    return words.startswith(WORDS) or (there == [LOCK] and WORDS.startswith(words))
+    return words.startswith(LOCK_TEXT) or (there == [LOCK] and LOCK_TEXT.startswith(words))
 
 
 def refuse_foreign(work: Path) -> None:
     """OutputError if a folder, a file or a link has its place that gpulsh did not make."""
-    if os.path.lexists(work) and not is_work(work):
+    if os.path.lexists(work) and not is_work_folder(work):
         what = "is a link" if work.is_symlink() else "is not gpulsh's"
         raise OutputError(f"{work}: {what}, and gpulsh would work there; move it away first, or give another folder")
 
@@ -75,7 +75,7 @@ class WorkLock:
         except BlockingIOError:
             process = b""
             with suppress(OSError):  # that run has just removed it
-                process = _words(work).removeprefix(WORDS).strip()
+                process = _lock_text(work).removeprefix(LOCK_TEXT).strip()
             who = f", process {process.decode()}," if process.isdigit() else ""
             raise OutputError(
                 f"{work.parent}: another run of gpulsh{who} works in it now; wait until it has ended, or give another"
@@ -86,7 +86,7 @@ class WorkLock:
         """Mark the folder as gpulsh's, durably. A folder that is already marked stays marked throughout."""
         assert self._handle is not None
         with naming(work / LOCK):
-            os.pwrite(self._handle, b"%s%10d\n" % (WORDS, os.getpid()), 0)
+            os.pwrite(self._handle, b"%s%10d\n" % (LOCK_TEXT, os.getpid()), 0)
             os.fsync(self._handle)
         sync(work)
 
@@ -109,7 +109,7 @@ def clear(work: Path, last: tuple[str, ...] = (LOCK,)) -> None:
 
 def remove_work(work: Path) -> None:
     """Remove a work folder, and its lock last: after a kill in between, the next run still recognises it."""
-    deadline = time.monotonic() + LEAVING
+    deadline = time.monotonic() + LEAVE_SECONDS
     while os.path.lexists(work):
         try:
             clear(work, (NAME, LOCK))
@@ -122,7 +122,7 @@ def remove_work(work: Path) -> None:
             time.sleep(0.01)
 
 
-def _words(work: Path) -> bytes:
+def _lock_text(work: Path) -> bytes:
     """The content of its lock; OSError if there is none."""
     with open_file(work / LOCK) as file:
-        return file.read(len(WORDS) + 32)
+        return file.read(len(LOCK_TEXT) + 32)

@@ -42,7 +42,7 @@ from gpulsh.repeats.cut import without
 from gpulsh.run.driver import Stages
 from gpulsh.run.job import OnError, Task, TaskContext, TaskResult, step_of
 from gpulsh.run.output.folder import SHORT
-from gpulsh.run.output.paths import marked
+from gpulsh.run.output.paths import with_mark
 from gpulsh.run.passages.evidence import FILE, PARAMETERS
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
 from gpulsh.run.records.results import write_result
@@ -218,7 +218,7 @@ def _short_rows(context: CutContext, file: File, batch: TextBatch, cuts: Cuts, h
 
 def list_short(context: CutContext) -> TaskResult:
     """List the documents that were dropped."""
-    schema = marked(pa.schema([("file", pa.string()), ("row", pa.int64()), ("tokens", pa.int64())]))
+    schema = with_mark(pa.schema([("file", pa.string()), ("row", pa.int64()), ("tokens", pa.int64())]))
 
     def tables() -> Iterator[pa.Table]:
         for number in context.job.own_files():

@@ -22,7 +22,7 @@ from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import distinct, found_in, mask_of, sorted_distinct
 from gpulsh.run.job import Layout, TaskResult
-from gpulsh.run.output.paths import marked
+from gpulsh.run.output.paths import with_mark
 from gpulsh.run.passages.documents import PlacedRows, chosen_texts
 from gpulsh.run.passages.job import PassagesContext
 from gpulsh.run.passages.tables import BYTES, FIRST_PLACES, PASSAGES, ByteStretches, Passages
@@ -77,7 +77,7 @@ def write_list(context: PassagesContext, layout: Layout, id_files: Sequence[int]
     kinds = {"file": pa.string(), "first_file": pa.string(), "id": ids.type}
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in COLUMNS])
     parameters = replace(job, index=None).parameters()  # the bytes do not depend on the place of the index
-    schema = marked(schema.with_metadata({PARAMETERS: json.dumps(parameters)}))
+    schema = with_mark(schema.with_metadata({PARAMETERS: json.dumps(parameters)}))
 
     def tables() -> Iterator[pa.Table]:
         for run in _passage_rows(context, range(job.earlier_partitions, len(layout.partitions) - 1)):

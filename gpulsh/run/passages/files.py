@@ -53,7 +53,7 @@ from gpulsh.run.file_run import (
     run_job,
 )
 from gpulsh.run.job import OnError
-from gpulsh.run.output.folder import is_finished, read_report, results_in
+from gpulsh.run.output.folder import is_finished, read_report, result_files
 from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
 from gpulsh.run.passages.cut import cut_all, reading_of, refuse_uncuttable
 from gpulsh.run.passages.driver import mark_partitions, mark_protected_items, pick_parts
@@ -62,7 +62,7 @@ from gpulsh.run.passages.index import PassagesIndex
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
 from gpulsh.run.progress import Show
 from gpulsh.secret import chosen_secret
-from gpulsh.stats.stages import OF_PASSAGES
+from gpulsh.stats.stages import PASSAGE_STAGES
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def passages_files(
                 stages = Stages(runner, run.progress, job.cut.parallel is not None)
                 found = _run_stages(job, run.engine.ops, stages, run.work)
                 if earlier is not None:
-                    with stages.funnel.stage(run.progress, OF_PASSAGES["store"], 1):
+                    with stages.funnel.stage(run.progress, PASSAGE_STAGES["store"], 1):
                         earlier.copy_files(job, run.manifest, run.work)
             stages.release_texts()
             yield {**found, "stages": stages.funnel.seconds, "resumed": stages.funnel.resumed}
@@ -284,7 +284,7 @@ def _run_stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> M
         "passages": {**marked.counts, **(cut_all(job, ops, stages, work / FILE) if job.cutting else {})},
         "windows": list(marked.classes),
         "frequent": frequent,
-        "outputs": results_in(work),
+        "outputs": result_files(work),
     }
 
 
@@ -367,7 +367,7 @@ def cut_files(
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
             stages = Stages(runner, run.progress, job.cut.parallel is not None)
             counts = cut_all(job, run.engine.ops, stages, Path(path))
-        found = {"passages": counts, "outputs": results_in(run.work)}
+        found = {"passages": counts, "outputs": result_files(run.work)}
         yield {**found, "stages": stages.funnel.seconds, "resumed": stages.funnel.resumed}
 
     how: Any = {"overwrite": overwrite, "resume": resume, "machine": machine, "progress": progress}

@@ -26,7 +26,7 @@ from gpulsh.ragged import found_in, offsets
 from gpulsh.run.job import FileJob, Job, Layout
 from gpulsh.run.records.sightings import source_and_date
 from gpulsh.run.records.tables import DECISIONS, SEEN, SIGHTINGS, Decisions, Ids, SeenRows, SightingRows, ids_table
-from gpulsh.stats.counts import CLUSTERS, INSTANT, MARKS, NAMES, OWN, WEIGHT, ColumnRow
+from gpulsh.stats.counts import CLUSTERS, ID_TYPE, INSTANT, MARKS, NAMES, WEIGHT, ColumnRow
 from gpulsh.store.durable import FileFact, durable_file
 
 MOST_OPEN = 4096  # files, each mapped
@@ -117,7 +117,7 @@ TYPES = {NAMES: pa.list_(pa.string()), INSTANT: pa.timestamp("us", "UTC")}
 
 def result_schema(rows: Sequence[ColumnRow], ids: pa.DataType) -> pa.Schema:
     """The schema of columns of a result; `ids` is the type of ids."""
-    kinds = {OWN: ids, **TYPES}
+    kinds = {ID_TYPE: ids, **TYPES}
     return pa.schema([(row.name, kinds.get(row.type) or pa.type_for_alias(row.type)) for row in rows])
 
 

@@ -29,7 +29,7 @@ from gpulsh.run.records.documents import ranks_of, rules_of
 from gpulsh.run.records.sightings import seen_in_group, sightings_at
 from gpulsh.run.records.tables import CONNECT, Ranges
 from gpulsh.run.records.texts import GroupTexts, group_rows
-from gpulsh.stats.counts import TALLIED
+from gpulsh.stats.counts import SUMMED_COUNTS
 from gpulsh.stats.stages import Funnel, Progress
 
 
@@ -119,7 +119,7 @@ def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: 
     seen = seen_in_group(job, folder, layout, members, decision.duplicate_of)
     made = tables.DECIDED.write(folder, group, tables.Decisions.of(members, decision))
     made |= tables.SEEN_IN_GROUP.write(folder, group, seen) | tables.SAMPLE.write(folder, group, sampler.sample)
-    counts = {name: getattr(funnel, name) for name in TALLIED}
+    counts = {name: getattr(funnel, name) for name in SUMMED_COUNTS}
     return TaskResult(made, {"amount": len(members), "kept": kept, **counts})
 
 

@@ -84,7 +84,7 @@ def changed_before(stage: str, change: Callable[[], None]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InProcess, "run", run_changed)
         patch.setattr(file_run, "write_report", write_report_changed)
-        patch.setattr("gpulsh.run.file_run.missing", lambda: "tested elsewhere")
+        patch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 

@@ -288,7 +288,7 @@ def test_held_texts_are_decoded_once(kind: str, threads: int, tmp_path: Path, mo
         for name, end in (("a", ""), ("b", " more")):
             write_rows(inputs / f"{name}.jsonl", [text and text + end for text in rows])
     read = calls_of(monkeypatch, JsonLines if kind == "jsonl" else Parquet, "read")
-    monkeypatch.setattr(file_run, "missing", lambda: "tested elsewhere")
+    monkeypatch.setattr(file_run, "missing_requirement", lambda: "tested elsewhere")
     found = []
     for held in (1 << 20, 0):
         monkeypatch.setattr(in_process, "held_bytes", lambda *_, held=held, **__: held)

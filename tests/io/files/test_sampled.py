@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import GpulshError
-from gpulsh.forecast.sample import bytes_of, sample_files
+from gpulsh.forecast.sample import sample_files, total_bytes
 from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.read_options import ReadOptions
@@ -55,7 +55,7 @@ def test_samples_take_a_share_of_each_format(name: str, tmp_path: Path, monkeypa
         assert len(found) == pytest.approx(taken * ROWS, rel=0.06, abs=10)
         assert len(found) == pytest.approx(max(share * ROWS, 1), rel=0.06, abs=40)
         if share >= 0.3 and not name.endswith(("parquet", "arrow")):  # whose footers weigh much in so small a file
-            assert target.stat().st_size <= 1.12 * share * bytes_of([file])
+            assert target.stat().st_size <= 1.12 * share * total_bytes([file])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
@@ -106,4 +106,4 @@ def test_samples_of_files_are_spread_and_keep_input_folders(tmp_path: Path) -> N
 def test_bytes_of_adds_up_file_sizes(tmp_path: Path) -> None:
     for name in ("a.parquet", "a.jsonl"):
         MAKERS[name](tmp_path / name)
-    assert bytes_of(find_files([str(tmp_path)])) == sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert total_bytes(find_files([str(tmp_path)])) == sum(path.stat().st_size for path in tmp_path.iterdir())
