@@ -297,7 +297,7 @@ def deduplicate_files(
     guarded = file_run.checked_paths("protect", protect, least=0)
     folders = Folders.chosen(output, work, index)
     if folders.is_remote and work is None and engine == "ray":
-        raise ParameterError("output is a URL, and engine 'ray'; give --work, a folder that all nodes see")
+        raise ParameterError("output is a URL and engine is 'ray'; give --work, a folder that all nodes see")
     check_choice("write", write, get_args(Write))
     check_choice("format", format, (None, *get_args(FormatName)))
     check_choice("reader", reader, get_args(Reader))

@@ -193,6 +193,7 @@ def test_cut_in_one_run_equals_two_runs(tmp_path: Path) -> None:
 def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:
     path, other = Path(write_rows(tmp_path / "a.jsonl", TEXTS)), write_rows(tmp_path / "b.jsonl", TEXTS)
     passages = mark(path, tmp_path / "marks")
+    (tmp_path / "other").touch()
 
     def refused(error: type[Exception], message: str, inputs: Any = path, passages: Path = passages) -> None:
         with pytest.raises(error, match=message):
@@ -200,6 +201,7 @@ def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:
         assert not (tmp_path / "x").exists()
 
     refused(InputError, r"a\.jsonl, which is not an INPUT", other)
+    refused(InputError, f"as_text='other'.*; {passages} says how files are read, so give the INPUT", tmp_path / "other")
     table = pq.read_table(passages)
     for name, kind, value in (("start", pa.int64(), None), ("stop", pa.uint64(), 9)):  # nulls were cut somewhere
         column, changed = pa.array([value] * len(table), kind), tmp_path / "changed.parquet"

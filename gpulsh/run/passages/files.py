@@ -343,7 +343,12 @@ def cut_files(
     read_options, on_error, columns, unit, folding = reading_of(Path(path))
     machine = Machine(backend, threads, devices, memory, engine, address).checked()
     streams = Streams(read_options)  # to the end of the run
-    files = input_files(given, (), streams, read_options, folders, on_error=on_error, engine=engine)
+    try:
+        files = input_files(given, (), streams, read_options, folders, on_error=on_error, engine=engine)
+    except (InputError, ParameterError) as error:
+        if "--" not in error.message:  # advice of an option that a cut does not have
+            raise
+        raise InputError(f"{error.message}; {path} says how files are read, so give the INPUT of its run") from error
     files = _name_cut_outputs(files, columns, (), cutting)
     refuse_overlap(folders.output, [], [File(path, path, path)])
     stamps = Stamps.of(files)
