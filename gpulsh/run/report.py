@@ -24,20 +24,22 @@ from gpulsh.stats.stages import Funnel
 
 def planned_report(job: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The report of a dry run, before anything is read."""
-    lists = [EVIDENCE, *([] if job.earlier else [COUNTED]), *(["rejected.parquet"] if job.on_error == "skip" else [])]
-    lists += ["contamination.parquet"] if job.policy.overlap is not None else []
+    is_made = {
+        EVIDENCE: True,
+        COUNTED: job.earlier is None,
+        "rejected.parquet": job.on_error == "skip",
+        "contamination.parquet": job.policy.overlap is not None,
+        REPORT: True,
+        PAGE: missing_requirement() is None,
+    }
+    data = sorted(f"{DATA}/{job.files[number].relative}" for number in written_files(job))
     return {
         "gpulsh": __version__,
         "parameters": parameters,
         "inputs": list(job.policy.inputs),
         "files": [{"file": file.name} for file in job.files],
         "funnel": Funnel().to_dict(),
-        "outputs": [
-            *sorted(f"{DATA}/{job.files[number].relative}" for number in written_files(job)),
-            *lists,
-            REPORT,
-            *([] if missing_requirement() else [PAGE]),
-        ],
+        "outputs": [*data, *(name for name, made in is_made.items() if made)],
     }
 
 
@@ -45,23 +47,24 @@ def finished_report(
     job: Job, parameters: Mapping[str, Any], run: OpenRun, decided: RunDecisions, stages: Stages
 ) -> Mapping[str, Any]:
     """The part of the report about results that have been made."""
-    work, engine, funnel = run.work, run.engine, stages.funnel
-    held = stages.runner.held
-    known = [of for of in (None if held is None else held.beginnings, decided.beginnings) if of is not None]
+    work, engine, funnel, held = run.work, run.engine, stages.funnel, stages.runner.held
+    known = [] if held is None else [held.beginnings]
+    known += [] if decided.beginnings is None else [decided.beginnings]
     threads = parameters["threads"] or processors()
     evidence = summarise(work / EVIDENCE, job.files, job.columns, job.method.threshold, known, threads)
     stages.release_texts()
-    outputs = {name: name for name in result_files(work)}  # in order, and quick to search
-    rows = []
-    for number, (file, count) in enumerate(zip(job.files, decided.layout.rows(), strict=True)):
-        kept = {"kept": decided.kept[number]} if number in decided.kept else {}
-        rows.append({"file": file.name, "rows": count, **kept})
+    rows = zip(job.files, decided.layout.rows(), strict=True)
+    files: list[dict[str, Any]] = [{"file": file.name, "rows": count} for file, count in rows]
+    for number, kept in decided.kept.items():
+        files[number]["kept"] = kept
+    outputs = result_files(work)
+    paths, made = [f"{DATA}/{file.relative}" for file in job.files], set(outputs)
     return {
         "parameters": parameters,
         "digest": job.method.digest(),
         "memory": shares(engine.memory, engine.ops.sizes()),
-        "files": rows,
-        "written": [outputs.get(f"{DATA}/{file.relative}") for file in job.files],
+        "files": files,
+        "written": [path if path in made else None for path in paths],
         "sources": [
             {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
             for of, found in groupby(job.files, lambda file: file.source)
@@ -72,5 +75,5 @@ def finished_report(
         "evidence": evidence,
         "counts": cluster_counts(work / COUNTED),
         SAMPLED.name: similarity_counts(decided.sample.similarity),
-        "outputs": list(outputs),
+        "outputs": outputs,
     }

@@ -153,8 +153,7 @@ class EarlierRuns:
         self, context: JobContext, manifest: Manifest, run: str, taken_in: range | None, source: OrderedInput
     ) -> Mapping[str, Any]:
         """Decide and add the documents; the facts of the decisions, once both are durable."""
-        job, tally = context.job, Funnel()
-        recorded = manifest.find(ADMIT)
+        job = context.job
         if taken_in is None and any(manifest.find(step) for step in (*map(step_of_run, file_runs(job)), EVIDENCE)):
             raise OutputError(
                 f"{self.path}: has lost the documents of this run; restore it from a copy, or start again with"
@@ -164,30 +163,24 @@ class EarlierRuns:
             collection = index.collection
             if taken_in is None:
                 self._refuse_known(index, source)
+                tally, names = Funnel(), source.names()
                 origin = source.origin() if collection.evidence == "source" else None
-                numbers = collection.add(
-                    source, source.keys, decide=True, tally=tally, names=source.names(), origin=origin
-                )
-                before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
+                numbers = collection.add(source, source.keys, decide=True, tally=tally, names=names, origin=origin)
+                counts = {name: tally[name] for name in COUNTS}
             else:
-                if not source.results:  # the facts about documents that the index has added already
-                    for _ in source.batches(context.ops.sizes().batch):
-                        pass
-                numbers, before = taken_in, recorded.facts["funnel"] if recorded else {}
-            read = [made.facts for made in source.results]
-            layout = job.layout(read)
+                source.read_facts()
+                numbers, recorded = taken_in, manifest.find(ADMIT)
+                counts = dict(recorded.facts["funnel"]) if recorded else {}
+            partitions = [result.facts for result in source.results]
+            layout = job.layout(partitions)
             release_memory()
             decisions = _Decisions(collection, source.decisions(collection, numbers), numbers, layout)
-            made = [decisions.write(context, number) for number in range(len(source.results))]
-            counts = {name: fact_sum(read, name) for name in ("bytes", "nulls", "not_utf8", "stray_bytes")}
-            decided = {"dropped": decisions.dropped, "earlier": decisions.earlier}
-            kept, wordless = len(layout) - decisions.dropped, before.get("empty", 0) - counts["nulls"]
-            facts = {
-                "funnel": {**before, **counts, **decided, "wordless": wordless, "kept": kept},
-                "partitions": read,
-                "ids": [part.facts["ids"] for part in made],
-            }
-            files = {name: fact for part in (*source.results, *made) for name, fact in part.files.items()}
+            written = [decisions.write(context, number) for number in range(len(partitions))]
+            counts |= {name: fact_sum(partitions, name) for name in ("bytes", "nulls", "not_utf8", "stray_bytes")}
+            counts |= {"dropped": decisions.dropped, "earlier": decisions.earlier}
+            counts |= {"wordless": counts.get("empty", 0) - counts["nulls"], "kept": len(layout) - decisions.dropped}
+            facts = {"funnel": counts, "partitions": partitions, "ids": [result.facts["ids"] for result in written]}
+            files = {name: fact for result in (*source.results, *written) for name, fact in result.files.items()}
             job.stamps.check()  # for the index cannot be rolled back
             manifest.add(ADMIT, files, facts)
             if taken_in is None:
@@ -270,6 +263,12 @@ class OrderedInput:
             yield from cut(batch, max_bytes)
             progress.advance(int(batch.offset[-1]))
             progress.count(documents=len(batch))
+
+    def read_facts(self) -> None:
+        """Read the documents for their facts alone, unless `arrange` has read these."""
+        if not self.results:
+            for _ in self.batches(self._context.ops.sizes().batch):
+                pass
 
     def keys(self) -> Iterator[pa.Array]:
         """The keys of the documents, once all were read."""
