@@ -292,30 +292,41 @@ def deduplicate_files(
     <BLANKLINE>
     """
     start = RunClock()
-    rule = KeyRule.chosen(key, normalize_url, key_only)
+    # Each option alone.
     given = file_run.checked_paths("inputs", inputs)
     guarded = file_run.checked_paths("protect", protect, least=0)
     folders = Folders.chosen(output, work, index)
-    if folders.is_remote and work is None and engine == "ray":
-        raise ParameterError("output is a URL and engine is 'ray'; give --work, a folder that all nodes see")
-    check_choice("write", write, get_args(Write))
-    check_choice("format", format, (None, *get_args(FormatName)))
-    check_choice("reader", reader, get_args(Reader))
-    check_choice("on_error", on_error, get_args(OnError))
-    check_choice("measure", measure, (None, *get_args(MeasureName)))
-    if evidence is not None and index is None:
-        raise ParameterError(f"evidence is {shown(evidence)}, and no index is given; leave it out, or give one")
-    read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
+    file_run.check_overwrite_resume(overwrite, resume)
+    file_run.check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
+    for name, value, names in (
+        ("write", write, get_args(Write)),
+        ("format", format, (None, *get_args(FormatName))),
+        ("reader", reader, get_args(Reader)),
+        ("on_error", on_error, get_args(OnError)),
+        ("measure", measure, (None, *get_args(MeasureName))),
+        ("weight_by", weight_by, get_args(WeightBy)),
+    ):
+        check_choice(name, value, names)
     for name, flag in {"add_counts": add_counts, "within": within, "across": across, "dry_run": dry_run}.items():
         check_type(name, flag, bool)
-    file_run.check_overwrite_resume(overwrite, resume)
-    text_column = text_named(text_column)
-    file_run.check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
-    check_choice("weight_by", weight_by, get_args(WeightBy))
-    if weights is None and weight_by != "verified":
-        raise ParameterError(f"--weight-by is {weight_by!r} without --weights; give --weights, or leave it out")
+    check_type("drop_contained_only", drop_contained_only, bool)
+    read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
+    text_column, rule = text_named(text_column), KeyRule.chosen(key, normalize_url, key_only)
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
     recipe = None if weights is None else chosen_recipe(weights)
+    counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
+    codec = None if compression is None else OutputCodec.parse(compression)
+    overlap = file_run.chosen_overlap(guarded, passages, coverage, ignore_common)
+    run_secret = chosen_secret(secret)
+    machine = Machine(backend, threads, devices, memory, engine, address).checked()
+
+    # Options that cannot be combined.
+    if folders.is_remote and work is None and engine == "ray":
+        raise ParameterError("output is a URL and engine is 'ray'; give --work, a folder that all nodes see")
+    if evidence is not None and index is None:
+        raise ParameterError(f"evidence is {shown(evidence)}, and no index is given; leave it out, or give one")
+    if weights is None and weight_by != "verified":
+        raise ParameterError(f"--weight-by is {weight_by!r} without --weights; give --weights, or leave it out")
     if write == "duplicates":
         if retention.min_sources > 1:
             raise ParameterError(
@@ -324,18 +335,21 @@ def deduplicate_files(
             )
         of_rows = {"format": format is not None, "compression": compression is not None, "add_counts": add_counts}
         refuse_given(of_rows, "{} is given and --write is 'duplicates', which writes no rows; leave one of them out")
-    counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
-    codec = None if compression is None else OutputCodec.parse(compression)
-    run_secret = chosen_secret(secret)
-    machine = Machine(backend, threads, devices, memory, engine, address).checked()
+    if write == "marked" and overlap is not None:
+        raise ParameterError("--passages and --write 'marked' cannot be combined; leave one of them out")
+    if rule is not None:
+        refuse_with_key({"across": across, **retention.to_json()})
+        if reader == "cudf":
+            raise ParameterError("--key is given, and --reader is 'cudf', which reads no keys; give --reader arrow")
     if dry_run:
         _refuse_dry_run(folders, engine, [*given, *guarded])
-    folding = normalizing(folding, normalize)
+
+    # The method and the policy, which decide the results.
     sketch, also = sketches_named(sketch, also, num_perm, seed, distance)
     parameters = given_parameters(
         threshold=threshold,
         shingling=shingling,
-        folding=folding,
+        folding=normalizing(folding, normalize),
         sketch=sketch,
         num_perm=num_perm,
         bands=bands,
@@ -351,21 +365,15 @@ def deduplicate_files(
     else:
         from gpulsh.run.index.earlier_runs import EarlierRuns, refuse_with_index
 
-        check_type("drop_contained_only", drop_contained_only, bool)
         refused = {"protect": guarded, "within": within, "across": across, "also": also, "key": key}
         refused |= {**retention.to_json(), **counting.to_json()}
         refused |= {"write 'marked'": write == "marked", "drop_contained_only=False": not drop_contained_only}
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, refused)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
-    overlap = file_run.chosen_overlap(guarded, passages, coverage, ignore_common)
-    if overlap is not None and write == "marked":
-        raise ParameterError("--passages and --write 'marked' cannot be combined; leave one of them out")
     policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
-    if rule is not None:
-        refuse_with_key({"across": across, **retention.to_json()})
-        if reader == "cudf":
-            raise ParameterError("--key is given, and --reader is 'cudf', which reads no keys; give --reader arrow")
+
+    # The files, and the index of earlier runs.
     streams = Streams(read_options)  # to the end of the run
     files = file_run.input_files(given, guarded, streams, read_options, folders, on_error=on_error, engine=engine)
     policy.check_sources(files, source_column)
@@ -376,9 +384,10 @@ def deduplicate_files(
     earlier = None
     if folders.index is not None:
         own_threads = machine.threads if engine == "local" else None  # of this process, not of a worker
-        where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": parse_memory(memory)}
-        earlier = EarlierRuns(folders.index, id_column, parameters, where, run_secret, evidence)
+        device = {"backend": backend, "threads": own_threads, "devices": devices, "memory": parse_memory(memory)}
+        earlier = EarlierRuns(folders.index, id_column, parameters, device, run_secret, evidence)
         method = earlier.method()
+
     job = Job(
         method=method,
         policy=policy,
@@ -408,26 +417,26 @@ def deduplicate_files(
     @contextmanager
     def results(job: Job, run: OpenRun) -> Iterator[Mapping[str, Any]]:
         with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
-            place = JobContext(job, run.work, run.engine.ops, run.progress, evidence_keys(run.manifest.secret))
-            decider = earlier.decider(place, run.manifest, remote=run.engine.remote) if earlier else None
+            context = JobContext(job, run.work, run.engine.ops, run.progress, evidence_keys(run.manifest.secret))
+            decider = earlier.decider(context, run.manifest, remote=run.engine.remote) if earlier else None
             stages = Stages(runner, run.progress, job.cut.parallel is not None)
             decided = deduplicate_partitions(job, run.work, run.engine.ops, stages, decider)
         parameters = {**job.parameters(), **others, "memory": run.engine.memory}
         yield finished_report(job, parameters, run, decided, stages)
 
+    out = Path(folders.output)
     if dry_run:
-        out = Path(folders.output)
         with system_errors_as_output_errors(out), machine.open_engine() as opened:
             job = with_cut(job, opened)
             job.texts(opened.ops).check()
             OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.step_parameters())
             return FilesResult(out, planned_report(job, {**job.parameters(), **others, "memory": opened.memory}))
-    renewal: Any = {"overwrite": overwrite, "resume": resume}
-    how: Any = {**renewal, "machine": machine, "progress": progress, "secret": run_secret}
+    former: Any = {"overwrite": overwrite, "resume": resume}
+    how: Any = {**former, "machine": machine, "progress": progress, "secret": run_secret}
     how |= {"start": start, "inputs": given}
     if not folders.is_remote:
-        return FilesResult(Path(folders.output), run_job(job, Path(folders.output), results, write_page, **how))
-    with RemoteFolder(folders.output, folders.work, **renewal) as remote, system_errors_as_output_errors(remote.local):
+        return FilesResult(out, run_job(job, out, results, write_page, **how))
+    with RemoteFolder(folders.output, folders.work, **former) as remote, system_errors_as_output_errors(remote.local):
         report = remote.finished(job.to_json()) if resume else None
         if report is None:
             report = run_job(job, remote.local, results, write_page, **how)

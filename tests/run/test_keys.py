@@ -128,7 +128,7 @@ def test_decisions_in_memory_follow_the_definition(
 def test_decisions_over_files_follow_the_definition(
     documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int, within: bool, how: dict[str, Any]
 ) -> None:
-    keep = parts.keeps(documents)[policy]
+    keep = parts.policies(documents)[policy]
     options: dict[str, Any] = {"threshold": threshold, "resolve": resolve, **how}
     with tempfile.TemporaryDirectory() as folder:
         _, rows = run(documents, Path(folder), cut, keep=keep, id_column="id", key="url", within=within, **options)
