@@ -199,15 +199,7 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     from gpulsh.backends.parallel import processors
     from gpulsh.budget import MOST_CHOSEN, parse_memory, shares
     from gpulsh.errors import ParameterError
-    from gpulsh.forecast.formula import (
-        MOST_WORKERS,
-        RATES,
-        Corpus,
-        check_rates,
-        estimate,
-        recorded_rates,
-        workers_needed,
-    )
+    from gpulsh.forecast.formula import MOST_WORKERS, RATES, Corpus, check_rates, estimate, read_rates, workers_needed
     from gpulsh.method import Method, given_parameters
     from gpulsh.params import check_integer
 
@@ -220,9 +212,9 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
 
     check_integer("nodes", machines(workers) if nodes is None else nodes, 1, workers)
     check_rates(options["rates"])
-    known = recorded_rates().get(kind, {})
+    known = read_rates().get(kind, {})
     rates = {**known.get("rates", {}), **options["rates"]}
-    assumed = {**recorded_rates()["corpus"], **{name: options[name] for name in SHARES if options[name] is not None}}
+    assumed = {**read_rates()["corpus"], **{name: options[name] for name in SHARES if options[name] is not None}}
     corpus = Corpus(documents=options["docs"], bytes=options["size"], **assumed)
     memory = MOST_CHOSEN if options["memory"] is None else parse_memory(options["memory"])
     parameters = {name: options[name] for name in ("threshold", "num_perm", "bands", "rows")}

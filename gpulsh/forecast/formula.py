@@ -154,7 +154,7 @@ class Estimate:
 
 
 @cache
-def recorded_rates() -> Mapping[str, Any]:
+def read_rates() -> Mapping[str, Any]:
     """rates.json: assumptions about a corpus; by kind of worker, thread or GPU, its rates and their record."""
     found: Mapping[str, Any] = json.loads(Path(__file__).with_name("rates.json").read_bytes())
     return found

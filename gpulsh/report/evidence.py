@@ -62,10 +62,8 @@ def summarise(
     similarity, cluster = evidence.column("similarity"), evidence.column("cluster")
     labels, sizes = np.unique(cluster, return_counts=True)
     picked = sample_clusters(similarity, cluster, labels, sizes, threshold)
-    chosen = [
-        example_rows(similarity, cluster),
-        *(member_rows(similarity, cluster, label, threshold) for label in picked),
-    ]
+    chosen = [example_rows(similarity, cluster)]
+    chosen += [member_rows(similarity, cluster, label, threshold) for label in picked]
     rows = evidence.rows(np.concatenate(chosen).tolist())
     pairs, *shown = (
         rows[end - len(part) : end] for end, part in zip(np.cumsum([*map(len, chosen)]), chosen, strict=True)

@@ -230,14 +230,7 @@ def build(path: str = "known") -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [
-        (INDEX, "link"),
-        ("lock", "link"),
-        ("digests", "link"),
-        (INDEX, "pipe"),
-        ("documents", "pipe"),
-        ("keys", "pipe"),
-    ],
+    [(INDEX, "link"), ("lock", "link"), ("digests", "link"), (INDEX, "pipe"), ("documents", "pipe"), ("keys", "pipe")],
 )
 def test_links_and_pipes_in_an_index_are_refused(here: Path, name: str, kind: str) -> None:
     build()

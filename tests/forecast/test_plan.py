@@ -17,7 +17,7 @@ import gpulsh
 from gpulsh.cli.plan import sample_lines
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.forecast import formula, sample
-from gpulsh.forecast.formula import Corpus, estimate, recorded_rates, stage_works
+from gpulsh.forecast.formula import Corpus, estimate, read_rates, stage_works
 from gpulsh.forecast.sample import START, Usage, extrapolate, run_dedup
 from gpulsh.report.wording import duration
 from gpulsh.run import driver
@@ -116,11 +116,11 @@ def test_rates_come_from_a_record_or_from_options(
     command: Command, plan: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for workers, kind in (("threads", "thread"), ("gpus", "GPU")):
-        found, known = plan(f"--docs 1e6 --bytes 5GB --{workers} 4"), recorded_rates()[kind]
+        found, known = plan(f"--docs 1e6 --bytes 5GB --{workers} 4"), read_rates()[kind]
         assert found["source"] == known["source"] and found["rates"]["sign"] == known["rates"]["sign"]
         assert found["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
-    records = {kind: found for kind, found in recorded_rates().items() if kind != "GPU"}
-    monkeypatch.setattr("gpulsh.forecast.formula.recorded_rates", lambda: records)
+    records = {kind: found for kind, found in read_rates().items() if kind != "GPU"}
+    monkeypatch.setattr("gpulsh.forecast.formula.read_rates", lambda: records)
     gpus = plan("--docs 1e6 --bytes 5e9 --gpus 4 --rate sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
     assert gpus["seconds"] is None
@@ -152,7 +152,7 @@ def test_the_fewest_workers_are_found(wanted: int) -> None:
 
 
 def test_start_deadline_and_shares_are_counted(command: Command, plan: Callable[[str], dict[str, Any]]) -> None:
-    line, known = "--docs 1e9 --bytes 5TB --threads 1", recorded_rates()["thread"]
+    line, known = "--docs 1e9 --bytes 5TB --threads 1", read_rates()["thread"]
     alone, start = plan(f"{line} --hours 2"), known["start"] + known["process"]
     assert alone["start"] == known["process"] > 0.5
     assert alone["seconds"] == pytest.approx(known["process"] + sum(stage["seconds"] for stage in alone["stages"]))
@@ -169,7 +169,7 @@ def test_start_deadline_and_shares_are_counted(command: Command, plan: Callable[
 
 
 def test_recorded_rates_equal_those_of_their_record() -> None:
-    for known in (recorded_rates()[kind] for kind in recorded_rates().keys() - {"corpus"}):
+    for known in (read_rates()[kind] for kind in read_rates().keys() - {"corpus"}):
         path = ROOT / known["source"]
         if not path.exists():
             pytest.skip("the records are not in a source distribution")

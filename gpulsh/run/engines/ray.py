@@ -49,9 +49,7 @@ WORKER_MEMORY = 4 << 30  # default, if the nodes have so much
 WORKER_THREADS = 4  # likewise
 BATCH = {"cuda": 64 << 20}  # bytes of text; the cut of the work does not depend on devices, so any cluster can resume
 OBJECT_STORE = 256 << 20  # of a cluster of our own: it holds the job and positions, and a container's /dev/shm is small
-SPARE_DISK = (
-    16 << 20
-)  # bytes: a cluster of our own writes logs and addresses before the work begins; and some spare room
+SPARE_DISK = 16 << 20  # bytes, for the logs and addresses that a cluster of our own writes before the work begins
 ATTEMPTS = 4  # at a task whose workers end
 LONG_TUPLE = 64  # a tuple of more is sent once, and not with each task
 PATIENCE = 60.0  # seconds without any worker until a warning

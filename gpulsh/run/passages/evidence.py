@@ -43,7 +43,7 @@ Entry = list[Any]
 def collect_firsts(context: PassagesContext, layout: Layout, places: Layout, partition: int) -> TaskResult:
     """Bring first occurrences to the passages of a partition."""
     named, first_earlier = [np.empty(0, np.int64)], 0
-    has_ids = context.job.columns.id is not None
+    has_ids, new = context.job.columns.id is not None, layout.partitions[context.job.earlier_partitions]
     with PASSAGES.create(context.folder, partition) as out:
         file = BYTES.open(context.folder, partition)
         for run in file.runs():
@@ -62,9 +62,7 @@ def collect_firsts(context: PassagesContext, layout: Layout, places: Layout, par
             if has_ids:
                 named.append(sorted_distinct(run.document))
             file.release()
-            first_earlier += int(
-                ((document >= 0) & (document < layout.partitions[context.job.earlier_partitions])).sum()
-            )
+            first_earlier += int(((document >= 0) & (document < new)).sum())
         made = out.finish_by_name()
     ids = write_ids(context, layout, partition, distinct(np.concatenate(named)))
     return TaskResult(made | ids, {"ids": len(ids), "first_earlier": first_earlier})

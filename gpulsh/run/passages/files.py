@@ -204,10 +204,8 @@ def passages_files(
     folding = normalizing(folding, normalize)
     read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     check_columns(id_column=id_column, within=within)
-    given, folders = (
-        checked_paths("inputs", inputs),
-        _checked_folders(output, index, overwrite=overwrite, resume=resume),
-    )
+    given = checked_paths("inputs", inputs)
+    folders = _checked_folders(output, index, overwrite=overwrite, resume=resume)
     machine = Machine(backend, threads, devices, memory, engine, address).checked()
     streams = Streams(read_options)  # to the end of the run
     files = input_files(given, guarded, streams, read_options, folders, on_error=on_error, engine=engine)
@@ -264,19 +262,12 @@ def _run_stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> M
     marked = how(job, ops, stages)
     rows, names = marked.layout.rows(), [file.name for file in job.files]
 
-    def file_and_row(document: int) -> dict[str, object]:
+    def row_of(document: int) -> dict[str, object]:
         file = int(marked.layout.file_of(np.array([document]))[0])
         return {"file": names[file], "row": document - int(marked.layout.files[file])}
 
     frequent = [
-        {
-            "occurrences": occurrences,
-            "tokens": tokens,
-            **file_and_row(document),
-            "start": start,
-            "stop": stop,
-            "text": text,
-        }
+        {"occurrences": occurrences, "tokens": tokens, **row_of(document), "start": start, "stop": stop, "text": text}
         for occurrences, tokens, _, document, start, stop, text in marked.frequent
     ]
     return {

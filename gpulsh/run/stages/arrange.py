@@ -69,13 +69,7 @@ def gather_texts(context: JobContext, layout: Layout, partition: Partition, step
 
 
 def _copy_texts(
-    context: JobContext,
-    layout: Layout,
-    partition: Partition,
-    document: Numbers,
-    size: Numbers,
-    offset: Numbers,
-    out: int,
+    context: JobContext, layout: Layout, partition: Partition, document: Numbers, size: Numbers, start: Numbers, fd: int
 ) -> None:
     """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
     texts = context.texts()
@@ -88,8 +82,8 @@ def _copy_texts(
             # Sizes are of the first reading: a file that changed since would put one text over another.
             if [len(text) for text in pieces] != size[here].tolist():
                 raise wrong_length(context.job.files[piece.file])
-            for first, after in adjacent_runs(size[here], offset[here]):
-                _write_at(out, pieces[first:after], int(offset[done + first]))
+            for first, after in adjacent_runs(size[here], start[here]):
+                _write_at(fd, pieces[first:after], int(start[done + first]))
             done = here.stop
         return chosen
 
