@@ -35,7 +35,7 @@ both = pytest.mark.parametrize("ops", [REFERENCE, CpuBackend(2)], ids=["referenc
 
 
 @both
-def test_golden_bits(ops: Backend) -> None:
+def test_all_bits_equal_the_golden_file(ops: Backend) -> None:
     wanted, found = json.loads(FILE.read_text()), json.loads(json.dumps(bits(ops)))
     assert wanted.keys() == found.keys()
     for name in wanted:

@@ -69,7 +69,7 @@ def test_pieces_may_end_between_any_two_neighbours(shingling: Shingling) -> None
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
-def test_pieces_of_one_token_of_separators_and_of_few_tokens(unit: Any) -> None:
+def test_pieces_of_one_token_or_of_separators_equal_the_reference(unit: Any) -> None:
     documents = [b"w" * 500, "ß".encode() * 150, b" " * 500, b"\xff" * 450, b" " * 150 + b"a b" + b"." * 150]
     documents += ["漢".encode() + b"w" * 300 + "字".encode() * 3, b"w" * 200 + b" " * 200 + b"v" * 200]
     for size in (1, 64):
@@ -93,7 +93,7 @@ def test_a_piece_has_no_more_shingles_than_bytes_and_one(unit: Any, symbols: boo
                 assert max(len(rows.values) for rows in found) <= max(piece + 1, 2), (row, piece)
 
 
-def test_giants_among_other_documents_on_several_threads() -> None:
+def test_giants_among_other_documents_equal_whole_ones() -> None:
     rng, size = np.random.default_rng(5), 1 << 16
     words = np.array([word.encode() for word in WORDS], object)
     smaller = b" ".join(rng.choice(words, 6000).tolist())

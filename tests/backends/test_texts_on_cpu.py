@@ -43,7 +43,7 @@ def test_a_new_thread_may_begin_with_an_empty_text(unit: Any) -> None:
             fresh.submit(check, ONE, batch_of(documents), unit, 5).result()
 
 
-def test_a_long_document_of_a_repeated_page() -> None:
+def test_a_long_repeated_page_has_the_fingerprints_of_the_page() -> None:
     """A document of many chunks repeats one page: it has the reference's fingerprints of that page."""
     page = "".join(text + "\n" for text in licences()[:40] if text.isascii())[:50_000].rpartition(" ")[0] + " "
     times = 5_000_000 // len(page) + 1
@@ -83,7 +83,7 @@ def test_a_kernel_table_lives_while_threads_read_it(monkeypatch: pytest.MonkeyPa
         same(one, REFERENCE.shingle(batch, Shingling()))
 
 
-def test_the_hash_of_a_token_of_many_megabytes() -> None:
+def test_a_token_of_many_megabytes_is_hashed_as_defined() -> None:
     """The expected hash is the defined sum, computed with arrays."""
     length = 20_000_000
     text = np.random.default_rng(3).integers(ord("a"), ord("z") + 1, length, np.uint8)
@@ -183,7 +183,7 @@ def test_a_token_without_bytes_is_refused() -> None:
     assert texts_by_set([[b"c"]]) == [[b"c"]]
 
 
-def test_sha1_of_every_length() -> None:
+def test_sha1_of_every_length_equals_hashlib() -> None:
     text = bytes(range(256)) * 2
     several = [text[:length] for length in range(200)]
     for rows in (several, [b"", text[:55], text[:56], text[:63], text[:64], text[:120], text, b"\xff" * 3], []):
@@ -237,7 +237,7 @@ def test_keyed_hashes_equal_siphash(rows: list[bytes], key_0: int, key_1: int) -
     assert [tuple(row) for row in found.tolist()] == [siphash(row, key_0, key_1) for row in rows]
 
 
-def test_siphash_vectors_of_the_reference_code() -> None:
+def test_siphash_equals_the_reference_code() -> None:
     key = np.frombuffer(bytes(range(16)), np.uint64)
     found = keyed_hashes(np.arange(2, dtype=np.uint8), np.array([0, 0, 1]), key)
     assert found.tobytes().hex() == "a3817f04ba25a8e66df67214c7550293da87c1d86b99af44347659119b22fc45"

@@ -213,7 +213,7 @@ def test_sources_may_be_of_every_type(sources: Any, names: list[str]) -> None:
     assert found["source_names"].to_pylist() == [names]
 
 
-def test_sources_beyond_32_bits_of_offsets(tmp_path: Path) -> None:
+def test_sources_with_offsets_beyond_32_bits_are_named(tmp_path: Path) -> None:
     begin = (1 << 31) + 4
     with open(tmp_path / "sparse", "wb") as out:
         out.seek(begin)

@@ -222,7 +222,7 @@ def test_a_bucket_is_large_above_256_distinct_documents(size: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "verify"), [(0, "signature"), (1, "none"), (2, "signature"), (3, "none")])
-def test_large_buckets_without_exact_verification(verify: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_buckets_keep_no_similar_pair_unverified(verify: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept documents that share a bucket are not similar, and each reported pair passed the chosen check."""
     set_tiny_bounds(monkeypatch, seed)
     texts = corpus(seed, 80, 2, 20, 0.04)
@@ -279,7 +279,7 @@ COPIES = [LIKE, FIRST, FIRST.upper(), LIKE.replace(" ", " -- "), FIRST]
         (["a b a b a", "b a b a b a", "a b"], 1.0, {}, [0, 0, 0]),
     ],
 )
-def test_decisions_of_hand_made_cases(
+def test_hand_made_cases_are_decided_as_expected(
     texts: list[str], threshold: float, options: dict[str, Any], duplicate_of: list[int]
 ) -> None:
     result, _ = decide_as_naively(texts, (64, 64, 1), threshold=threshold, **options)

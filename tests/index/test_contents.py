@@ -205,7 +205,7 @@ def test_batches_of_any_size_decide_as_one_run(given: list[Any], data: st.DataOb
 PAGE, NEAR, FAR = "a b c d e f", "a b c d e f g", "m n o p q"
 ROTATED = [known(" ".join(WORDS[i:] + WORDS[:i])) for i in range(len(WORDS))]
 LIVES: dict[str, list[tuple[Any, ...]]] = {
-    "documents all of which are gone can be compacted, twice": [
+    "an index without documents is compacted twice": [
         *(("insert", ["a"], [PAGE]), ("remove", ["a"]), ("compact",), ("compact",), ("insert", ["a"], [PAGE]))
     ],
     # Even where the first copy was removed, and a later one is held.
@@ -213,14 +213,14 @@ LIVES: dict[str, list[tuple[Any, ...]]] = {
         *(("add", ["1"], [PAGE]), ("add", ["2"], [NEAR]), ("insert", ["3"], [NEAR]), ("add", ["4"], [NEAR])),
         *(("add", ["5"], [PAGE]), ("remove", ["2"])),
     ],
-    "a removed witness speaks for nobody": [
+    "a removed document is no witness": [
         *(("add", ["x", "y", "z"], [PAGE, NEAR, NEAR]), ("remove", ["x"]), ("add", ["y"], [NEAR]))
     ],
-    "the first copy and its witness speak": [
+    "a copy gets the witness of the first copy": [
         *(("add", ["x", "y"], [NEAR, NEAR + " k"]), ("add", ["z"], [NEAR + " k"]), ("insert", ["p", "p2"], [FAR] * 2)),
         *(("insert", ["q", "q2"], [FAR] * 2), ("add", ["r"], [FAR])),
     ],
-    "a dropped document is in the index": [
+    "a dropped document stays in the index": [
         *(("add", ["a", "b", "c"], ["one two three", "One two three!", FAR]), ("remove", ["b"]))
     ],
     "words of many scripts": [("add", [f"键{i}🙂\0" for i in range(len(ROTATED))], ROTATED)],

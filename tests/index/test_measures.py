@@ -189,7 +189,7 @@ def test_stretches_are_as_defined(measure: Any, texts: list[str], text: str, siz
 
 @settings(max_examples=20)
 @given(st.lists(strings.map(known), max_size=4), strings.map(known), st.data())
-def test_stretches_in_texts_of_all_scripts(texts: list[str], text: str, data: st.DataObject) -> None:
+def test_stretches_of_all_scripts_follow_the_definition(texts: list[str], text: str, data: st.DataObject) -> None:
     index = gpulsh.Index(shingling=gpulsh.Shingling(size=2), backend="cpu")
     index.insert(list(range(len(texts))), texts)
     check(index, texts, data.draw(st.sampled_from([text, *texts])), 2, None)

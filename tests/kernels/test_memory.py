@@ -123,7 +123,7 @@ LONG, NEAR = " ".join(MANY), " ".join([*MANY[:1500], "another", *MANY[1501:]])
         ([LONG, "short text", NEAR, LONG.upper(), "another short text"], KEY_BYTES + 60_000, "signed in pieces"),
     ],
 )
-def test_documents_and_pairs_beyond_device_memory(
+def test_documents_and_pairs_beyond_device_memory_decide_alike(
     ops: CudaBackend, documents: list[Any], room: int, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     wanted = decision(ReferenceBackend(), documents)
@@ -424,7 +424,7 @@ def test_too_many_bucket_members_are_refused(host: Machine, monkeypatch: pytest.
         buckets.candidates(host, Buckets(DeviceArray(ids), DeviceArray(offset)))
 
 
-def test_pair_numbers_beyond_32_bits(host: Machine) -> None:
+def test_pair_numbers_beyond_32_bits_give_the_right_pairs(host: Machine) -> None:
     members = 100_000
     total = members * (members - 1) // 2
     keys = host.arrays.empty(300, np.uint64)

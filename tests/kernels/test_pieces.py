@@ -154,7 +154,7 @@ def test_shingles_are_counted_across_pieces(cuda: CudaBackend, unit: Unit) -> No
             same(signed(cuda, batch, shingling, 100), wanted, cuda.asnumpy)
 
 
-def test_bins_without_a_probe_in_one_permutation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unprobed_bins_of_one_permutation_equal_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual number of probes fills every bin, so this test makes none."""
     folder = tmp_path / "kernels"
     shutil.copytree(kernel_folder(), folder)
@@ -200,7 +200,7 @@ def test_repeats_over_many_pieces_are_held_once(cuda: CudaBackend, monkeypatch: 
 
 
 @pytest.mark.parametrize(("count", "spared"), [(1, None), (2, 0), (8, 39), (300, 32), (1500, None), (1500, 39)])
-def test_a_document_of_minima_of_all_ones(cuda: CudaBackend, count: int, spared: int | None) -> None:
+def test_a_document_with_minima_of_all_ones_has_no_digest(cuda: CudaBackend, count: int, spared: int | None) -> None:
     """One fingerprint, repeated, that every function maps to all ones: no digest, unless one column says otherwise.
 
     The document behind it has others, in the next row of minima where both reach beyond a span.
@@ -226,7 +226,7 @@ def test_a_document_of_minima_of_all_ones(cuda: CudaBackend, count: int, spared:
 
 
 @pytest.mark.parametrize("span_begin", [(1 << 29) + 1024, (1 << 30) + 1024, 1 << 31])
-def test_a_document_of_more_than_32_bits_of_tokens(kernels_built: None, span_begin: int) -> None:
+def test_a_span_of_a_document_beyond_32_bits_of_tokens_is_signed(kernels_built: None, span_begin: int) -> None:
     """Only one warp in the middle runs; the host could not run the whole grid."""
     span, size, tokens, row = 1024, 5, (1 << 31) + 2005, 5
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE, which Python names from 3.13 on

@@ -51,7 +51,7 @@ def test_contamination_follows_the_definition(
 
 
 @given(st.lists(strings.map(known), max_size=6), st.data())
-def test_contamination_in_texts_of_all_scripts(texts: list[str], data: st.DataObject) -> None:
+def test_contamination_of_all_scripts_follows_the_definition(texts: list[str], data: st.DataObject) -> None:
     whole = st.sampled_from(texts) if texts else st.just("")
     items = data.draw(st.lists(st.one_of(strings.map(known), whole), max_size=5))
     for unit in ("word", "char"):
@@ -59,7 +59,7 @@ def test_contamination_in_texts_of_all_scripts(texts: list[str], data: st.DataOb
 
 
 @pytest.mark.parametrize("size", [1, 2, 13, 64])
-def test_items_about_as_long_as_a_window(size: int) -> None:
+def test_items_near_the_window_size_are_found(size: int) -> None:
     words = [f"w{number}" for number in range(size + 2)]
     items = [" ".join(words[:count]) for count in range(max(size - 1, 1), size + 3)]
     assert check([*items, " ".join(words[1:])], items, size, Fraction(1), None, backend="cpu") >= len(items)

@@ -71,7 +71,7 @@ def test_passages_follow_the_definition(backend: Any, documents: list[str], size
 
 @every_keep
 @pytest.mark.parametrize("size", [1, 2, 5, 50, 64, 65, 127, 128, 200])
-def test_documents_about_as_long_as_a_window(keep: str, size: int) -> None:
+def test_documents_near_the_window_size_follow_the_definition(keep: str, size: int) -> None:
     words = [f"w{number}" for number in range(size + 2)]
     texts = [" ".join(words[:count]) for count in (size - 1, size, size - 1, size + 1, size, size + 2)]
     spans = check(texts, size, keep, backend="cpu")
@@ -130,7 +130,7 @@ awkward = st.lists(st.lists(st.sampled_from([*WORDS, "a", "b", "+"]), max_size=3
 
 @every_backend
 @given(st.lists(st.one_of(strings, awkward.map(" ".join)).map(known), max_size=5), st.sampled_from([1, 2, 5]))
-def test_passages_in_texts_of_many_scripts(backend: Any, texts: list[str], size: int) -> None:
+def test_passages_of_many_scripts_follow_the_definition(backend: Any, texts: list[str], size: int) -> None:
     check([*texts, *texts[::2]], size, "first", backend=backend)
 
 

@@ -147,7 +147,7 @@ def test_the_page_is_one_safe_file_with_the_numbers(options: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("texts", [[], [None, ""], ["one text only"], ["twice", "twice"], ["\0 \U0001f600 \ufffd"] * 3])
-def test_a_page_of_few_documents(texts: list[str | None]) -> None:
+def test_a_page_of_few_documents_shows_kept_and_dropped_ones(texts: list[str | None]) -> None:
     write_rows("a.parquet", pa.table({"text": pa.array(texts, pa.string())}))
     funnel = run("a.parquet").funnel
     shown = Html(html()).text

@@ -90,7 +90,7 @@ def test_the_deviation_of_mod_m_equals_an_exact_sum(size: int) -> None:
 
 @pytest.mark.parametrize("modulus", [2, 16, 2**32])
 @pytest.mark.parametrize("kept", [1 << 10, 1 << 20, (1 << 20) + 1, 1 << 29])
-def test_the_deviation_of_mod_m_for_large_unions(modulus: int, kept: int) -> None:
+def test_the_deviation_of_mod_m_follows_theory_for_large_unions(modulus: int, kept: int) -> None:
     """It was noise, raised OverflowError, or took seconds."""
     found = gpulsh.ModM(modulus=modulus).standard_deviation(0.5, kept * modulus)
     assert found == pytest.approx(math.sqrt(0.25 * (1 - 1 / modulus) / kept), rel=1 / kept + 1e-9)
@@ -160,7 +160,7 @@ def test_b_bit_signatures_are_pinned() -> None:
 
 
 @every_backend
-def test_b_bit_signatures_of_texts(backend: Any) -> None:
+def test_b_bit_signatures_of_texts_equal_packed_minhash(backend: Any) -> None:
     texts = ["a b c d e f", "A b c d e f!", None, "", "g h i"]
     sketch = gpulsh.BBit(bits=4, num_perm=64, seed=3)
     packed = sketch.from_texts(texts, backend=backend)

@@ -110,7 +110,7 @@ def test_the_angle_is_unbiased_and_deviates_as_in_theory(cosine: float, size: in
     assert abs(found.mean() - mean) < NORMAL * found.std() / np.sqrt(len(found))
 
 
-def test_the_standard_deviation_of_known_cosines() -> None:
+def test_standard_deviations_of_known_cosines_follow_theory() -> None:
     sketch = SimHash(bits=128)
     assert sketch.standard_deviation(1) == 0 and sketch.standard_deviation(-1) == pytest.approx(0, abs=1e-9)
     assert sketch.standard_deviation(0) == pytest.approx(np.pi * 0.5 / np.sqrt(128), rel=0.02)

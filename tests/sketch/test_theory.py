@@ -173,7 +173,7 @@ def test_estimates_of_large_sets_follow_theory(name: str, size: int, similarity:
 
 
 @pytest.mark.parametrize("kind", SKETCHES)
-def test_the_standard_deviation_of_known_similarities(kind: type[SetSketch]) -> None:
+def test_standard_deviations_of_known_similarities_follow_theory(kind: type[SetSketch]) -> None:
     sketch = kind(num_perm=200)
     assert sketch.standard_deviation(0.5) == pytest.approx(0.0354, abs=5e-5)
     assert sketch.standard_deviation(0.5, size=10**7) == pytest.approx(sketch.standard_deviation(0.5), rel=1e-3)

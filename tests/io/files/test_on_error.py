@@ -63,7 +63,7 @@ def test_bad_lines_are_listed_and_counted_as_rows(tmp_path: Path) -> None:
     assert "rejected.parquet" in result.report["outputs"]
 
 
-def test_files_without_bad_lines_and_of_bad_lines_alone(tmp_path: Path) -> None:
+def test_files_of_only_good_or_only_bad_lines_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join([line(text(0)), line(text(0)), line(None)]))
     assert listed(Path(skip(tmp_path / "a.jsonl", tmp_path / "out").output)) == []
     run(tmp_path / "a.jsonl", tmp_path / "plain")
