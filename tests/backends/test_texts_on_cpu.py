@@ -127,16 +127,16 @@ from gpulsh.params import Shingling
 
 page = mmap.PAGESIZE
 memory = mmap.mmap(-1, 2 * page)
-bytes_of = np.frombuffer(memory, np.uint8)
+content = np.frombuffer(memory, np.uint8)
 libc = ctypes.CDLL(None, use_errno=True)
-assert libc.mprotect(ctypes.c_void_p(bytes_of.ctypes.data + page), ctypes.c_size_t(page), 0) == 0
+assert libc.mprotect(ctypes.c_void_p(content.ctypes.data + page), ctypes.c_size_t(page), 0) == 0
 tails = [b"", b"a", b"ab " * 50, b"w" * 200, "é".encode(), b"\\xc3", b"\\xe6\\xbc", b"\\xf0\\x9d\\x92", b" "]
 for tail in tails:
     for length in (*range(18), *range(54, 74), *range(118, 130)):
         text = (b"x" * length + tail)
-        bytes_of[page - len(text) : page] = np.frombuffer(text, np.uint8)
+        content[page - len(text) : page] = np.frombuffer(text, np.uint8)
         for offset in ([0, length, len(text)], [0, len(text)]):
-            batch = TextBatch(bytes_of[page - len(text) : page], np.array(offset))
+            batch = TextBatch(content[page - len(text) : page], np.array(offset))
             for unit in ("word", "char"):
                 CpuBackend(1).shingle(batch, Shingling(unit=unit, size=2))
 print("read")

@@ -309,16 +309,16 @@ def test_an_index_of_another_format_is_refused(folder: Path, command: Command) -
     with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
         open_index(folder / "later")
     make_index(folder / "i", 1)
-    manifest_of = json.loads(Path("i/index.json").read_bytes().partition(b"\n")[2])
-    del manifest_of["secret"]
-    content = json.dumps({**manifest_of, "format": 2, "version": "0.9"}).encode()
+    facts = json.loads(Path("i/index.json").read_bytes().partition(b"\n")[2])
+    del facts["secret"]
+    content = json.dumps({**facts, "format": 2, "version": "0.9"}).encode()
     Path("i/index.json").write_bytes(b"crc32 %08x\n%s" % (zlib.crc32(content), content))
     Path("a.txt").write_text("some words")
     before = results(Path("i"))
     for verb in ("query", "add"):
-        manifest_of = command(f"index {verb} i a.txt --backend cpu")
-        assert "is an index of format 2, written by gpulsh 0.9, and this version reads format 3" in manifest_of.error
-        assert "build the index again" in manifest_of.error and manifest_of.err.count("\n") == 1
+        printed = command(f"index {verb} i a.txt --backend cpu")
+        assert "is an index of format 2, written by gpulsh 0.9, and this version reads format 3" in printed.error
+        assert "build the index again" in printed.error and printed.err.count("\n") == 1
     assert results(Path("i")) == before
 
 

@@ -336,7 +336,7 @@ def test_a_killed_process_resumes(inputs: Path, tmp_path: Path) -> None:
     assert killed
 
 
-# --- a power cut amid many small files: few calls make them durable, and none is lost ---
+# --- a power cut in the middle of many small files: few calls make them durable, and none is lost ---
 
 
 FILES = 24

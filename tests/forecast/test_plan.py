@@ -214,15 +214,15 @@ def corpus(documents: int) -> Corpus:
 
 
 def planted_usage(documents: int) -> Usage:
-    of = corpus(documents)
-    amounts = {name: work.amount for name, work in stage_works(of, 21).items()} | {"gather": of.bytes}
+    planted = corpus(documents)
+    amounts = {name: work.amount for name, work in stage_works(planted, 21).items()} | {"gather": planted.bytes}
     return Usage(
-        corpus=of,
+        corpus=planted,
         seconds={**{name: FIXED[name] + EACH[name] * amounts[name] for name in ESTIMATED_STAGES}, START: 1.5},
-        processor=3 + 2e-6 * of.bytes,
-        memory=300e6 + max(formula.stage_memory(name, of, 21, 2, 1, 8 << 30) for name in ESTIMATED_STAGES),
-        data=500 * documents * (1 - of.dropped),
-        evidence=40 * documents * of.dropped,
+        processor=3 + 2e-6 * planted.bytes,
+        memory=300e6 + max(formula.stage_memory(name, planted, 21, 2, 1, 8 << 30) for name in ESTIMATED_STAGES),
+        data=500 * documents * (1 - planted.dropped),
+        evidence=40 * documents * planted.dropped,
     )
 
 

@@ -55,9 +55,9 @@ def _packed(case: Case, source: Random, records: list[bytes]) -> bytes:
     unit = source.choice([b"\0", b"a", b"\r\n", b"\n", b"WARC/1.0\r\n", b"x: y\r\n", b"<div>"])
     block, count = unit * (MIB // len(unit)), source.choice([2, 64, 600, 1500])
     kind = source.choice([b"conversion", b"response", b"resource", b"metadata"])
-    of = {b"conversion": b"text/plain", b"resource": b"text/html"}.get(kind, b"application/http")
+    mime = {b"conversion": b"text/plain", b"resource": b"text/html"}.get(kind, b"application/http")
     length = len(block) * count + source.choice([0, 0, -5, 5])
-    head = b"WARC/1.0\r\nWARC-Type: " + kind + b"\r\nContent-Type: " + of
+    head = b"WARC/1.0\r\nWARC-Type: " + kind + b"\r\nContent-Type: " + mime
     head += b"\r\nContent-Length: %d\r\n\r\n" % length if source.random() < 0.7 else b"\r\n"
     case.large = True
     case.damage.append(f"{count} MiB of {unit!r} as {kind.decode()}, length {length}")
@@ -70,11 +70,11 @@ def _records(source: Random, text: str, web: bool) -> list[bytes]:
     date = f"20{source.randrange(100):02}-01-0{source.randint(1, 9)}T00:00:00Z"
     headers, body = {"WARC-Record-ID": name, "WARC-Date": date}, text.encode("utf-8", "replace")
     if not web or source.random() < 0.3:
-        of = source.choice(["text/plain", "text/plain", "text/plain; charset=utf-8"])
-        return [record({"WARC-Type": "conversion", **headers, "Content-Type": of}, body)]
-    of = source.choice(["text/html", "text/html; charset=utf-8", "text/plain", "image/png", "application/xhtml+xml"])
-    page = b"<html><body><p>" + body.replace(b" ", b"</p><p>", 2) + b"</p></body></html>" if "html" in of else body
-    http = [f"Content-Type: {of}".encode()]
+        mime = source.choice(["text/plain", "text/plain", "text/plain; charset=utf-8"])
+        return [record({"WARC-Type": "conversion", **headers, "Content-Type": mime}, body)]
+    mime = source.choice(["text/html", "text/html; charset=utf-8", "text/plain", "image/png", "application/xhtml+xml"])
+    page = b"<html><body><p>" + body.replace(b" ", b"</p><p>", 2) + b"</p></body></html>" if "html" in mime else body
+    http = [f"Content-Type: {mime}".encode()]
     coding = source.choice(["gzip", "deflate", *[""] * 6])
     if coding:
         http.append(b"Content-Encoding: " + coding.encode())
@@ -85,8 +85,8 @@ def _records(source: Random, text: str, web: bool) -> list[bytes]:
     found = [_answer(b"\r\n".join(http), page, {**headers, "WARC-Target-URI": "http://a.b/"})]
     if source.random() < 0.3:
         request = {"WARC-Type": "request", "WARC-Concurrent-To": name, "WARC-Record-ID": name + "r"}
-        of = "application/http; msgtype=request"
-        found.append(record({**request, "Content-Type": of}, b"GET / HTTP/1.1\r\n\r\n"))
+        mime = "application/http; msgtype=request"
+        found.append(record({**request, "Content-Type": mime}, b"GET / HTTP/1.1\r\n\r\n"))
     return found
 
 
@@ -99,8 +99,8 @@ def record(headers: dict[str, str], content: bytes, version: str = "WARC/1.0") -
 def _answer(lines: bytes, body: bytes, headers: dict[str, str] | None = None) -> bytes:
     """A record of an answer over HTTP, with these header lines."""
     headers = headers or {"WARC-Record-ID": "<urn:odd>", "WARC-Date": "2020-01-01T00:00:00Z"}
-    of = {"WARC-Type": "response", **headers, "Content-Type": "application/http; msgtype=response"}
-    return record(of, b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n" + body)
+    every = {"WARC-Type": "response", **headers, "Content-Type": "application/http; msgtype=response"}
+    return record(every, b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n" + body)
 
 
 PAGES = ["charset", "coding", "deep page", "chunk"]

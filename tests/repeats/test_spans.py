@@ -48,8 +48,8 @@ def test_short_gaps_between_marks_are_bridged(texts: list[str], size: int, bridg
     documents = [text.split() for text in texts]
     marks = marked(documents, size, keep)
     for row in marks:
-        marks_of = [place for place, mark in enumerate(row) if mark]
-        for one, other in pairwise(marks_of):
+        places = [place for place, mark in enumerate(row) if mark]
+        for one, other in pairwise(places):
             if other - one - 1 < bridge:
                 row[one:other] = [True] * (other - one)
     wanted = [[word for word, mark in zip(*one, strict=True) if not mark] for one in zip(documents, marks, strict=True)]

@@ -304,7 +304,7 @@ def test_failed_overwrites_leave_results(tmp_path: Path, monkeypatch: pytest.Mon
     def failing(source: Any, target: Any) -> None:
         nonlocal count
         count += 1
-        if count == 5:  # amid the new results, the old ones already aside
+        if count == 5:  # in the middle of the new results, the old ones already aside
             raise error
         rename(source, target)
 

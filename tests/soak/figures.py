@@ -119,9 +119,9 @@ def source_hash(file: str) -> str:
 def changes(file: str, architecture: int) -> list[str]:
     """The worse figures of one file, a line each; a LookupError says why they cannot be compared."""
     known, version = committed(), compiled(file, architecture).version
-    of = known["compilers"][str(architecture)]
-    if of != version:
-        raise LookupError(f"the figures of sm_{architecture} are of compiler {of}, here is {version}")
+    compiler = known["compilers"][str(architecture)]
+    if compiler != version:
+        raise LookupError(f"the figures of sm_{architecture} are of compiler {compiler}, here is {version}")
     found = []
     for kernel, after in measure(file, architecture).items():
         before = known["kernels"].get(kernel, {}).get(architecture)

@@ -212,10 +212,10 @@ def test_the_stress_test_finds_errors_of_overlap(cupy: HostCupy, monkeypatch: py
     kept: dict[Any, Any] = {}
 
     def keep(self: Any, *arrays: Any) -> list[Any]:
-        lain = [kept.setdefault((array.shape, array.dtype), array) for array in arrays]
-        for there, array in zip(lain, arrays, strict=True):
+        held = [kept.setdefault((array.shape, array.dtype), array) for array in arrays]
+        for there, array in zip(held, arrays, strict=True):
             there[:] = array
-        return lain
+        return held
 
     monkeypatch.setattr(backend.CudaBackend, "keep", keep)
     with pytest.raises(AssertionError, match=r"round 0: (sets of )?batch"):

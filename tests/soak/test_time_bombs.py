@@ -144,10 +144,10 @@ def test_many_files_of_a_partition_take_linear_time(tmp_path: Path) -> None:
     """Each file reads its own documents, not the decisions on all."""
     documents = 1 << 21
     every = np.arange(documents)
-    of = np.where(every % 3 == 2, every - 1, every)
+    first = np.where(every % 3 == 2, every - 1, every)
     same, none = np.ones(documents, np.float32), np.zeros(documents, np.int64)
     no_witness = np.zeros(documents, np.bool_)
-    DECISIONS.write(tmp_path, 0, Decisions(every, of, same, of, no_witness, of == every, none, none, none))
+    DECISIONS.write(tmp_path, 0, Decisions(every, first, same, first, no_witness, first == every, none, none, none))
     with limited_to(3):
         for start in range(0, documents, documents >> 10):
             found, kept = read_kept(tmp_path, 0, start, start + 6)

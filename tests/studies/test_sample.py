@@ -134,8 +134,8 @@ def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, command:
     assert lines[-1] == "recommended: --shingle word:2 --threshold 0.5"
     assert lines[-2].startswith("Threshold 0.5: ")
     found = gpulsh.sample(TEXTS, thresholds=[0.5], examples=1, **OPTIONS)
-    of = f"{found.sample} of {len(TEXTS)} documents by {SHINGLING}"
-    assert repr(found) == f"Resemblance({of}, recommended threshold 0.5)"
+    share = f"{found.sample} of {len(TEXTS)} documents by {SHINGLING}"
+    assert repr(found) == f"Resemblance({share}, recommended threshold 0.5)"
     assert found._repr_html_().endswith("<td>recommended</td></tr></table>")
     (row,) = found.thresholds
     for pair in row.examples:

@@ -129,8 +129,8 @@ def test_signing_of_every_number_of_tokens(ops: Backend, columns: int, bands: in
 @pytest.mark.parametrize("columns", [MAX_COLUMNS, MAX_COLUMNS + 1])
 def test_signing_at_and_beyond_the_longest_signature_of_a_kernel(ops: Backend, columns: int) -> None:
     for counts, shape in (([0, 40, 300, 2], (columns // 3, 3)), ([7, 3], (2, columns // 2)), ([3] * 40, (4, 128))):
-        text, shape_of = of_tokens(counts, "word"), BandShape(bands=shape[0], rows=shape[1])
-        agree(ops, "sign", text, Shingling(size=4), Family(num_perm=columns), shape_of, KEYS)
+        text, band_shape = of_tokens(counts, "word"), BandShape(bands=shape[0], rows=shape[1])
+        agree(ops, "sign", text, Shingling(size=4), Family(num_perm=columns), band_shape, KEYS)
 
 
 def around_spans(size: int) -> list[int]:

@@ -220,7 +220,7 @@ def test_invalid_bytes_are_counted_in_runs_with_an_index(folder: Path) -> None:
 )
 def test_stray_bytes_counts_invalid_bytes(text: bytes, count: int) -> None:
     assert stray_bytes(text) == count
-    assert stray_bytes(b"x" * ((1 << 20) - 1) + text) == count  # cut amid a character
+    assert stray_bytes(b"x" * ((1 << 20) - 1) + text) == count  # cut in the middle of a character
 
 
 # --- compressed and empty files under plain names
