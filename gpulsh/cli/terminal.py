@@ -212,7 +212,8 @@ def mark_differences(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
 def clean_exit() -> Iterator[None]:
     """Make SIGTERM and SIGHUP clean up as Ctrl-C does.
 
-    A library that is being imported may turn the signal into an error of its own; the signal still counts.
+    A library may turn the signal into an error of its own: C code that is being imported, or Ray, whose calls end in
+    SystemExit(1). The signal still counts.
     """
     if threading.current_thread() is not threading.main_thread():  # others may not set handlers
         yield
@@ -231,16 +232,13 @@ def clean_exit() -> Iterator[None]:
     for number in before:
         signal.signal(number, end)
     try:
-        try:
-            yield
-        except Exception as error:
-            if not received:
-                raise
-            raise ending(received[0]) from error
-    except SystemExit:
-        if received:
+        yield
+    except (Exception, SystemExit) as error:
+        if not received:
+            raise
+        if received[-1] != signal.SIGINT:
             note(f"gpulsh: interrupted by {signal.Signals(received[-1]).name}")
-        raise
+        raise ending(received[-1]) from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

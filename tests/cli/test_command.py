@@ -244,17 +244,18 @@ def test_a_signal_leaves_no_sample_in_the_temporary_folder(
     assert (capsys.readouterr().err.splitlines(), os.listdir("tmp")) == ([SIGNALS[number][1]], [])
 
 
+@pytest.mark.parametrize("error", [ImportError("it failed to import"), SystemExit(1)])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_that_a_library_turns_into_an_error_ends_the_command(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals, error: BaseException, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An import of a C library may turn the signal into an ImportError without a cause."""
+    """An import of a C library may turn the signal into an ImportError without a cause, and Ray into SystemExit(1)."""
 
     @click.command()
     def info() -> None:
         with suppress(BaseException):
             signal.raise_signal(number)
-        raise ImportError("it failed to import")
+        raise error
 
     monkeypatch.setattr("gpulsh.cli.show.info", info)
     assert (end_by(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
