@@ -245,7 +245,7 @@ def test_finished_and_other_jobs_open_no_engine(inputs: Path, tmp_path: Path, mo
     out = tmp_path / "out"
     result = gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     before = results(out)
-    monkeypatch.delattr("gpulsh.run.engines.Machine.opened")
+    monkeypatch.delattr("gpulsh.run.engines.Machine.open_engine")
     again = gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)  # finished: no file changes
     assert again.report == result.report and results(out) == before
     with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7 now"):

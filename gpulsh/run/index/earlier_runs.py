@@ -62,7 +62,7 @@ EVIDENCE = "evidence"
 
 
 class EarlierRuns:
-    """The index of earlier runs, or of this first one; `where` are the parameters of `Index` that affect no result.
+    """The index of earlier runs, or of this first one. `backend_options` are parameters of `Index`.
 
     `evidence` is the kind of the index; None: the kind of an existing one, or "index".
 

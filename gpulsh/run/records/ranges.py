@@ -33,7 +33,7 @@ Part = TypeVar("Part")
 
 
 def bundles(parts: Iterable[Part], min_rows: int, rows: Callable[[Part], int]) -> Iterator[list[Part]]:
-    """Lists of parts that have `most` rows or more together, the last one fewer. A list is emptied before the next."""
+    """Lists of parts with `min_rows` rows or more together, the last one fewer. A list is emptied before the next."""
     held: list[Part] = []
     count = 0
     for part in parts:
