@@ -243,7 +243,7 @@ def curve(
     for name in options.keys() - {"bands", "rows", "num_perm", "capture", "reject", "threshold"}:
         if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name.replace('_', '-')} needs --study INPUT")
-    chosen, threshold = _chosen(options)
+    chosen, threshold = _chosen_curve(options)
     if plot is not None:
         plot_curves(plot, [chosen], threshold, overwrite=overwrite)
     figures = _figures(chosen, threshold)
@@ -255,7 +255,7 @@ def curve(
         say("\n".join(_curve_lines(figures, points)))
 
 
-def _chosen(options: Mapping[str, Any]) -> tuple[SCurve, float | None]:
+def _chosen_curve(options: Mapping[str, Any]) -> tuple[SCurve, float | None]:
     """The banding that the options ask for, and the threshold that chose it."""
     from gpulsh.theory import SCurve, choose_banding, default_banding
 

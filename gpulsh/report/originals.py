@@ -114,7 +114,7 @@ class Review:
         return [self._evidence.pair(row, found) for row in rows]
 
 
-def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, column: str) -> pa.Table:
+def value_shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, column: str) -> pa.Table:
     """A pyarrow.Table: `value` string, `documents` and `dropped` int64; values of most documents first.
 
     A value that is not a text is given as JSON; null is for documents without a value. Protected documents do not

@@ -306,10 +306,10 @@ class TaskContext(Generic[AnyJob]):
         pieces: Sequence[Piece],
         facts: PartitionFacts,
         prepare: Callable[[TextBatch], TextBatch] | None = None,
-        most: int | None = None,
+        max_bytes: int | None = None,
     ) -> Iterator[TextBatch]:
         """`prepare` of each batch of some pieces, with progress; `facts` is complete when all batches are used."""
-        batches = self.texts().read(pieces, most or self.ops.sizes().batch, facts)
+        batches = self.texts().read(pieces, max_bytes or self.ops.sizes().batch, facts)
         return with_progress(batches, self.progress, prepare)
 
     def unchanged(self, files: Iterable[int]) -> AbstractContextManager[None]:

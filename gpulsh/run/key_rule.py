@@ -109,7 +109,7 @@ class KeyHashes:
             count -= len(taken[-1])
         return np.concatenate(taken)
 
-    def whole(self) -> tuple[NDArray[np.uint64], Numbers]:
+    def non_null(self) -> tuple[NDArray[np.uint64], Numbers]:
         """uint64 [m, 2], int64 [m]: the hashes of values that are not null, and the ascending rows that have them."""
         hashes = self.take(sum(map(len, self._hashes)))
         rows = np.flatnonzero(hashes.any(axis=1))

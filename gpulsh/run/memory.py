@@ -187,7 +187,7 @@ def deduplicate(
         hashes = KeyHashes(keys, normalize_url)
         values = column_of(texts, [key], "key") if isinstance(key, str) and has_columns(texts) else key
         hashes.append(given_copy_keys(values, len(source)))
-        keyed = hashes.whole()
+        keyed = hashes.non_null()
     if keyed is not None and key_only:
         with ops.here():
             rank = None if order is None else _ranks(ops.asarray(order))
@@ -199,7 +199,7 @@ def deduplicate(
     return decision
 
 
-HashedKeys = tuple[NDArray[np.uint64], Numbers]  # `KeyHashes.whole`
+HashedKeys = tuple[NDArray[np.uint64], Numbers]  # `KeyHashes.non_null`
 
 
 def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress) -> SignedDocuments:

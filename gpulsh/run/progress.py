@@ -108,7 +108,7 @@ class _Lines(Progress):
     @contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[None]:
         self._tally = Tally(name, total, unit)
-        with self._shown(self._tally), COMPILING.listening(self._compiling):
+        with self._show_stage(self._tally), COMPILING.listening(self._compiling):
             yield
             self._tally.end()
 
@@ -134,7 +134,7 @@ class _Lines(Progress):
         self._write(f"gpulsh: {_compile_note()}")
 
     @contextmanager
-    def _shown(self, tally: Tally) -> Iterator[None]:
+    def _show_stage(self, tally: Tally) -> Iterator[None]:
         """The stage, from before it begins until after it has ended."""
         yield
         self._write(f"gpulsh: {tally.name}: {summary(tally)}")
@@ -151,7 +151,7 @@ class _Events(_Lines):
     """
 
     @contextmanager
-    def _shown(self, tally: Tally) -> Iterator[None]:
+    def _show_stage(self, tally: Tally) -> Iterator[None]:
         self._event("begin", tally.name, {"total": tally.total, "unit": tally.unit})
         yield
         rates = {f"{name}_per_second": round(rate, 1) for name, rate in tally.rates().items()}
@@ -176,7 +176,7 @@ class _Bars(_Lines):
         self._task: rich.progress.TaskID | None = None
 
     @contextmanager
-    def _shown(self, tally: Tally) -> Iterator[None]:
+    def _show_stage(self, tally: Tally) -> Iterator[None]:
         from rich import progress as parts
         from rich.console import Console
         from rich.table import Column

@@ -108,7 +108,7 @@ def _partition_table(
     earlier_types: Sequence[pa.DataType],
     shown: Progress,
 ) -> pa.Table:
-    """The rows of a partition, from document `first` on; `earlier_types` has the type of ids in the partitions before."""
+    """The rows of a partition, from document `first` on; `earlier_types` has the type of ids of earlier partitions."""
     facts, near = PartitionFacts(), method.near
     unused = evidence_keys(chosen_secret(None))  # exact hashes come with the digests of bits
     width, kind = (method.family.num_perm, method.family.value_type) if near is None else (near.bits // 64, np.uint64)

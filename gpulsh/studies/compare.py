@@ -178,7 +178,7 @@ class Finders:
 
         return Finder(lambda texts: sketch.from_texts(texts, **self.options), pairs, estimate)
 
-    def whole(self, signatures: Callable[[TextBatch], Values]) -> Finder:
+    def whole_documents(self, signatures: Callable[[TextBatch], Values]) -> Finder:
         """Pairs whose whole-document signatures are equal."""
 
         def pairs(words: Values) -> Array:
@@ -202,8 +202,8 @@ KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
     "mod-m": (16, lambda made, number: made.samples(ModM(modulus=number, seed=made.seed))),
     "supershingles": (None, lambda made, _: made.supershingles()),
     "henzinger": (None, lambda made, _: made.henzinger()),
-    "md5": (None, lambda made, _: made.whole(md5_signatures)),
-    "text-profile": (None, lambda made, _: made.whole(text_profiles)),
+    "md5": (None, lambda made, _: made.whole_documents(md5_signatures)),
+    "text-profile": (None, lambda made, _: made.whole_documents(text_profiles)),
 }
 
 

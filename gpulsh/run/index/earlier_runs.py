@@ -253,7 +253,7 @@ class OrderedInput:
             for partition in self._partitions:
                 with RejectionsFile(folder, partition.number) as bad:
                     facts = PartitionFacts(rejected=bad)
-                    yield from self._context.read(partition.pieces, facts, most=max_bytes)
+                    yield from self._context.read(partition.pieces, facts, max_bytes=max_bytes)
                     self.results.append(write_facts(self._context, partition, facts, bad))
                 self.named.add(facts)
             return

@@ -162,7 +162,7 @@ def _add_files(
 ) -> dict[str, int]:
     folder = checked_folder("path", path)
     refuse_url(folder)
-    texts = _open(inputs, text_column, id_column, parameters)
+    texts = _open_texts(inputs, text_column, id_column, parameters)
     refuse_overlap(folder, inputs, texts.files)
     refuse_output(output, folder, COLUMNS, overwrite, inputs, texts.files)
     shown = open_progress(progress)
@@ -251,7 +251,7 @@ def query_index(
     """
     if every and top is not None:
         raise ParameterError(f"every is given, and top is {top}; give one of them")
-    texts = _open(inputs, text_column, id_column, parameters)
+    texts = _open_texts(inputs, text_column, id_column, parameters)
     collection = Index.open(path, **parameters).collection
     refuse_output(output, os.fspath(path), COLUMNS, overwrite, inputs, texts.files)
     shown = open_progress(progress)
@@ -287,7 +287,7 @@ def refuse_output(
     refuse_present(output, overwrite=overwrite, columns=columns)
 
 
-def _open(
+def _open_texts(
     inputs: Sequence[str], text: str | Sequence[str], id_column: str | None, parameters: dict[str, Any]
 ) -> FileTexts:
     """The documents; options for reading files are removed from the parameters."""

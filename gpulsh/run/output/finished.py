@@ -33,7 +33,7 @@ from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
 from gpulsh.params import is_url
 from gpulsh.report.evidence import Evidence
-from gpulsh.report.originals import Originals, rejected_rows, shares, shares_to_json
+from gpulsh.report.originals import Originals, rejected_rows, shares_to_json, value_shares
 from gpulsh.report.page import missing_requirement, render, write_page
 from gpulsh.run.output.folder import PAGE, has_all_parts, read_report, write_report
 from gpulsh.run.output.paths import refuse_overlap, refuse_url
@@ -74,8 +74,8 @@ class Finished:
         return self.folder.file(name) if self.folder else File(self._path_or_url(name), name, self._path_or_url(name))
 
     def shares(self, column: str) -> pa.Table:
-        """The number of documents, and of dropped ones, for each value of a column, as `report.originals.shares`."""
-        return shares(self.report, self.file(EVIDENCE), self.rejected(), column)
+        """The number of documents, and of dropped ones, for each value of a column (`originals.value_shares`)."""
+        return value_shares(self.report, self.file(EVIDENCE), self.rejected(), column)
 
     def rejected(self) -> File | None:
         """The file of bad records, if the run skipped some."""
@@ -203,13 +203,13 @@ def _weights(finished: Finished, recipe: Recipe, weight_by: WeightBy) -> list[ND
     report = finished.report
     named, parameters = Originals(report).named, report["parameters"]
 
-    def opened(name: str) -> Evidence:
+    def open_input(name: str) -> Evidence:
         file = finished.file(name)
         with reading(file):
             return Evidence(file, named)
 
-    clusters = opened(COUNTED)
-    dropped, listed = opened(EVIDENCE).rows_by_file(), clusters.rows_by_file()
+    clusters = open_input(COUNTED)
+    dropped, listed = open_input(EVIDENCE).rows_by_file(), clusters.rows_by_file()
     counts = Counts(*(clusters.column(name) for name in Counts._fields))
     ends = np.cumsum([len(rows) for rows in listed])
     sizes = np.split(sizes_by(weight_by, counts), ends[:-1])

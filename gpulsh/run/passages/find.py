@@ -109,9 +109,9 @@ def _samples_on_host(ops: Backend, found: Iterable[Samples]) -> Iterator[Samples
 
 
 def _write_samples(
-    ops: Backend, held: list[Samples], samples_out: ColumnsFile, met_out: ColumnsFile, *rest_out: ColumnsFile
+    ops: Backend, batches: list[Samples], samples_out: ColumnsFile, met_out: ColumnsFile, *rest_out: ColumnsFile
 ) -> int:
-    value, where = (np.concatenate([one[column] for one in held]) for column in range(2))
+    value, where = (np.concatenate([one[column] for one in batches]) for column in range(2))
     with ops.here():
         buckets = ops.collisions(as_digests(ops.asarray(value)), ops.asarray(where))
         ids, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
@@ -208,8 +208,8 @@ def hash_partition(
         return TaskResult(windows_out.finish_by_name() | followers_out.finish_by_name(), {"windows": windows})
 
 
-def _write_windows(held: list[Windows], origin: int, windows_out: ColumnsFile, followers_out: ColumnsFile) -> int:
-    proposed, proven, place = map(np.concatenate, zip(*held, strict=True))
+def _write_windows(batches: list[Windows], origin: int, windows_out: ColumnsFile, followers_out: ColumnsFile) -> int:
+    proposed, proven, place = map(np.concatenate, zip(*batches, strict=True))
     count = 0
     for start in range(0, len(place), RUN_WINDOWS):  # a batch may have many
         run = slice(start, start + RUN_WINDOWS)

@@ -122,7 +122,7 @@ def locate_bytes(context: PassagesContext, layout: Layout, places: Layout, parti
     firsts = PlacedRows(tables.FIRSTS, folder, new, *here)
     reading = TextReading(ops=context.ops, shingling=job.windows, folding=job.folding, of_bytes=job.of_bytes)
 
-    def wanted(start: int, stop: int) -> Numbers:
+    def wanted_places(start: int, stop: int) -> Numbers:
         spans, first = own.between(start, stop), firsts.between(start, stop).place
         return sorted_distinct(np.concatenate([spans.start, spans.stop - 1, first]))
 
@@ -135,7 +135,7 @@ def locate_bytes(context: PassagesContext, layout: Layout, places: Layout, parti
     def bytes_and_firsts() -> Iterator[tuple[tables.ByteStretches, tables.FirstPlaces]]:
         nonlocal frequent
         position = layout.partitions[number]
-        for some in read_documents(context, layout, partition, token_places, wanted):
+        for some in read_documents(context, layout, partition, token_places, wanted_places):
             document = -1
             is_one_long = len(some.text) == 1 and is_long(int(some.stop[0] - some.start[0]) - 1, job.tokens)
             given = job, reading, some, own, windows

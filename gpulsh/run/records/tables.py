@@ -85,7 +85,7 @@ class Table(Generic[Row]):
         """All rows of a step's file that was written at once."""
         return self.open(folder, step).whole()
 
-    def all(self, folder: Path, count: int) -> list[MappedColumns[Row]]:
+    def open_all(self, folder: Path, count: int) -> list[MappedColumns[Row]]:
         """The files of the first `count` steps of the stage."""
         return [self.open(folder, number) for number in range(count)]
 
@@ -338,4 +338,4 @@ class Ranges:
 
     def all_copies(self, folder: Path) -> list[MappedColumns[Copies]]:
         """All files of later copies."""
-        return [*KEY_COPIES.all(folder, self.keys), *COPIES.all(folder, self.copies)]
+        return [*KEY_COPIES.open_all(folder, self.keys), *COPIES.open_all(folder, self.copies)]

@@ -37,7 +37,7 @@ PAIR_COST = 96
 def form_groups(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResult:
     """Merge all forests, and put whole components into groups."""
     folder, most = context.folder, context.job.cut.group
-    forests, copies = FOREST.all(folder, ranges.met), ranges.all_copies(folder)
+    forests, copies = FOREST.open_all(folder, ranges.met), ranges.all_copies(folder)
     document = _connected_documents(forests, copies)
     pairs = np.full(len(document), NO_PAIR, np.int32)  # how often each is the first of a candidate pair
     for file in forests:

@@ -77,7 +77,7 @@ def sign_partition(context: JobContext, partition: Partition) -> TaskResult:
                 signed = sign_batches(*given, sign_by_method)
                 made, counts = _write_runs(*where, signed, job.method.banding.bands, context.ops, left_out)
         if hashes is not None:
-            halves, rows = hashes.whole()
+            halves, rows = hashes.non_null()
             takes_part = np.flatnonzero(~np.isin(rows, left_out))
             chosen = takes_part[range_order(halves[takes_part, 0])]
             first, second = halves[chosen].T.copy()

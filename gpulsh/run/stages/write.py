@@ -238,9 +238,9 @@ def write_evidence(context: JobContext, layout: Layout, id_files: Sequence[int],
 
 def _reasons(folder: Path, ranges: Ranges, by_source: bool) -> Callable[[Numbers, Numbers], pa.Array]:
     """A function that gives REASON, a pyarrow.StringArray, of documents and those that they are dropped for."""
-    keyed = [file.whole() for file in tables.KEY_COPIES.all(folder, ranges.keys)]
-    copies = [file.whole() for file in tables.COPIES.all(folder, ranges.copies)]
-    twins = [file.whole() for file in tables.TWINS.all(folder, ranges.copies if by_source else 0)]
+    keyed = [file.whole() for file in tables.KEY_COPIES.open_all(folder, ranges.keys)]
+    copies = [file.whole() for file in tables.COPIES.open_all(folder, ranges.copies)]
+    twins = [file.whole() for file in tables.TWINS.open_all(folder, ranges.copies if by_source else 0)]
 
     def first_of_words(documents: Numbers) -> Numbers:
         """The first document with the words of each, of all sources."""
