@@ -177,20 +177,29 @@ def passages_files(
     [{'row': 1, 'start': 5, 'stop': 21, 'first_row': 0, 'first_start': 5, 'occurrences': 2}]
     """
     start = RunClock()
-    size = window_size(tokens, bytes, unit, symbols, folding, normalize, whole_lines)
+    # Each option alone.
+    given = checked_paths("inputs", inputs)
+    guarded = checked_paths("protect", protect, least=0)
+    folders = _checked_folders(output, index, overwrite=overwrite, resume=resume)
+    check_columns(id_column=id_column, within=within)
     check_choice("keep", keep, get_args(Keep))
-    bridge = check_integer("bridge", bridge, 0, size)
+    check_choice("on_error", on_error, get_args(OnError))
     check_type("whole_lines", whole_lines, bool)
     check_type("cut", cut, bool)
-    check_choice("on_error", on_error, get_args(OnError))
-    asked = _checked_cutting(min_left, min_occurrences, format)
-    cutting = asked if cut else None
+    read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
+    cutting = _checked_cutting(min_left, min_occurrences, format)
+    overlap = chosen_overlap(guarded, passages, coverage, ignore_common)
+    machine = Machine(backend, threads, devices, memory, engine, address).checked()
+
+    # Windows, or lines or paragraphs, and options that cannot be combined.
+    size = window_size(tokens, bytes, unit, symbols, folding, normalize, whole_lines)
+    bridge = check_integer("bridge", bridge, 0, size)
+    most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
+    reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
+    folding = normalizing(folding, normalize)
     if not cut:
         unused = {"min_left": min_left != 20, "min_occurrences": min_occurrences != 2, "format": format is not None}
         refuse_given(unused, "{} is given without --cut; give --cut, too, or leave {} out")
-    most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
-    guarded = checked_paths("protect", protect, least=0)
-    overlap = chosen_overlap(guarded, passages, coverage, ignore_common)
     if guarded and overlap is None:
         raise ParameterError("--protect is given without --passages; give --passages, such as 13")
     if guarded:
@@ -200,18 +209,13 @@ def passages_files(
     if index is not None:
         others = {f"unit {unit!r}": most, "protect": guarded}
         refuse_given(others, "--index and {} cannot be combined; leave one of them out")
-    reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
-    folding = normalizing(folding, normalize)
-    read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
-    check_columns(id_column=id_column, within=within)
-    given = checked_paths("inputs", inputs)
-    folders = _checked_folders(output, index, overwrite=overwrite, resume=resume)
-    machine = Machine(backend, threads, devices, memory, engine, address).checked()
+
+    # The files, the job and its run.
     streams = Streams(read_options)  # to the end of the run
     files = input_files(given, guarded, streams, read_options, folders, on_error=on_error, engine=engine)
     text, id = text_named(text_column), id_column or natural_id(files)
     columns = Columns(text=text, id=id, copy_key=within, copy_key_option="--within")
-    if cutting is not None:
+    if cut:
         files = _name_cut_outputs(files, columns, guarded, cutting)
     job = PassagesJob(
         files=tuple(files),
@@ -230,7 +234,7 @@ def passages_files(
         overlap=overlap,
         unit=reading,
         folding=folding or Folding(),
-        cutting=cutting,
+        cutting=cutting if cut else None,
         index=None if folders.index is None else os.path.realpath(folders.index),
     )
     earlier = None if job.index is None else PassagesIndex(Path(job.index), job.index_parameters())
