@@ -127,11 +127,11 @@ class Decision(Arrays):
         found: dict[str, Any] = {"row": row, "duplicate_of_row": other}
         found |= {"similarity": here.similarity[row], "cluster": here.cluster[row]}
         if ids is not None:
-            from gpulsh.io.arrow.buffers import chosen
-            from gpulsh.io.arrow.validation import given_column
+            from gpulsh.io.arrow.buffers import take_rows
+            from gpulsh.io.arrow.validation import checked_column
 
-            column = given_column("ids", ids, len(self))
-            found |= {"id": chosen(column, row), "duplicate_of_id": chosen(column, other)}
+            column = checked_column("ids", ids, len(self))
+            found |= {"id": take_rows(column, row), "duplicate_of_id": take_rows(column, other)}
         if texts is not None:
             from gpulsh.io.arrow.texts import strings_of
             from gpulsh.io.memory.texts import open_texts
@@ -218,8 +218,8 @@ class Decision(Arrays):
         >>> marked.select(["kept", "duplicate_of_row", "similarity", "copies"]).to_pylist()[1]
         {'kept': False, 'duplicate_of_row': 0, 'similarity': 1.0, 'copies': None}
         """
-        from gpulsh.io.arrow.buffers import chosen, to_arrow
-        from gpulsh.io.arrow.validation import given_column
+        from gpulsh.io.arrow.buffers import take_rows, to_arrow
+        from gpulsh.io.arrow.validation import checked_column
 
         home, kind = type(table).__module__.partition(".")[0], type(table).__name__
         if home not in LIBRARIES or kind not in ("Table", "RecordBatch", "DataFrame"):
@@ -230,8 +230,8 @@ class Decision(Arrays):
         kept, none = here.keep, here.duplicate_of == np.arange(len(here))
         columns = {"kept": to_arrow(kept), "duplicate_of_row": to_arrow(here.duplicate_of, none)}
         if ids is not None:
-            column = given_column("ids", ids, len(self))
-            columns["duplicate_of_id"] = chosen(column, here.duplicate_of, none)
+            column = checked_column("ids", ids, len(self))
+            columns["duplicate_of_id"] = take_rows(column, here.duplicate_of, none)
         columns["similarity"] = to_arrow(here.similarity, none)
         columns["cluster"] = to_arrow(here.cluster)
         places = to_arrow(np.cumsum(kept) - 1, ~kept)
@@ -285,11 +285,11 @@ class Decision(Arrays):
             return kept_rows(table, self.keep)
         keep = self.to_numpy().keep
         if home == "pyarrow":
-            from gpulsh.io.arrow.buffers import kept
-            from gpulsh.io.arrow.validation import check_given
+            from gpulsh.io.arrow.buffers import filter_rows
+            from gpulsh.io.arrow.validation import check_arrow
 
-            check_given(table, "table")
-            return kept(table, keep)
+            check_arrow(table, "table")
+            return filter_rows(table, keep)
         if home == "polars":
             return table.filter(keep)
         if home == "datasets" and hasattr(table, "select"):

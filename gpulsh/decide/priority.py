@@ -38,10 +38,10 @@ def _dates(priority: object, values: Values) -> Values:
     """`values` as datetime64 where Arrow finds dates or times in `priority`, which NumPy leaves as objects."""
     import pyarrow as pa
 
-    from gpulsh.io.arrow.validation import from_values
+    from gpulsh.io.arrow.validation import arrow_values
 
     try:
-        found = from_values(priority)
+        found = arrow_values(priority)
     except (pa.ArrowException, TypeError, ValueError):
         return values
     is_date = pa.types.is_date(found.type) or pa.types.is_timestamp(found.type)

@@ -28,7 +28,7 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import is_stream
 from gpulsh.io.files.read_options import ReadOptions
-from gpulsh.io.format import spread
+from gpulsh.io.format import evenly_spaced
 from gpulsh.io.formats.endings import format_of
 from gpulsh.stats.stages import CONTAINMENT_STAGES, ESTIMATED_STAGES, ITEM_STAGES
 from gpulsh.store.durable import writing
@@ -50,7 +50,7 @@ def sample_files(files: Sequence[File], share: float, folder: Path, protected: S
     folder.mkdir()
     for apart in (True, False):
         some = [file for file in files if (file.source in protected) == apart]
-        chosen = spread(some, min(max(FEWEST_FILES, math.ceil(share * len(some))), MOST_FILES))
+        chosen = evenly_spaced(some, min(max(FEWEST_FILES, math.ceil(share * len(some))), MOST_FILES))
         each = min(share * len(some) / max(len(chosen), 1), 1.0)
         for file in chosen:
             own = Path(folders.setdefault(file.source, str(folder / str(len(folders)))))

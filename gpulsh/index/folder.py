@@ -30,8 +30,8 @@ from gpulsh.index.segment import INDEX, NO_NUMBERS, StoredSegment, file_name, ma
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import FileFact, fact_of, refused
-from gpulsh.store.lock import locked
+from gpulsh.store.durable import FileFact, fact_of, write_error
+from gpulsh.store.lock import open_locked
 from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
 LOCK = "lock"
@@ -238,7 +238,7 @@ class Folder:
         except OutputError:
             raise
         except OSError as error:
-            raise refused(path, error) from error
+            raise write_error(path, error) from error
         return folder
 
     @classmethod
@@ -259,7 +259,7 @@ class Folder:
             raise OutputError(f"{self.path}: was closed before its first save, which removed it; create it again")
         self.unlock()  # an inherited lock would block this process
         try:
-            self._lock, self._writer = locked(self.path / LOCK, 0o644), os.getpid()
+            self._lock, self._writer = open_locked(self.path / LOCK, 0o644), os.getpid()
         except BlockingIOError:
             raise OutputError(
                 f"{self.path}: another process or Index writes to it; wait until that ends, or close it"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpulsh.arrays import Values
 from gpulsh.errors import GpulshError, ParameterError
 from gpulsh.index.segment import KEY_TYPES, Keys
-from gpulsh.io.arrow.validation import check_given
+from gpulsh.io.arrow.validation import check_arrow
 from gpulsh.params import shown, shown_type
 from gpulsh.ragged import sorted_distinct
 
@@ -26,7 +26,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable) or getattr(keys, "shape", None) == ():
         raise ParameterError(f"{name} is {shown_type(keys)}; give a list of strings or integers")
     if isinstance(keys, (pa.Array, pa.ChunkedArray)):
-        check_given(keys, name, utf8=True)
+        check_arrow(keys, name, utf8=True)
         types, arrow, kind = pa.types, keys.type, None
         if types.is_string(arrow) or types.is_large_string(arrow):
             kind = "string"

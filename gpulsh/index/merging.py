@@ -40,7 +40,7 @@ from gpulsh.index.segment import (
     write_keys,
     write_places,
 )
-from gpulsh.io.arrow.buffers import numbers, to_arrow
+from gpulsh.io.arrow.buffers import number_values, to_arrow
 from gpulsh.ragged import end_to_end, sorted_distinct
 from gpulsh.store.columns import Column, columns_file, write_columns
 from gpulsh.store.durable import FileFact
@@ -211,7 +211,7 @@ class _Merge:
         if pa.types.is_integer(none.type):
             integers = Column(np.int64, self._folder)
             for stretch in stretches:
-                integers.append(numbers(stretch))
+                integers.append(number_values(stretch))
             return to_arrow(integers.whole())
         content, ends = Column(np.uint8, self._folder), Column(np.int64, self._folder)
         size = 0

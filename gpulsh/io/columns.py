@@ -9,13 +9,13 @@ from gpulsh.errors import InputError, ParameterError, nearest
 from gpulsh.io.file import File
 from gpulsh.params import shown
 
-Place = tuple[str, ...]  # a column, and the path of fields below it
-WHOLE = "column:"  # before the name of a column that has dots or commas
-BETWEEN = b"\n"  # joins the texts of several columns
+FieldPath = tuple[str, ...]  # a column, and the path of fields below it
+COLUMN_PREFIX = "column:"  # before the name of a column that has dots or commas
+SEPARATOR = b"\n"  # joins the texts of several columns
 
 
 def text_named(given: object) -> str:
-    """The argument of `text_places`, from a name or a list of names; ParameterError for anything else.
+    """The argument of `text_fields`, from a name or a list of names; ParameterError for anything else.
 
     >>> text_named(["title", "meta.body"])
     'title,meta.body'
@@ -23,19 +23,19 @@ def text_named(given: object) -> str:
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(name, str) for name in names):
         raise ParameterError(f"text_column is {shown(given)}; give the name of a column, or a list of names")
-    if len(names) > 1 and (odd := [name for name in names if "," in name or name.startswith(WHOLE)]):
+    if len(names) > 1 and (odd := [name for name in names if "," in name or name.startswith(COLUMN_PREFIX)]):
         raise ParameterError(f"text_column has {odd[0]!r} among others; give a name without commas, or only that one")
     return ",".join(names)
 
 
-def text_places(given: str) -> tuple[Place, ...]:
+def text_fields(given: str) -> tuple[FieldPath, ...]:
     """The places of a document's texts, which are joined: NAME, NAME.FIELD, or several with commas between them.
 
     >>> text_places("title,meta.body"), text_places("column:a.b")
     ((('title',), ('meta', 'body')), (('a.b',),))
     """
-    if given.startswith(WHOLE):
-        return ((given.removeprefix(WHOLE),),)
+    if given.startswith(COLUMN_PREFIX):
+        return ((given.removeprefix(COLUMN_PREFIX),),)
     places = tuple(tuple(name.split(".")) for name in given.split(","))
     if given and not all(map(all, places)):
         raise ParameterError(
@@ -45,7 +45,7 @@ def text_places(given: str) -> tuple[Place, ...]:
     return places
 
 
-def place_named(name: str, present: Container[str]) -> Place:
+def field_named(name: str, present: Container[str]) -> FieldPath:
     """The column of that name if it is `present`, otherwise the field with that path.
 
     >>> place_named("a.b", ["a.b", "a"]), place_named("a.b", ["a"])
@@ -56,7 +56,7 @@ def place_named(name: str, present: Container[str]) -> Place:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that gpulsh reads; it only copies all others. `text` is an argument of `text_places`. Another name
+    """The columns that gpulsh reads; it only copies all others. `text` is an argument of `text_fields`. Another name
     with dots that is no column is the path of a field.
     """
 
@@ -69,18 +69,18 @@ class Columns:
     more: Mapping[str, str] = field(default_factory=dict)  # columns that a later stage reads, and the option of each
     added: frozenset[str] = frozenset()  # names of columns that will be written, which files must not have
     unwritten: tuple[str, ...] = ()  # INPUTs whose files may have them
-    texts: tuple[Place, ...] = field(init=False, compare=False)
+    texts: tuple[FieldPath, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "texts", text_places(self.text))
+        object.__setattr__(self, "texts", text_fields(self.text))
 
     @property
     def whole(self) -> str | None:
         """The column of the text; None where fields or several columns make it."""
         return self.texts[0][0] if len(self.texts) == len(self.texts[0]) == 1 else None
 
-    def places(self) -> tuple[Place, ...]:
-        """All places that must exist. The columns of `others` are names for `place_named`."""
+    def places(self) -> tuple[FieldPath, ...]:
+        """All places that must exist. The columns of `others` are names for `field_named`."""
         return tuple(dict.fromkeys((*self.texts, *((name,) for name in self.others()))))
 
     def depth(self) -> int:
@@ -101,7 +101,7 @@ class Columns:
         return f", which {option} names"
 
 
-def missing_column(file: File, place: Place, columns: Columns, present: Sequence[str]) -> InputError:
+def missing_column(file: File, place: FieldPath, columns: Columns, present: Sequence[str]) -> InputError:
     """The error of a file that lacks one of the `columns`; `present` are the columns that it has."""
     name = ".".join(place)
     column = repr(name) + ("" if place in columns.texts else columns.asked_by(name))

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 Compression = Literal["", "gz", "bz2", "xz", "zst"]
 
-NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
+CODECS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 GZIP, BZIP2, XZ, ZSTD = b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # begin a member of each
 BZIP2_BLOCK, BZIP2_END = b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"  # one of these follows the level of a bzip2 stream
 MOST_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
@@ -66,13 +66,13 @@ def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) ->
                     continue
                 begin, member = read + at, opened()
                 if not data.startswith(magic[: len(data) - at], at):  # the decoder would call noise truncated
-                    raise DamagedMember(begin, _broken("no stream begins here"))
+                    raise DamagedMember(begin, _broken_message("no stream begins here"))
             try:
                 content = member.decompress(view[at : at + step], *limits)
             except refusal as error:
                 if "not enough memory" in str(error):
                     raise MemoryError(str(error)) from error
-                raise DamagedMember(begin, _broken(error)) from error
+                raise DamagedMember(begin, _broken_message(error)) from error
             left = member.unconsumed_tail if is_gzip and not member.eof else member.unused_data
             at = min(at + step, len(data)) - len(left)
             step = step if is_gzip else STEPS[len(content) < MUCH]
@@ -107,11 +107,11 @@ def _decoder(compression: Compression) -> tuple[Callable[[], Any], type[Exceptio
     return library.decompressobj, zstandard.ZstdError, b""
 
 
-def _broken(error: object) -> str:
+def _broken_message(error: object) -> str:
     return f"its compressed data is broken ({error})"
 
 
-def gzip_begin(packed: bytes, most: int = PLAIN_STEP) -> bytes | None:
+def gzip_start(packed: bytes, most: int = PLAIN_STEP) -> bytes | None:
     """The content of the beginning of a gzip member; None if it is none."""
     from zlib_ng import zlib_ng
 
@@ -124,14 +124,14 @@ def gzip_begin(packed: bytes, most: int = PLAIN_STEP) -> bytes | None:
 
 # For each compression the bytes that a member begins with, and whether one begins in data that has them.
 BEGINNINGS: dict[Compression, tuple[bytes, Callable[[bytes], bool]]] = {
-    "gz": (GZIP, lambda packed: gzip_begin(packed) is not None),
+    "gz": (GZIP, lambda packed: gzip_start(packed) is not None),
     "bz2": (BZIP2, lambda packed: packed[3:4] in b"123456789" and packed[4:10] in (BZIP2_BLOCK, BZIP2_END)),
     "xz": (XZ, lambda packed: zlib.crc32(packed[6:8]).to_bytes(4, "little") == packed[8:12]),  # of the flags
     "zst": (ZSTD, lambda packed: len(packed) > len(ZSTD)),
 }
 
 
-def whole_members(compression: Compression, source: BinaryIO, start: int = 0) -> Iterator[Piece]:
+def intact_members(compression: Compression, source: BinaryIO, start: int = 0) -> Iterator[Piece]:
     """Yield the pieces of intact members; a damaged one is a DamagedMember instead."""
     again: int | None = start
     while again is not None:
@@ -155,7 +155,7 @@ def whole_members(compression: Compression, source: BinaryIO, start: int = 0) ->
                 break
 
 
-def next_member(source: BinaryIO, start: int, magic: bytes, begins: Callable[[bytes], bool]) -> int | None:
+def find_member(source: BinaryIO, start: int, magic: bytes, begins: Callable[[bytes], bool]) -> int | None:
     """The first byte from `start` on where a member begins: `magic`, in data that passes the check `begins`."""
     source.seek(start)
     held = b""
@@ -186,22 +186,22 @@ def blocks(
         if isinstance(source, FileIO):  # memory for a whole step would be taken from the system for each small file
             step = min(step, max(os.fstat(source.fileno()).st_size, LEAST_STEP))
         block = source.read(step)
-        refuse_packed(block)
+        refuse_compressed(block)
         while block:
             yield block
             block = source.read(step)
     else:
-        members = whole_members if intact_only else member_pieces
+        members = intact_members if intact_only else member_pieces
         for piece in members(compression, source, 0):
             for start in range(0, len(piece.content), step):
                 yield piece.content[start : start + step]
 
 
-def refuse_packed(head: bytes) -> None:
+def refuse_compressed(head: bytes) -> None:
     """A ValueError if the file is compressed, though its name has no such ending."""
     for compression, (magic, begins) in BEGINNINGS.items():
         if head.startswith(magic) and begins(head[:HEAD]):
-            raise ValueError(f"it is {NAMES[compression]}, and its name does not end in .{compression}; rename it")
+            raise ValueError(f"it is {CODECS[compression]}, and its name does not end in .{compression}; rename it")
 
 
 def intact_blocks(
@@ -209,7 +209,7 @@ def intact_blocks(
 ) -> Iterator[bytes]:
     """The content of the members from byte `start` on, up to the first damaged one, which is added to `damage`."""
     try:
-        for piece in whole_members(compression, source, start):
+        for piece in intact_members(compression, source, start):
             if piece.content:
                 yield piece.content
     except DamagedMember as error:

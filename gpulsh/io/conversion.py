@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.arrow.buffers import decoded, size_of
-from gpulsh.io.arrow.ids import of_type, parquet_type, refuse_unheld, unheld, values_in_parquet
+from gpulsh.io.arrow.buffers import byte_size, plain_values
+from gpulsh.io.arrow.ids import cast_to, fits_parquet, parquet_type, refuse_unsupported, unsupported_column
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import Cutter, as_strings
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading
-from gpulsh.io.format import Mask, Writing, with_added
+from gpulsh.io.format import Mask, WriteOptions, with_added
 from gpulsh.io.formats.endings import compression_of, ending_of, format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet
@@ -39,7 +39,7 @@ from gpulsh.io.rows import Bytes
 
 FormatName = Literal["parquet", "jsonl"]
 STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # the compression of JSON lines, by codec
-FIRST = np.zeros(1, np.int64)
+FIRST_ROW = np.zeros(1, np.int64)
 PART_BYTES = 1 << 20  # of rows that become Python values together, and of a larger text
 OF_PYTHON = ("arrow.uuid", "arrow.bool8")  # extension types whose values in Python are JSON's, too
 VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character, and in JSON
@@ -51,12 +51,12 @@ def refuse_stream_codec(codec: OutputCodec) -> None:
         raise ParameterError(f"compression is '{codec}', and format 'jsonl'; give one of {', '.join(STREAMS)}")
 
 
-def renamed(files: Sequence[File], name: FormatName, codec: OutputCodec | None) -> list[File]:
+def with_format_names(files: Sequence[File], name: FormatName, codec: OutputCodec | None) -> list[File]:
     """The files with their places in `data/` in the format `name`; InputError if two would have the same."""
     found: list[File] = []
     places: dict[str, File] = {}
     for file in files:
-        if not _is_in(file, name, codec):
+        if not _has_format(file, name, codec):
             stem = file.relative.removesuffix(ending_of(file.relative))
             packed = _compression(file, codec) if name == "jsonl" else ""
             file = replace(file, relative=f"{stem}.{name}.{packed}".rstrip("."))
@@ -70,29 +70,29 @@ def renamed(files: Sequence[File], name: FormatName, codec: OutputCodec | None) 
 
 
 def write_kept(
-    name: FormatName | None, columns: Columns, file: File, keep: Mask, target: str, **how: Unpack[Writing]
+    name: FormatName | None, columns: Columns, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]
 ) -> None:
     """`Format.write_kept` in the format `name`. Without kept rows, no file of another format is written."""
     kind, codec = format_of(file), how.get("codec")
-    if name is None or _is_in(file, name, codec):
+    if name is None or _has_format(file, name, codec):
         kind.write_kept(file, keep, target, **how)
         return
     added = how.get("added")
     if not keep.any():
         return
     if name == "parquet":
-        write_row_groups(file, with_added(_kept(file, keep, how), added), target, codec)
+        write_row_groups(file, with_added(_kept_batches(file, keep, how), added), target, codec)
     else:
         with compressed_writer(target, _compression(file, codec), codec.level if codec else None) as out:
             if isinstance(kind, JsonLines):
                 kind.write_lines(file, keep, out, how)
             else:
-                batches = with_added(_kept(file, keep, how), added)
+                batches = with_added(_kept_batches(file, keep, how), added)
                 for content in json_lines(file, batches, columns, how.get("limit")):
                     out.write(content)
 
 
-def _kept(file: File, keep: Mask, how: Writing) -> Iterator[pa.RecordBatch]:
+def _kept_batches(file: File, keep: Mask, how: WriteOptions) -> Iterator[pa.RecordBatch]:
     kind, cuts = format_of(file), how.get("cuts")
     if cuts is not None and isinstance(kind, (PlainText, Warc)):
         cuts = replace(cuts, columns=Columns("text"))  # other files may have another text column
@@ -100,7 +100,7 @@ def _kept(file: File, keep: Mask, how: Writing) -> Iterator[pa.RecordBatch]:
     return batches if cuts is None else map(Cutter(file, keep, cuts), batches)
 
 
-def _is_in(file: File, name: FormatName, codec: OutputCodec | None) -> bool:
+def _has_format(file: File, name: FormatName, codec: OutputCodec | None) -> bool:
     """Whether the file has the format, packed so, already."""
     kind = format_of(file)
     if name == "parquet":
@@ -120,7 +120,7 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
     first = next(batches, None)
     if first is None:
         return
-    refuse_unheld(file, first.schema)
+    refuse_unsupported(file, first.schema)
     schema = pa.schema([field.with_type(parquet_type(field.type)) for field in first.schema], first.schema.metadata)
     options = {
         "compression": codec.name if codec else "zstd",
@@ -142,9 +142,9 @@ def _row_groups(file: File, batches: Iterable[pa.RecordBatch], schema: pa.Schema
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        columns = [_for_parquet(file, *each) for each in zip(batch.schema, batch.columns, strict=True)]
+        columns = [_as_parquet(file, *each) for each in zip(batch.schema, batch.columns, strict=True)]
         held.append(pa.record_batch(columns, schema=schema))
-        size += size_of(held[-1])
+        size += byte_size(held[-1])
         del batch, columns  # before the next one is read
         if size >= GROUP_BYTES or sum(map(len, held)) >= GROUP_ROWS:
             yield pa.Table.from_batches(held, schema)
@@ -153,14 +153,14 @@ def _row_groups(file: File, batches: Iterable[pa.RecordBatch], schema: pa.Schema
         yield pa.Table.from_batches(held, schema)
 
 
-def _for_parquet(file: File, field: pa.Field, column: pa.Array) -> pa.Array:
+def _as_parquet(file: File, field: pa.Field, column: pa.Array) -> pa.Array:
     """The column in a type of Parquet; null is no value of a dictionary, which Arrow cannot write."""
-    if not values_in_parquet(column):
-        raise unheld(file, field, "has values beyond the range of Parquet, as")
+    if not fits_parquet(column):
+        raise unsupported_column(file, field, "has values beyond the range of Parquet, as")
     kind = parquet_type(field.type)
-    found = of_type(column, kind)
+    found = cast_to(column, kind)
     if pa.types.is_dictionary(kind) and found.dictionary.null_count:
-        found = decoded(found).dictionary_encode().cast(kind)
+        found = plain_values(found).dictionary_encode().cast(kind)
     return found
 
 
@@ -171,73 +171,73 @@ def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, 
         names = batch.schema.names
         if twice := [name for name, often in Counter(names).items() if often > 1]:
             raise InputError(f"{file.name}: has {names.count(twice[0])} columns {twice[0]!r}; rename all but one")
-        rows = max(1, len(batch) * PART_BYTES // max(size_of(batch), 1))
+        rows = max(1, len(batch) * PART_BYTES // max(byte_size(batch), 1))
         for start in range(0, len(batch), rows):
             part = {name: column.slice(start, rows) for name, column in zip(names, batch.columns, strict=True)}
             with reading(file):
                 if rows == 1:
                     yield from _large_line(file, part, texts, limit)
                 else:
-                    yield _lines(part, texts)
+                    yield _small_lines(part, texts)
             del part
         del batch
 
 
-def _lines(part: Mapping[str, pa.Array], texts: set[str]) -> bytes:
-    columns = [_values(column, name in texts) for name, column in part.items()]
-    return b"".join(_dumped(dict(zip(part, values, strict=True))) + b"\n" for values in zip(*columns, strict=True))
+def _small_lines(part: Mapping[str, pa.Array], texts: set[str]) -> bytes:
+    columns = [_json_values(column, name in texts) for name, column in part.items()]
+    return b"".join(_json(dict(zip(part, values, strict=True))) + b"\n" for values in zip(*columns, strict=True))
 
 
 def _large_line(file: File, part: Mapping[str, pa.Array], texts: set[str], limit: Limit | None) -> Iterator[bytes]:
     # Texts are converted in pieces: a whole document of a quarter of `--memory` would need more than all of it.
     before = b"{"
     for name, column in part.items():
-        yield before + _dumped(name) + b":"
+        yield before + _json(name) + b":"
         before = b","
         if _is_string(column, name in texts) and column.null_count == 0:
-            yield from _string(arrow_rows(column).pieces(FIRST)[0])
+            yield from _json_string(arrow_rows(column).pieces(FIRST_ROW)[0])
             continue
-        if limit is not None and (need := VALUE_COPIES * size_of(column)) > COPIES * limit.document:
+        if limit is not None and (need := VALUE_COPIES * byte_size(column)) > COPIES * limit.document:
             raise too_costly(file, f"a value of column {name!r} as JSON", need, COPIES * limit.document, limit)
-        yield _dumped(_values(column, name in texts)[0])
+        yield _json(_json_values(column, name in texts)[0])
     yield b"}\n"
 
 
-def _string(text: Bytes) -> Iterator[bytes]:
+def _json_string(text: Bytes) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     yield b'"'
     for start in range(0, len(text), PART_BYTES):
         piece = text[start : start + PART_BYTES]
-        yield _dumped(decoder.decode(piece, final=start + len(piece) == len(text)))[1:-1]
+        yield _json(decoder.decode(piece, final=start + len(piece) == len(text)))[1:-1]
     yield b'"'
 
 
-def _dumped(value: object) -> bytes:
+def _json(value: object) -> bytes:
     import orjson
 
-    return orjson.dumps(value, default=_plain)
+    return orjson.dumps(value, default=_json_default)
 
 
 def _is_string(column: pa.Array, is_document: bool) -> bool:
     return is_document or (is_text(column.type) and "string" in str(column.type))
 
 
-def _values(column: pa.Array, is_document: bool) -> list[object]:
+def _json_values(column: pa.Array, is_document: bool) -> list[object]:
     if _is_string(column, is_document):
         found = as_strings(column)
     else:
-        column = of_type(column, parquet_type(column.type))
-        found = column.cast(_plain_type(column.type))
+        column = cast_to(column, parquet_type(column.type))
+        found = column.cast(_json_type(column.type))
     return found.to_pylist()  # type: ignore[no-any-return]
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def _json_type(kind: pa.DataType) -> pa.DataType:
     """A `parquet_type`, with strings and numbers for values that Python or JSON lacks."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return kind if kind.extension_name in OF_PYTHON else _plain_type(kind.storage_type)
+        return kind if kind.extension_name in OF_PYTHON else _json_type(kind.storage_type)
     if types.is_dictionary(kind):
-        return _plain_type(kind.value_type)
+        return _json_type(kind.value_type)
     if types.is_duration(kind):
         return pa.int64()
     if types.is_temporal(kind) or types.is_decimal(kind):
@@ -245,15 +245,15 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     if types.is_float16(kind):
         return pa.float32()
     if types.is_struct(kind):
-        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+        return pa.struct([field.with_type(_json_type(field.type)) for field in kind])
     if types.is_map(kind):
-        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
+        return pa.map_(_json_type(kind.key_type), _json_type(kind.item_type))
     if types.is_list(kind) or types.is_large_list(kind):
-        return pa.large_list(_plain_type(kind.value_type))
+        return pa.large_list(_json_type(kind.value_type))
     return kind
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     """A JSON value for a value that orjson does not know."""
     if isinstance(value, tuple):  # an interval
         return list(value)

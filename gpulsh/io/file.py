@@ -75,7 +75,7 @@ IRREGULAR = (
 )
 
 
-def irregular(mode: int) -> str | None:
+def irregular_kind(mode: int) -> str | None:
     """The kind of a path with this mode, other than a file or folder."""
     return None if stat.S_ISREG(mode) else next((kind for is_kind, kind in IRREGULAR if is_kind(mode)), None)
 
@@ -119,7 +119,7 @@ class File:
     def _handle(self, path: str, flags: int = os.O_RDONLY) -> int:
         # To open a named pipe would wait for its writer, whatever the signal.
         handle = os.open(path, flags | os.O_NONBLOCK)
-        if kind := irregular(os.fstat(handle).st_mode):
+        if kind := irregular_kind(os.fstat(handle).st_mode):
             os.close(handle)
             raise InputError(f"{self.name}: is {kind}, not a regular file; put the file itself there")
         return handle
@@ -130,7 +130,7 @@ class File:
             return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 
     def _reached(self) -> AbstractContextManager[None]:
-        return reading(self) if self.filesystem is None else _reaching(self)
+        return reading(self) if self.filesystem is None else _reading_remote(self)
 
     def is_there(self) -> bool:
         """Whether the file exists. fsspec's `exists` is also false after an error of the store; this raises it."""
@@ -198,7 +198,7 @@ class reading:  # a class: a small file needs several, and contextlib's take lon
 
 
 @contextmanager
-def _reaching(file: File) -> Iterator[None]:
+def _reading_remote(file: File) -> Iterator[None]:
     """Turn every error inside into an InputError with the name of the file: errors of a store share no base, and none
     of them is about the content.
     """
@@ -235,11 +235,11 @@ class _Remote(BufferedIOBase):
         return True
 
     def read(self, size: int | None = -1, /) -> bytes:
-        with _reaching(self._file):
+        with _reading_remote(self._file):
             return self._opened.read(-1 if size is None else size)  # type: ignore[no-any-return]
 
     def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
-        with _reaching(self._file):
+        with _reading_remote(self._file):
             self._opened.seek(offset, whence)  # which gives None for a web server that states no size
             return self.tell()
 
@@ -262,19 +262,19 @@ def reason(file: File, error: InputError) -> str:
     return error.message.removeprefix(f"{file.name}: ")
 
 
-def changed(file: File, how: str) -> ChangedInputError:
+def changed_file(file: File, how: str) -> ChangedInputError:
     """The error of a file that was written to while a run read it."""
     return ChangedInputError(
         f"{file.name}: changed while it was read: it {how}; restore it, or start again when nothing writes to it"
     )
 
 
-def wrong_length(file: File) -> ChangedInputError:
+def wrong_row_count(file: File) -> ChangedInputError:
     """The error of a file that has other rows than at the first reading."""
-    return changed(file, "holds other rows than at first")
+    return changed_file(file, "holds other rows than at first")
 
 
-class _Known(Sequence[Stamp]):
+class _StampTable(Sequence[Stamp]):
     """Stamps of many files, as numbers where they are of local files: a list of each would take 200 bytes."""
 
     def __init__(self, stamps: Iterable[Stamp]) -> None:
@@ -300,7 +300,7 @@ class _Known(Sequence[Stamp]):
         return list(self._numbers[3 * number : 3 * number + 3])
 
 
-ASKED = 32  # remote files at once
+REMOTE_AT_ONCE = 32  # remote files at once
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ class Stamps:
     @classmethod
     def of(cls, files: Sequence[File]) -> Self:
         """The stamps of files now."""
-        return cls(tuple(files), _Known(file.stamp() for file in files))
+        return cls(tuple(files), _StampTable(file.stamp() for file in files))
 
     @contextmanager
     def unchanged(self, numbers: Iterable[int]) -> Iterator[None]:
@@ -337,7 +337,7 @@ class Stamps:
             if self.files[number].filesystem is None:
                 self._check(number)
         if remote:
-            with ThreadPoolExecutor(ASKED) as pool:
+            with ThreadPoolExecutor(REMOTE_AT_ONCE) as pool:
                 for _ in pool.map(self._check, remote):
                     pass
 
@@ -347,8 +347,8 @@ class Stamps:
             now = file.stamp()
         except InputError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                raise changed(file, "is not there any more") from None
+                raise changed_file(file, "is not there any more") from None
             raise
         if now != before:
             same_size = now[0] == before[0]
-            raise changed(file, "was written to" if same_size else f"had {before[0]} bytes and has {now[0]}")
+            raise changed_file(file, "was written to" if same_size else f"had {before[0]} bytes and has {now[0]}")

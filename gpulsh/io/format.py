@@ -19,16 +19,16 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
-from gpulsh.io.file import File, wrong_length
+from gpulsh.io.file import File, wrong_row_count
 from gpulsh.io.limits import Limit
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.io.rows import Bytes, Rows
 
-Make = Callable[[Numbers], pa.RecordBatch]
+MakeColumns = Callable[[Numbers], pa.RecordBatch]
 ROWS_AT_ONCE = 1 << 13  # whose columns are made together
 
 
-def _as_made(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
@@ -38,12 +38,12 @@ class AddedColumns:
     They are made for many rows at once: a call costs as much as some hundred rows, and files may be small.
     """
 
-    def __init__(self, schema: pa.Schema, rows: Numbers, make: Make) -> None:
+    def __init__(self, schema: pa.Schema, rows: Numbers, make: MakeColumns) -> None:
         self.schema = schema
         self._rows, self._make, self._done = rows, make, 0
         self._begin, self._made = 0, dict[Callable[[pa.RecordBatch], Any], Any]()
 
-    def take(self, rows: int, form: Callable[[pa.RecordBatch], Any] = _as_made) -> Any:
+    def take(self, rows: int, form: Callable[[pa.RecordBatch], Any] = _unchanged) -> Any:
         """The columns of the next so many rows, as a pyarrow.RecordBatch or in another `form` that can be sliced."""
         start, stop = self._done, self._done + rows
         self._done = stop
@@ -149,7 +149,7 @@ class Block:
     copy_key: pa.Array | None = None  # values of `io.arrow.copy_keys`
 
 
-def spread(items: Sequence[Item], count: int) -> list[Item]:
+def evenly_spaced(items: Sequence[Item], count: int) -> list[Item]:
     """`count` of the items, evenly spread, or all of them.
 
     >>> spread("abcdefghij", 3)
@@ -166,7 +166,7 @@ class KnownTexts(NamedTuple):
     texts: Callable[[Part], list[pa.Array] | None]  # None if they are not held
 
 
-class Writing(TypedDict, total=False):
+class WriteOptions(TypedDict, total=False):
     """Options of writing kept rows."""
 
     known: KnownTexts
@@ -216,11 +216,11 @@ class Format(ABC):
         return False
 
     @abstractmethod
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """Write a file of the same format with the rows where `keep` [rows] is true."""
 
     @abstractmethod
-    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """All columns of the rows where `keep` [rows] is true, for a file of another format.
 
         They come as non-empty pyarrow.RecordBatch of one schema. Text without a column is called "text".
@@ -236,7 +236,7 @@ class Format(ABC):
 
 
 @dataclass
-class Count:
+class RowCounter:
     """Rows read so far, of those of `keep`."""
 
     keep: Mask
@@ -250,15 +250,15 @@ class Count:
 
 
 @contextmanager
-def counting(file: File, keep: Mask) -> Iterator[Count]:
+def counting_rows(file: File, keep: Mask) -> Iterator[RowCounter]:
     """A context that reads and counts rows: `wrong_length` unless there are as many as in `keep`. Damage behind the
     last of them is ignored.
     """
-    read = Count(keep)
+    read = RowCounter(keep)
     try:
         yield read
     except DamagedInputError:
         if read.rows != len(keep):
             raise
     if read.rows != len(keep):
-        raise wrong_length(file)
+        raise wrong_row_count(file)

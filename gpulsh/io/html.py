@@ -22,7 +22,7 @@ LEAST_SECONDS, BYTE_SECONDS = 10.0, 1e-5  # of processor time for a page; usual 
 PAGE = struct.Struct("<qqd")  # bytes of a charset and of a page, and the seconds that it may take
 ANSWER = struct.Struct("<?q")  # whether the page is damaged, and bytes of its text or of the reason
 READY = b"+"
-CHILD = "import sys; sys.path[:] = sys.argv[1:]; from gpulsh.io.html import serve; serve()"
+CHILD = "import sys; sys.path[:] = sys.argv[1:]; from gpulsh.io.html import serve_pages; serve_pages()"
 
 
 def page_text(body: bytes, charset: str | None, *, is_html: bool) -> bytes:
@@ -55,7 +55,7 @@ def _text(body: bytes, charset: str | None, is_html: bool) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def serve() -> None:
+def serve_pages() -> None:
     """Answer pages of HTML from standard input until it ends. SIGVTALRM ends the process when a page takes too long."""
     source, out = sys.stdin.buffer, sys.stdout.buffer
     signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
@@ -121,6 +121,6 @@ os.register_at_fork(after_in_child=_idle.clear)  # a fork must not share their p
 
 
 @atexit.register
-def _end_all() -> None:
+def _stop_readers() -> None:
     for reader in _idle:
         reader.end()

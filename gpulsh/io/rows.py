@@ -26,7 +26,7 @@ Copy = Callable[[NDArray[np.uint8], Numbers, Numbers], TextBatch]  # `Backend.ga
 
 # Bytes that a document costs besides its text: a billion empty documents must not be one batch.
 ROW_COST = 64
-FEWEST_ROWS = 1024  # a batch may have this many rows, whatever its size
+MIN_BATCH_ROWS = 1024  # a batch may have this many rows, whatever its size
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -66,7 +66,7 @@ class Rows(Protocol):
 
     def gather(self, rows: Numbers, copy: Copy | None = None) -> TextBatch:
         """The texts at `rows`, in that order, copied together unless they are adjacent."""
-        return joined(self.pieces(rows))
+        return join_texts(self.pieces(rows))
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
         """All rows in order, at most `max_bytes` a batch unless one row alone is larger."""
@@ -106,13 +106,13 @@ def byte_values(content: Bytes | pa.Buffer | None) -> NDArray[np.uint8]:
     return values
 
 
-def joined(pieces: Sequence[Bytes]) -> TextBatch:
+def join_texts(pieces: Sequence[Bytes]) -> TextBatch:
     """A batch of separate texts, copied together. One text is not copied, because it may be large."""
     offset = np.array([0, *accumulate(map(len, pieces))], np.int64)  # fast, because small files may be many
     return TextBatch(byte_values(pieces[0] if len(pieces) == 1 else b"".join(pieces)), offset)
 
 
-def gathered(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBatch:
+def gather_texts(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBatch:
     """Texts `values[begin[i] : end[i]]` as a batch: a view if they are adjacent."""
     offset = offsets(end - begin)
     apart = np.flatnonzero(begin[1:] != end[:-1])
@@ -126,18 +126,18 @@ def gathered(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBat
 
 def batch_cuts(offset: NDArray[np.signedinteger], max_bytes: int) -> Iterator[tuple[int, int]]:
     """Row ranges [start, stop) that cover all rows of `offset` [n + 1], each within the bounds of a batch."""
-    return cuts(offset, max_bytes, max(FEWEST_ROWS, max_bytes // ROW_COST))
+    return cuts(offset, max_bytes, max(MIN_BATCH_ROWS, max_bytes // ROW_COST))
 
 
-def cut(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
+def split_batch(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
     """The batch as views within the bounds."""
     for start, stop in batch_cuts(batch.offset, max_bytes):
         yield batch.slice(start, stop)
 
 
-def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
+def repack(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
     """Join runs of batches smaller than a quarter of `max_bytes` up to the bounds."""
-    most_rows = max(FEWEST_ROWS, max_bytes // ROW_COST)
+    most_rows = max(MIN_BATCH_ROWS, max_bytes // ROW_COST)
     held: list[TextBatch] = []
     size = count = 0
     for piece in pieces:
@@ -179,8 +179,8 @@ class _PieceRows(Rows):
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
         texts = [text or b"" for text in self._texts]
-        if len(texts) <= FEWEST_ROWS and sum(map(len, texts)) <= max_bytes:  # fast, because small files may be many
-            return iter([joined(texts)])
+        if len(texts) <= MIN_BATCH_ROWS and sum(map(len, texts)) <= max_bytes:  # fast, because small files may be many
+            return iter([join_texts(texts)])
         return super().slices(max_bytes)
 
 
@@ -212,4 +212,4 @@ def normalized(batch: TextBatch, form: NormalForm | None) -> TextBatch:
         for _, piece in normal_pieces(data[start:stop], form):
             whole += piece
         pieces.append(memoryview(whole))
-    return joined(pieces)
+    return join_texts(pieces)

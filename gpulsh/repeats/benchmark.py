@@ -26,7 +26,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
-from gpulsh.io.memory.texts import called
+from gpulsh.io.memory.texts import texts_named
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing
 from gpulsh.ragged import cuts, first_of_runs, found_in, mask_of, offsets, ranges, row_of, within_runs
@@ -368,7 +368,7 @@ def contamination(
     keys = evidence_keys(chosen_secret(secret))
     documents = Documents.opened(texts, shingling, folding, backend, threads)
     ops, reading, form = documents.ops, documents.shingling, documents.folding.form
-    with called("benchmark"):
+    with texts_named("benchmark"):
         items = Documents.opened(benchmark, shingling, folding, backend, threads)
         index = index_items(ops, items.batches(), reading, keys, overlap)
 

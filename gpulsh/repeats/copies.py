@@ -136,12 +136,12 @@ def group_numbers(within: object, count: int) -> Numbers | None:
     """int64 [n]: equal numbers for equal values of `within`, nulls and empty ones as one value; None without it."""
     import pyarrow as pa
 
-    from gpulsh.io.arrow.buffers import decoded
-    from gpulsh.io.arrow.validation import given_column
+    from gpulsh.io.arrow.buffers import plain_values
+    from gpulsh.io.arrow.validation import checked_column
 
     if within is None:
         return None
-    values = decoded(given_column("within", within, count))  # a dictionary may repeat its values
+    values = plain_values(checked_column("within", within, count))  # a dictionary may repeat its values
     try:
         encoded = values.dictionary_encode()
     except pa.ArrowNotImplementedError as error:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
-from gpulsh.io.arrow.buffers import null_mask, numbers, strings
+from gpulsh.io.arrow.buffers import null_mask, number_values, string_array
 from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
@@ -104,7 +104,7 @@ def cluster_counts(clusters: Path) -> Mapping[str, Any] | None:
     if not clusters.exists():
         return None
     table = _open_parquet(_local_file(clusters)).read(["copies", "near", "component"], use_threads=False)
-    copies, near, component = (numbers(column.combine_chunks()) for column in table.columns)
+    copies, near, component = (number_values(column.combine_chunks()) for column in table.columns)
     found: dict[str, Any] = {"documents": len(table)}
     for name, sizes in {"verified": 1 + copies + near, "component": component}.items():
         found[name] = {"most": int(sizes.max(initial=0)), "sizes": _size_classes(sizes)}
@@ -216,12 +216,12 @@ class Evidence:
 
     def __init__(self, duplicates: File, files: Sequence[File]) -> None:
         self.files, self._source = files, _open_parquet(duplicates)
-        self._names = strings([file.name for file in files])
+        self._names = string_array([file.name for file in files])
         self._numbers = {name: at for at, name in enumerate(self._names.to_pylist())}
 
     def column(self, name: str) -> Values:
         """All values of a number column."""
-        return numbers(self._source.read([name], use_threads=False).column(name).combine_chunks())
+        return number_values(self._source.read([name], use_threads=False).column(name).combine_chunks())
 
     def pair(self, row: Mapping[str, Any], texts: Mapping[FileRow, str]) -> Mapping[str, Any]:
         """A dropped document and its kept duplicate, with the parts of their texts that differ."""
@@ -252,7 +252,7 @@ class Evidence:
         """The dropped rows of each file, ascending, int64."""
         found = [[np.empty(0, np.int64)] for _ in self.files]
         for table in self._groups("file", "row"):
-            files, rows = self._file_numbers(table.column("file")), numbers(table.column("row").combine_chunks())
+            files, rows = self._file_numbers(table.column("file")), number_values(table.column("row").combine_chunks())
             for start, stop in run_bounds(files):  # the rows of a file are one run
                 found[files[start]].append(rows[start:stop])
         return [np.concatenate(runs) for runs in found]
@@ -324,7 +324,7 @@ class Evidence:
     def _file_numbers(self, column: pa.ChunkedArray) -> Numbers:
         """int64 [n]: the number of each named file, UNKNOWN for other names."""
         places = pc.index_in(column.combine_chunks(), value_set=self._names)
-        found = numbers(places).astype(np.int64)
+        found = number_values(places).astype(np.int64)
         if (missing := null_mask(places)) is not None:
             found[missing] = UNKNOWN_FILE
         return found

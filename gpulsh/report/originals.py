@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import GpulshError, InputError, ParameterError
-from gpulsh.io.arrow.buffers import null_mask, numbers, strings
-from gpulsh.io.arrow.ids import as_texts
+from gpulsh.io.arrow.buffers import null_mask, number_values, string_array
+from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
 from gpulsh.io.files.inputs import find_files
@@ -124,7 +124,7 @@ def value_shares(report: Mapping[str, Any], duplicates: File, rejected: File | N
     originals, parameters = Originals(report), report["parameters"]
     with reading(duplicates):
         dropped = Evidence(duplicates, originals.named).rows_by_file()
-    bad, names = rejected_rows(rejected), strings([file.name for file in originals.named]).to_pylist()
+    bad, names = rejected_rows(rejected), string_array([file.name for file in originals.named]).to_pylist()
     columns = Columns(parameters["text_column"], more={column: "--by"})
     counts: dict[str | None, Numbers] = {}
     only_json_lines = True  # their readers do not refuse a missing field
@@ -185,10 +185,10 @@ def _value_counts(file: File, columns: Columns, what: NDArray[np.bool_]) -> Iter
                 f"{file.name}: column {column!r} is {values.type}; name a column of texts, numbers or dates"
             ) from None
         none, null = len(coded.dictionary), null_mask(coded.indices)
-        codes = numbers(coded.indices).astype(np.int64)  # a type of 8 bits may have no room for `none`
+        codes = number_values(coded.indices).astype(np.int64)  # a type of 8 bits may have no room for `none`
         if null is not None:
             codes[null] = none
         documents, dropped = (np.bincount(some, minlength=none + 1) for some in (codes, codes[what[rows, 1]]))
-        for value, *found in zip([*as_texts(coded.dictionary).to_pylist(), None], documents, dropped, strict=True):
+        for value, *found in zip([*json_strings(coded.dictionary).to_pylist(), None], documents, dropped, strict=True):
             if found[0]:
                 yield value, np.array(found, np.int64)

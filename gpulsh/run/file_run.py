@@ -19,7 +19,7 @@ from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import cut
 from gpulsh.errors import GpulshError, InputTypeError, ParameterError, refuse_given
-from gpulsh.io.conversion import FormatName, refuse_stream_codec, renamed
+from gpulsh.io.conversion import FormatName, refuse_stream_codec, with_format_names
 from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files, refuse_codec, refuse_unused
 from gpulsh.io.files.no_documents import REPORT
@@ -37,7 +37,7 @@ from gpulsh.run.output.folder import PAGE, OutputFolder, find_finished, read_rep
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.progress import Show, open_progress
 from gpulsh.stats.stages import Progress
-from gpulsh.store.durable import refused
+from gpulsh.store.durable import write_error
 from gpulsh.store.manifest import Manifest
 
 AnyJob = TypeVar("AnyJob", bound=FileJob)
@@ -142,7 +142,7 @@ def system_errors_as_output_errors(out: Path) -> Iterator[None]:
     except MemoryError as error:
         raise out_of_memory(str(out)) from error
     except OSError as error:
-        raise refused(error.filename or out, error) from error
+        raise write_error(error.filename or out, error) from error
 
 
 def input_files(
@@ -178,7 +178,7 @@ def name_outputs(
         return list(files)
     if codec is not None and format == "jsonl":
         refuse_stream_codec(codec)
-    return [*(file for file in files if file.source in protect), *renamed(written, format, codec)]
+    return [*(file for file in files if file.source in protect), *with_format_names(written, format, codec)]
 
 
 Input = str | os.PathLike[str]

@@ -23,7 +23,7 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import Cut
 from gpulsh.cached import cached_value
-from gpulsh.io.arrow.buffers import strings, to_arrow
+from gpulsh.io.arrow.buffers import string_array, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File, Stamps
@@ -89,7 +89,7 @@ class FileJob(ABC):
     @cached_value
     def file_names(self) -> pa.StringArray:
         """The name of each file, as results show it."""
-        return strings([file.name for file in self.files])
+        return string_array([file.name for file in self.files])
 
     @property
     def screening(self) -> Screening | None:
@@ -224,7 +224,7 @@ class Job(FileJob):
     @cached_value
     def inputs(self) -> pa.StringArray:
         """Each INPUT of its files, by the number that `Layout.sources` has for it."""
-        return strings(list(dict.fromkeys(file.source for file in self.files)))
+        return string_array(list(dict.fromkeys(file.source for file in self.files)))
 
     def added_columns(self) -> tuple[str, ...]:
         """The names of the columns that are added to written rows."""

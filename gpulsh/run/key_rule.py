@@ -90,10 +90,10 @@ class KeyHashes:
     def append(self, values: pa.Array) -> None:
         """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.copy_keys`."""
         from gpulsh.io.arrow.buffers import null_mask
-        from gpulsh.io.arrow.copy_keys import columns_of, normalized_urls
+        from gpulsh.io.arrow.copy_keys import bytes_and_offsets, normalized_urls
 
         found = normalized_urls(values) if self._normalize else values
-        hashes, null = keyed_hashes(*columns_of(found), self._key), null_mask(found)
+        hashes, null = keyed_hashes(*bytes_and_offsets(found), self._key), null_mask(found)
         if null is not None:
             hashes[null] = 0
         self._hashes.append(hashes)

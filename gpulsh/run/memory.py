@@ -32,7 +32,7 @@ from gpulsh.decide.prefixes import containing_pairs
 from gpulsh.decide.priority import decision_order
 from gpulsh.errors import DeviceMemoryError, ParameterError
 from gpulsh.io.memory.device import DeviceTexts, ResidentTexts
-from gpulsh.io.memory.tables import column_of, has_columns
+from gpulsh.io.memory.tables import has_columns, table_texts
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships, bucketed
 from gpulsh.lsh.pairs import order_by
@@ -170,7 +170,7 @@ def deduplicate(
         )
     keys = evidence_keys(chosen_secret(secret))
     ops = select_backend(backend, threads=threads, devices=devices)
-    source = open_texts(texts if text_column is None else column_of(texts, text_column), ops)
+    source = open_texts(texts if text_column is None else table_texts(texts, text_column), ops)
     if priority is None and (keep == "longest" or (keep is None and measure == "containment")):
         priority = source.choose(np.arange(len(source))).sizes
     order = None if priority is None else decision_order(priority, len(source))
@@ -182,11 +182,11 @@ def deduplicate(
     shown = open_progress(progress)
     keyed = None
     if key is not None:
-        from gpulsh.io.arrow.copy_keys import given_copy_keys
+        from gpulsh.io.arrow.copy_keys import checked_copy_keys
 
         hashes = KeyHashes(keys, normalize_url)
-        values = column_of(texts, [key], "key") if isinstance(key, str) and has_columns(texts) else key
-        hashes.append(given_copy_keys(values, len(source)))
+        values = table_texts(texts, [key], "key") if isinstance(key, str) and has_columns(texts) else key
+        hashes.append(checked_copy_keys(values, len(source)))
         keyed = hashes.non_null()
     if keyed is not None and key_only:
         with ops.here():

@@ -19,7 +19,7 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.counts.weights import Recipe, WeightBy
 from gpulsh.errors import Advice, InputError, ParameterError
-from gpulsh.io.arrow.buffers import null_mask, numbers
+from gpulsh.io.arrow.buffers import null_mask, number_values
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts
@@ -228,7 +228,7 @@ def highest_first(values: OrderValues, column: str, row_name: Callable[[int], st
         null = np.zeros(len(values), np.bool_) if mask is None else mask
         if pa.types.is_temporal(values.type):  # dates and times are integers below
             values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
-        nearest, rest = _nearest_floats(np.where(null, 0, numbers(values)))
+        nearest, rest = _nearest_floats(np.where(null, 0, number_values(values)))
     else:
         null = np.array([value is None for value in values], np.bool_)
         nearest, rest = _nearest_floats_of_numbers(values, column, row_name)

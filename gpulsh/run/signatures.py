@@ -16,8 +16,8 @@ from gpulsh.arrays import Array
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.arrow.buffers import strings, to_arrow
-from gpulsh.io.arrow.ids import one_type, values_in_parquet
+from gpulsh.io.arrow.buffers import string_array, to_arrow
+from gpulsh.io.arrow.ids import fits_parquet, joined_ids
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.files.read_options import ReadOptions
@@ -132,13 +132,13 @@ def _partition_table(
     none = (bands == np.uint64(NO_DIGEST)).all(axis=1)
     columns: dict[str, pa.Array] = {
         "document": to_arrow(positions),
-        "file": strings([file.name for file in texts.files]).take(to_arrow(files)),
+        "file": string_array([file.name for file in texts.files]).take(to_arrow(files)),
         "row": to_arrow(rows),
     }
     if texts.columns.id is not None:
         ids = texts.values(texts.columns.id, positions)
-        columns["id"] = ids = one_type(ids, [*earlier_types, *texts.kinds(texts.columns.id)])
-        if not values_in_parquet(ids):
+        columns["id"] = ids = joined_ids(ids, [*earlier_types, *texts.kinds(texts.columns.id)])
+        if not fits_parquet(ids):
             raise InputError(f"column {texts.columns.id!r} has a date that Parquet cannot hold; leave out --id-column")
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}
     columns |= {f"band{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(bands.T)}

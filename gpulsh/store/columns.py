@@ -24,12 +24,12 @@ from numpy.typing import DTypeLike, NDArray
 from gpulsh.arrays import Numbers, Values
 from gpulsh.backends.parts import part_range
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.buffers import numbers, to_arrow
+from gpulsh.io.arrow.buffers import number_values, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
 
 Row = TypeVar("Row")
-Other = TypeVar("Other")
-SHIFT = np.uint64(48)
+OtherRow = TypeVar("OtherRow")
+HASH_SHIFT = np.uint64(48)
 LIBC = ctypes.CDLL(None)
 
 
@@ -48,7 +48,7 @@ class ColumnsFile:
 
     def append(self, columns: Sequence[Values | pa.Array]) -> None:
         """Append rows: NumPy or pyarrow arrays of one length, in the order of the schema."""
-        self._writer.write_batch(pa.record_batch(list(map(_arrow, columns)), schema=self._schema))
+        self._writer.write_batch(pa.record_batch(list(map(_as_arrow, columns)), schema=self._schema))
 
     def finish(self) -> FileFact:
         """The file's fact, when all rows are there."""
@@ -62,13 +62,13 @@ class ColumnsFile:
 
 def write_columns(path: Path, columns: Mapping[str, Values | pa.Array]) -> FileFact:
     """NumPy or pyarrow arrays of n rows as one file."""
-    arrays = {name: _arrow(column) for name, column in columns.items()}
+    arrays = {name: _as_arrow(column) for name, column in columns.items()}
     with columns_file(path, pa.schema([(name, array.type) for name, array in arrays.items()])) as file:
         file.append(list(arrays.values()))
         return file.finish()
 
 
-def _arrow(column: Values | pa.Array) -> pa.Array:
+def _as_arrow(column: Values | pa.Array) -> pa.Array:
     if not isinstance(column, np.ndarray):
         return column
     return to_arrow(column.view(np.uint8) if column.dtype == np.bool_ else column)
@@ -126,9 +126,9 @@ class MappedColumns(MappedBatches, Generic[Row]):
         """The rows, in place, run by run."""
         return self.runs_of(self._row)
 
-    def runs_of(self, row: Callable[..., Other]) -> Iterator[Other]:
+    def runs_of(self, row: Callable[..., OtherRow]) -> Iterator[OtherRow]:
         """The runs with the columns of another named tuple."""
-        kinds = kinds_of(row).items()
+        kinds = column_types(row).items()
         return (row(*(self._column(batch, name, kind) for name, kind in kinds)) for batch in self.batches)
 
     def _column(self, batch: pa.RecordBatch, name: str, kind: type[np.generic] | None) -> Values | pa.Array:
@@ -140,16 +140,16 @@ class MappedColumns(MappedBatches, Generic[Row]):
         if not len(column):
             return np.empty(0, np.int64 if kind in (np.signedinteger, np.integer) else kind)
         if kind is np.bool_ and pa.types.is_uint8(column.type):
-            return numbers(column).view(np.bool_)
+            return number_values(column).view(np.bool_)
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-            found = numbers(column)
+            found = number_values(column)
             if np.issubdtype(found.dtype, kind) or (kind is np.int64 and found.dtype == np.uint32):
                 return found
         raise damaged_file(self.path, f"column {name!r} is {column.type}, not {kind.__name__}")
 
 
 @cache
-def kinds_of(row: Callable[..., object]) -> Mapping[str, type[np.generic] | None]:
+def column_types(row: Callable[..., object]) -> Mapping[str, type[np.generic] | None]:
     """NumPy's type of each field of a named tuple; None if it is not one of numbers or flags."""
 
     def kind_of(hint: object) -> type[np.generic] | None:
@@ -163,7 +163,7 @@ def kinds_of(row: Callable[..., object]) -> Mapping[str, type[np.generic] | None
 
 def range_order(hashes: NDArray[np.uint64]) -> Numbers:
     """int64 [n]: the rows in order of the upper bits of their hashes."""
-    return np.argsort((hashes >> SHIFT).astype(np.uint16), kind="stable")
+    return np.argsort((hashes >> HASH_SHIFT).astype(np.uint16), kind="stable")
 
 
 def range_rows(hashes: NDArray[np.uint64], part: int, parts: int) -> slice:
@@ -218,7 +218,7 @@ def release_memory() -> None:
         LIBC.malloc_trim(0)
 
 
-def keep_freed(size: int) -> None:
+def keep_freed_blocks(size: int) -> None:
     """Make the allocator keep freed blocks of up to `size` bytes: the next calls need the same sizes.
 
     Fresh pages would cost more than the work done in them. glibc keeps blocks as large as the largest that was ever

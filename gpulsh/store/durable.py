@@ -24,9 +24,9 @@ except ModuleNotFoundError:  # a source tree with CuPy and little else: the same
     from zlib import crc32 as crc32_of
 
 READ_AT_ONCE = 1 << 18  # bytes, which stay in a processor's cache until their checksum is known
-MANY = 16  # files that one syncfs takes
+MANY_FILES = 16  # files that one syncfs takes
 REPORTS_ERRORS = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 8)
-PART = ".part"  # how names of unfinished files end
+PART_SUFFIX = ".part"  # how names of unfinished files end
 LONGEST_NAME = 255  # bytes, of every file system in use
 
 
@@ -69,7 +69,7 @@ class ChecksummedFile:
 @contextmanager
 def durable_file(path: Path, *, private: bool = False) -> Iterator[ChecksummedFile]:
     """A new file, `private` to its owner if so, that appears and survives a crash when the context ends well."""
-    with unfinished(path) as part:
+    with temporary_path(path) as part:
         with open(part, "xb", opener=partial(os.open, mode=0o600) if private else None) as file:
             yield ChecksummedFile(file, path)
         sync(part, path)
@@ -78,12 +78,12 @@ def durable_file(path: Path, *, private: bool = False) -> Iterator[ChecksummedFi
 
 
 @contextmanager
-def unfinished(path: Path) -> Iterator[Path]:
+def temporary_path(path: Path) -> Iterator[Path]:
     """A temporary name next to `path`, of this attempt alone, because a worker that was given up may still write, too.
 
     An attempt that fails leaves nothing.
     """
-    own = f".{uuid4().hex}{PART}"
+    own = f".{uuid4().hex}{PART_SUFFIX}"
     part = path.with_name((path.name if len(os.fsencode(path.name + own)) <= LONGEST_NAME else "") + own)
     try:
         with naming(path):
@@ -110,13 +110,13 @@ class DurableFiles:
 
     def part(self, prefix: str, path: str) -> str:
         """A temporary name that begins with `prefix`, on the same disk as `path`, for the content of `path`."""
-        part = f"{prefix}.{self._attempt}{PART}"
+        part = f"{prefix}.{self._attempt}{PART_SUFFIX}"
         self._parts.append((part, path))
         return part
 
     def complete(self) -> dict[str, FileFact]:
         """Sync all files that were written, then rename them; their facts by path."""
-        at_once = len(self._parts) >= MANY and REPORTS_ERRORS
+        at_once = len(self._parts) >= MANY_FILES and REPORTS_ERRORS
         if at_once:
             sync_file_system(self._folder)
         facts = {}
@@ -147,7 +147,7 @@ def sync_file_system(handle: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def completed(part: Path, path: Path) -> FileFact:
+def rename_durably(part: Path, path: Path) -> FileFact:
     """Rename `part`, which others wrote, to `path`, on the same disk, so that it survives a crash; the file's fact."""
     fact = fact_of(part, durable=True)
     assert fact is not None
@@ -187,10 +187,10 @@ def writing(path: str | os.PathLike[str], left: str = "") -> Iterator[None]:
     except OutputError:
         raise
     except OSError as error:
-        raise refused(path, error, left) from error
+        raise write_error(path, error, left) from error
 
 
-def refused(path: str | os.PathLike[str], error: OSError, left: str = "") -> OutputError:
+def write_error(path: str | os.PathLike[str], error: OSError, left: str = "") -> OutputError:
     """The OutputError of an error at `path`, with a remark, `left`."""
     cause = os.strerror(error.errno) if error.errno else str(error)
     return OutputError(f"{os.fspath(path)}: cannot be written: {cause}{left}")

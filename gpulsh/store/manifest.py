@@ -22,7 +22,7 @@ from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_f
 
 NAME = "manifest.jsonl"
 FORMAT = 2  # of a run's work folder; it changes when a version cannot continue the runs of the one before
-AT_ONCE = 64  # lines that are made durable together
+SYNCED_LINES = 64  # lines that are made durable together
 
 _log = logging.getLogger("gpulsh")
 
@@ -110,7 +110,7 @@ class Manifest:
             file.write(line)
             file.flush()
             self._waiting += 1
-            if not brief or self._waiting >= AT_ONCE:
+            if not brief or self._waiting >= SYNCED_LINES:
                 os.fsync(file.fileno())
                 self._waiting = 0
         self._length += len(line)

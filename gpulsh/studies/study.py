@@ -26,7 +26,7 @@ from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.rows import TextSource, gathered
+from gpulsh.io.rows import TextSource, gather_texts
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
 from gpulsh.permutations import words_at
 from gpulsh.ragged import as_one, between, cuts, offsets, own_values, ranges
@@ -250,7 +250,7 @@ def _draw_few(source: TextSource, size: int, numbers_of: Callable[[TextBatch, Nu
         texts = as_one(held)
         if len(lots) > size:
             kept = np.sort(np.argpartition(lots, size - 1)[:size])
-            texts = gathered(texts.values, texts.offset[kept], texts.offset[kept + 1])
+            texts = gather_texts(texts.values, texts.offset[kept], texts.offset[kept + 1])
             positions, lots = positions[kept], lots[kept]
             bar = lots.max()
         held = [texts]
@@ -260,7 +260,7 @@ def _draw_few(source: TextSource, size: int, numbers_of: Callable[[TextBatch, Nu
         documents += len(batch)
         found = numbers_of(batch, numbers)
         drawn = np.flatnonzero((found <= bar) & (found < NOT_DRAWN))
-        held.append(gathered(batch.values, batch.offset[drawn], batch.offset[drawn + 1]))
+        held.append(gather_texts(batch.values, batch.offset[drawn], batch.offset[drawn + 1]))
         positions, lots = np.append(positions, numbers[drawn]), np.append(lots, found[drawn])
         if len(lots) > 2 * size:
             keep_least()

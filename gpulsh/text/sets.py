@@ -58,13 +58,13 @@ def numbered_sets(sets: object, count: int) -> list[NDArray[np.int64]]:
     """The numbers of each set; raises an error for a number outside 0 to `count` - 1."""
     import pyarrow as pa
 
-    from gpulsh.io.arrow.buffers import numbers
+    from gpulsh.io.arrow.buffers import number_values
 
     rows = []
     for items, offset in item_parts(sets):
         if len(items) and not pa.types.is_integer(items.type):
             raise InputTypeError(f"sets holds items of Arrow type {items.type}; give integers, the numbers of elements")
-        found = numbers(items) if len(items) else np.empty(0, np.int64)
+        found = number_values(items) if len(items) else np.empty(0, np.int64)
         if len(found) and not 0 <= int(found.min()) <= int(found.max()) < count:
             raise ParameterError(
                 f"sets holds elements from {found.min()} to {found.max()}; functions has {count}, numbered from 0"
@@ -97,8 +97,8 @@ def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from gpulsh.io.arrow.buffers import decoded, numbers
-    from gpulsh.io.arrow.validation import check_given
+    from gpulsh.io.arrow.buffers import number_values, plain_values
+    from gpulsh.io.arrow.validation import check_arrow
 
     kind, types = column.type, pa.types
     if types.is_null(kind):  # of sets that are all None
@@ -106,11 +106,11 @@ def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     lists = types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view
     if not any(is_list(kind) for is_list in lists):
         raise InputTypeError(f"sets is of Arrow type {kind}; {ALLOWED}")
-    check_given(column, "sets")
-    items = decoded(column.flatten())  # without items under null rows
+    check_arrow(column, "sets")
+    items = plain_values(column.flatten())  # without items under null rows
     _check_nulls(items)
     lengths = pc.list_value_length(column).fill_null(0)
-    return items, offsets(numbers(lengths))
+    return items, offsets(number_values(lengths))
 
 
 def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
@@ -166,12 +166,12 @@ def _several(value: object) -> TypeGuard[Iterable[Any]]:
 def _hashes(items: pa.Array) -> NDArray[np.uint64]:
     import pyarrow as pa
 
-    from gpulsh.io.arrow.buffers import numbers
+    from gpulsh.io.arrow.buffers import number_values
 
     if pa.types.is_null(items.type):  # of no item
         return np.empty(0, np.uint64)
     if pa.types.is_integer(items.type):
-        return np.asarray(mixed(numbers(items).astype(np.uint64) * _GOLDEN + _STREAM))
+        return np.asarray(mixed(number_values(items).astype(np.uint64) * _GOLDEN + _STREAM))
     try:
         items = items.cast(pa.large_binary())
     except pa.ArrowException as error:

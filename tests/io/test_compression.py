@@ -21,7 +21,7 @@ import gpulsh
 from gpulsh.cli import group as command
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.io import compression, output_codec
-from gpulsh.io.compression import Compression, Piece, blocks, member_pieces, whole_members
+from gpulsh.io.compression import Compression, Piece, blocks, intact_members, member_pieces
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import split_lines
 from gpulsh.io.output_codec import LEVELS, OutputCodec, compressed_writer
@@ -148,7 +148,7 @@ def test_large_members_are_read_twice_one_after_another(monkeypatch: pytest.Monk
             readings.append("ends")
 
     monkeypatch.setattr(compression, "member_pieces", pieces)
-    found = list(whole_members("gz", io.BytesIO()))
+    found = list(intact_members("gz", io.BytesIO()))
     assert [piece.end for piece in found if piece.end is not None] == [20, 40, 42] and len(found) == 42
     assert readings == ["begins", "ends"] * 5
 

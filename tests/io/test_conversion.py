@@ -18,7 +18,7 @@ import pytest
 import gpulsh
 from gpulsh.errors import InputError, LargeDocumentError, OutputError, ParameterError
 from gpulsh.io import conversion
-from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
+from gpulsh.io.arrow.ids import is_parquet_type, joined_ids, parquet_type
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.formats.json_types import MOST_FIELDS, NumberKind, Shape, record_batch
@@ -265,7 +265,7 @@ def every_column() -> Iterator[tuple[str, pa.Array]]:
 
 
 COLUMNS = dict(every_column())
-HELD = {name: values for name, values in COLUMNS.items() if in_parquet(values.type)}
+HELD = {name: values for name, values in COLUMNS.items() if is_parquet_type(values.type)}
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +329,7 @@ def test_kept_rows_of_every_type_become_json(types: Path, tmp_path: Path) -> Non
 
 def test_ids_of_every_type_are_written_to_parquet(tmp_path: Path) -> None:
     for name, values in COLUMNS.items():
-        ids = one_type([values], [values.type])
+        ids = joined_ids([values], [values.type])
         pq.write_table(pa.table({"id": ids}), tmp_path / "ids.parquet")
         found = pq.read_table(tmp_path / "ids.parquet")["id"]
         rows = values.to_pylist()

@@ -165,7 +165,7 @@ def test_report_by_adds_shares_to_the_page(
 def test_shares_beyond_the_memory_are_one_line(
     result: FilesResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(originals, "as_texts", lambda _: bytearray(16 << 30))
+    monkeypatch.setattr(originals, "json_strings", lambda _: bytearray(16 << 30))
     assert main(["report", "out", "--by", "lang"]) == 1
     assert re.search(r"^gpulsh: error: a\.parquet: needs more memory than the \d+ MiB", capsys.readouterr().err, re.M)
 

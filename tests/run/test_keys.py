@@ -21,7 +21,7 @@ import gpulsh
 from gpulsh.__main__ import main
 from gpulsh.budget import Cut
 from gpulsh.errors import BackendError, InputError, ParameterError
-from gpulsh.io.arrow.copy_keys import normalized_urls, of_python
+from gpulsh.io.arrow.copy_keys import normalized_urls, python_copy_keys
 from gpulsh.report.reproduce import command, describe_method
 from gpulsh.report.summary import funnel_table, summary
 from tests.decide.test_decision import corpus
@@ -156,7 +156,7 @@ def test_normalized_urls_are_compared() -> None:
     ]
     found = gpulsh.deduplicate([f"text {i}" for i in range(9)], key=urls, normalize_url=True, backend="reference")
     assert found.duplicate_of.tolist() == [0, 0, 2, 3, 4, 5, 6, 7, 7]
-    assert normalized_urls(of_python(["http://a:99999/"])).to_pylist() == [b"http://a:99999/"]
+    assert normalized_urls(python_copy_keys(["http://a:99999/"])).to_pylist() == [b"http://a:99999/"]
 
 
 def test_copies_by_key_are_counted_and_refuse_policies() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.errors import InputError, InputTypeError
-from gpulsh.io.formats.blocks import Instant, parsed_value
+from gpulsh.io.formats.blocks import Instant, parse_value
 from gpulsh.report.summary import funnel_table
 from gpulsh.run.policy import Order, check_kinds, highest_first, kind_of
 from tests.support.files import read_rows, write_rows
@@ -198,12 +198,12 @@ def test_dates_with_offsets_are_instants(when: datetime, minutes: int) -> None:
     offset = timedelta(minutes=minutes)
     sign, size = ("-", -minutes) if minutes < 0 else ("+", minutes)
     text = f"{when.isoformat()}{sign}{size // 60:02}:{size % 60:02}"
-    assert parsed_value(text) == Instant((when - datetime(1970, 1, 1) - offset) // timedelta(microseconds=1))
+    assert parse_value(text) == Instant((when - datetime(1970, 1, 1) - offset) // timedelta(microseconds=1))
 
 
 @pytest.mark.parametrize("text", ["2024-13-01", "2024-01-01x10:00", "01/02/2024", "2024-01", "", "2024-01-01T25:00"])
 def test_other_text_is_no_date(text: str) -> None:
-    assert not isinstance(parsed_value(text), Instant)
+    assert not isinstance(parse_value(text), Instant)
 
 
 # --- witnesses beyond the order of keys: order of inputs, protected documents, separate sources ---

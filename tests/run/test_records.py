@@ -29,12 +29,12 @@ from gpulsh.run.records.tables import DIGESTS, PLACES, Table, TextPlaces
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages import sign
 from gpulsh.run.stages.sign import background_writer
-from gpulsh.store.columns import kinds_of, range_order
+from gpulsh.store.columns import column_types, range_order
 from tests.support.traced import at_most
 
 
 def width(table: Table[tuple[object, ...]]) -> int:
-    kinds = [kind for kind in kinds_of(table.row).values() if kind is not None]
+    kinds = [kind for kind in column_types(table.row).values() if kind is not None]
     return sum(4 if kind is np.signedinteger else np.dtype(kind).itemsize for kind in kinds)
 
 

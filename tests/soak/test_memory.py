@@ -15,8 +15,8 @@ import pytest
 from benchmarks.corpora import random_words
 from benchmarks.tree_memory import TreeMemory
 from gpulsh.backends.cpu import CpuBackend
-from gpulsh.io.arrow.copy_keys import given_copy_keys
-from gpulsh.io.arrow.validation import given_column
+from gpulsh.io.arrow.copy_keys import checked_copy_keys
+from gpulsh.io.arrow.validation import checked_column
 from gpulsh.params import Shingling
 from gpulsh.repeats import windows
 from gpulsh.run.engines import local
@@ -153,7 +153,7 @@ EMPTY = pa.chunked_array([], pa.string())
 
 
 @pytest.mark.parametrize(
-    "read", [lambda column: given_column("ids", column, 2), lambda column: given_copy_keys(column, 2)]
+    "read", [lambda column: checked_column("ids", column, 2), lambda column: checked_copy_keys(column, 2)]
 )
 def test_chunks_beyond_2_gib_are_joined(read: Any) -> None:
     found = read(pa.chunked_array([CHUNK, CHUNK]))
@@ -161,4 +161,4 @@ def test_chunks_beyond_2_gib_are_joined(read: Any) -> None:
 
 
 def test_columns_without_chunks_are_empty() -> None:
-    assert len(given_column("ids", EMPTY, 0)) == len(given_copy_keys(EMPTY, 0)) == 0
+    assert len(checked_column("ids", EMPTY, 0)) == len(checked_copy_keys(EMPTY, 0)) == 0

@@ -21,7 +21,7 @@ from gpulsh.run.output.work_folder import WorkLock
 from gpulsh.store import durable
 from gpulsh.store.columns import Column, MappedColumns, columns_file, range_order, range_rows, write_columns
 from gpulsh.store.durable import FileFact, durable_file, fact_of
-from gpulsh.store.lock import locked
+from gpulsh.store.lock import open_locked
 from gpulsh.store.manifest import NAME, Manifest
 
 
@@ -49,7 +49,7 @@ def test_a_file_is_whole_or_absent(tmp_path: Path) -> None:
 def test_a_partial_file_fits_the_longest_name(length: int, tmp_path: Path) -> None:
     with durable_file(tmp_path / ("n" * length)) as file:
         file.write(b"whole")
-        assert next(tmp_path.iterdir()).name.endswith(durable.PART)
+        assert next(tmp_path.iterdir()).name.endswith(durable.PART_SUFFIX)
     assert [len(path.name) for path in tmp_path.iterdir()] == [length]
 
 
@@ -266,13 +266,13 @@ def no_handle_is_left() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_handle_is_left")
 def test_a_lock_has_one_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = locked(tmp_path / "lock", 0o600)
+    first = open_locked(tmp_path / "lock", 0o600)
     with pytest.raises(BlockingIOError):
-        locked(tmp_path / "lock", 0o600, required=False)
+        open_locked(tmp_path / "lock", 0o600, required=False)
     with pytest.raises(OutputError, match="another run of gpulsh works in it now"):
         WorkLock(tmp_path)
     os.close(first)
-    os.close(locked(tmp_path / "lock", 0o600, create=False))
+    os.close(open_locked(tmp_path / "lock", 0o600, create=False))
     lock = fcntl.flock
 
     def later(handle: int, how: int) -> None:
@@ -283,11 +283,11 @@ def test_a_lock_has_one_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", later)
         with pytest.raises(BlockingIOError):
-            locked(tmp_path / "lock", 0o600)
+            open_locked(tmp_path / "lock", 0o600)
         with pytest.raises(OutputError, match="another run of gpulsh works in it now"):
             WorkLock(tmp_path)
     WorkLock(tmp_path).release()
     monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
     with pytest.raises(OSError, match="No locks available"):
-        locked(tmp_path / "lock", 0o600)
+        open_locked(tmp_path / "lock", 0o600)
     WorkLock(tmp_path).release()  # a file system may have no locks

@@ -20,7 +20,7 @@ from gpulsh.compat.schemes.sketches import MAX_SEED, SETS_AT_ONCE, Sha1, finaliz
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
 from gpulsh.ragged import offsets
-from gpulsh.store.columns import keep_freed
+from gpulsh.store.columns import keep_freed_blocks
 
 HashFunction = Callable[[Any], int]
 GpuMode = Literal["disable", "detect", "always"]
@@ -230,7 +230,7 @@ class MinHash:
     def generator(cls: type[Same], b: Iterable[Iterable[object]], **minhash_kwargs: Any) -> Generator[Same, None, None]:
         """Yield the signatures of `bulk`; a few hundred sets are read at once."""
         empty = cls(**minhash_kwargs)
-        keep_freed(KEPT)
+        keep_freed_blocks(KEPT)
         ops, family = select_backend(BACKENDS[empty._gpu_mode]), empty._functions()
         rest = iter(b)
         while sets := [each if type(each) is list else list(each) for each in islice(rest, SETS_AT_ONCE)]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import ParameterError
-from gpulsh.io.arrow.buffers import strings, to_arrow
+from gpulsh.io.arrow.buffers import string_array, to_arrow
 from gpulsh.io.file import File
 
 NO_SOURCE = (1 << 32) - 1  # instead of a source: only the caller knows the text
@@ -83,7 +83,7 @@ class Places:
     def keys(self) -> pa.Array:
         """The keys FILE:ROW, a pyarrow.Array of large_string; every document must have a source."""
         known, which = np.unique(self.source, return_inverse=True)
-        names = strings([f"{self.sources[number].name}:" for number in known.tolist()])
+        names = string_array([f"{self.sources[number].name}:" for number in known.tolist()])
         return _keys(names.take(to_arrow(which)).cast(KEY_TYPE), self.row)
 
     def are_keys(self, keys: pa.Array) -> bool:
@@ -97,7 +97,7 @@ class Places:
 
 def place_keys(file: str, rows: Numbers) -> pa.Array:
     """The keys FILE:ROW of documents without an id, a pyarrow.Array of large_string."""
-    (name,) = strings([f"{file}:"]).to_pylist()
+    (name,) = string_array([f"{file}:"]).to_pylist()
     return _keys(pa.scalar(name, KEY_TYPE), rows)
 
 

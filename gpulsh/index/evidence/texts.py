@@ -23,8 +23,8 @@ from gpulsh.index.evidence.places import NO_SOURCE, Source
 from gpulsh.index.segment import Segment
 from gpulsh.io.file import File, cannot_open
 from gpulsh.io.files.file_texts import texts_of_rows
-from gpulsh.io.memory.texts import called, open_texts
-from gpulsh.io.rows import Bytes, cut, gathered, joined, normalized
+from gpulsh.io.memory.texts import open_texts, texts_named
+from gpulsh.io.rows import Bytes, gather_texts, join_texts, normalized, split_batch
 from gpulsh.lsh.signing import LEAST
 from gpulsh.method import Method
 from gpulsh.params import Shingling, is_url, many
@@ -70,7 +70,7 @@ class TextRereader:
         found = self._read_places(segment, rows, ops) if self.read is None else self._call_read(segment, rows, ops)
         batch = normalized(found, self.method.folding.form)
         with ops.here():
-            pieces = cut(batch, ops.sizes().batch)
+            pieces = split_batch(batch, ops.sizes().batch)
             parts = [ops.asnumpy(ops.sign(piece, reading, *LEAST, self.keys).exact) for piece in pieces]
         others = np.flatnonzero(~segment.has_hashes(rows, np.concatenate(parts)))
         if len(others):
@@ -95,7 +95,7 @@ class TextRereader:
         files = list(run_bounds(places.source))  # the rows of each file ascend
         with ThreadPoolExecutor(min(len(files), ops.sizes().readers)) as pool:
             texts: list[Bytes] = [text for found in pool.map(read, files) for text in found]
-        return joined(texts)
+        return join_texts(texts)
 
     def _call_read(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
         assert self.read is not None
@@ -104,14 +104,14 @@ class TextRereader:
         self.reading.add(here)
         try:
             given = self.read(keys)
-            with called("what read gave"):
+            with texts_named("what read gave"):
                 source = open_texts(given)
         finally:
             self.reading.discard(here)
         if len(source) != len(keys):
             said = f"read gave {many(len(source), 'text')} for {many(len(keys), 'key')}"
             raise ParameterError(f"{said}; give a text for each key, in their order")
-        with called("what read gave"):
+        with texts_named("what read gave"):
             return as_one([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
 
     def _changed_text(self, segment: Segment, row: Numbers) -> ChangedInputError:
@@ -173,7 +173,7 @@ def fingerprint_sets(
     """The unique fingerprints, as evidence, of the documents `rows` [m] of a batch, in host memory."""
     begin, end = batch.offset[rows], batch.offset[rows + 1]
     on_host = isinstance(batch.values, np.ndarray)
-    texts = gathered(batch.values, begin, end) if on_host else ops.gather(batch.values, begin, end)
+    texts = gather_texts(batch.values, begin, end) if on_host else ops.gather(batch.values, begin, end)
 
     def whole(part: TextBatch) -> Fingerprints:
         return ops.shingle_sets(part, shingling, keys).moved(ops.asnumpy)

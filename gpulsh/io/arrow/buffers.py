@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, Values
 from gpulsh.io.rows import Bytes
 
-Given = TypeVar("Given", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
+Columnar = TypeVar("Columnar", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
 
 
-def _valid(null: NDArray[np.bool_] | None) -> pa.Buffer | None:
+def _bitmap(null: NDArray[np.bool_] | None) -> pa.Buffer | None:
     return None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
 
 
@@ -28,22 +28,20 @@ def to_arrow(values: Values, null: NDArray[np.bool_] | None = None) -> pa.Array:
         kind, content = pa.bool_(), np.packbits(values, bitorder="little")
     else:
         kind, content = pa.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
-    return pa.Array.from_buffers(kind, len(values), [_valid(null), pa.py_buffer(content)])
+    return pa.Array.from_buffers(kind, len(values), [_bitmap(null), pa.py_buffer(content)])
 
 
 def binary_array(
     values: Values | Bytes | bytearray, offset: Numbers, null: NDArray[np.bool_] | None = None
 ) -> pa.Array:
     """A pyarrow.LargeBinaryArray of `values` cut at `offset` [n + 1], null where `null` [n] is true, without a copy."""
-    buffers = [_valid(null), pa.py_buffer(np.ascontiguousarray(offset)), pa.py_buffer(values)]
+    buffers = [_bitmap(null), pa.py_buffer(np.ascontiguousarray(offset)), pa.py_buffer(values)]
     return pa.Array.from_buffers(pa.large_binary(), len(offset) - 1, buffers)
 
 
-def strings(texts: Sequence[str]) -> pa.StringArray:
+def string_array(texts: Sequence[str]) -> pa.StringArray:
     """A pyarrow.Array of type string; bytes that are not UTF-8, of a file's name, become U+FFFD."""
-    return _string_array(
-        [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode() for text in texts]
-    )
+    return _utf8_array([text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode() for text in texts])
 
 
 def python_array(values: Sequence[object]) -> pa.Array:
@@ -52,23 +50,23 @@ def python_array(values: Sequence[object]) -> pa.Array:
     null = np.array([value is None for value in values]) if type(None) in kinds else None
     kinds.discard(type(None))
     if kinds == {str}:
-        return _string_array([b"" if text is None else text.encode() for text in values], null)  # type: ignore[attr-defined]
+        return _utf8_array([b"" if text is None else text.encode() for text in values], null)  # type: ignore[attr-defined]
     if kinds == {int} or kinds == {float}:
         found = [0 if value is None else value for value in values]
         return to_arrow(np.array(found, np.int64 if kinds == {int} else np.float64), null)
     return pa.array(values)
 
 
-def _string_array(pieces: Sequence[bytes], null: NDArray[np.bool_] | None = None) -> pa.StringArray:
+def _utf8_array(pieces: Sequence[bytes], null: NDArray[np.bool_] | None = None) -> pa.StringArray:
     content = b"".join(pieces)
     if len(content) >= 1 << 31:
         raise pa.ArrowCapacityError(f"strings of {len(content):,} bytes are too many for one array")
     offset = np.zeros(len(pieces) + 1, np.int32)
     np.cumsum([len(piece) for piece in pieces], out=offset[1:])
-    return pa.Array.from_buffers(pa.string(), len(pieces), [_valid(null), pa.py_buffer(offset), pa.py_buffer(content)])
+    return pa.Array.from_buffers(pa.string(), len(pieces), [_bitmap(null), pa.py_buffer(offset), pa.py_buffer(content)])
 
 
-def numbers(array: pa.Array) -> Values:
+def number_values(array: pa.Array) -> Values:
     """The values of an integer or float pyarrow.Array, as a view; arbitrary where it is null."""
     kind = array.type
     letter = "f" if pa.types.is_floating(kind) else "i" if pa.types.is_signed_integer(kind) else "u"
@@ -92,7 +90,7 @@ def large_type(kind: pa.DataType) -> pa.DataType:
     return pa.large_binary() if "binary" in str(kind) else pa.large_string()
 
 
-def size_of(rows: pa.Array | pa.RecordBatch) -> int:
+def byte_size(rows: pa.Array | pa.RecordBatch) -> int:
     """Bytes of the rows; of their whole buffers where an older pyarrow does not measure a slice, as of views."""
     try:
         return int(rows.nbytes)
@@ -110,7 +108,7 @@ def as_one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 
-def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArray[np.bool_] | None = None) -> pa.Array:
+def take_rows(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArray[np.bool_] | None = None) -> pa.Array:
     """The values of an array or chunked array at `rows`, in that order, as one array; null where `null` [n] is true."""
     wanted = to_arrow(rows, null)
     try:
@@ -121,31 +119,31 @@ def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArray[np.b
         try:
             taken = column.cast(large_type(column.type)).take(wanted).cast(column.type)
         except pa.ArrowException:
-            taken = _joined_cuts(column, rows, null)
+            taken = _take_by_slices(column, rows, null)
     if not isinstance(taken, pa.ChunkedArray):
         return taken
     return pa.concat_arrays(taken.chunks) if taken.num_chunks else pa.nulls(0, column.type)
 
 
-def runs_as_words(array: pa.Array) -> pa.DictionaryArray:
+def runs_as_dictionary(array: pa.Array) -> pa.DictionaryArray:
     """A run-end encoded array as a dictionary of the values of its runs."""
     places = np.arange(array.offset, array.offset + len(array))
     return pa.DictionaryArray.from_arrays(
-        to_arrow(np.searchsorted(numbers(array.run_ends), places, side="right")), array.values
+        to_arrow(np.searchsorted(number_values(array.run_ends), places, side="right")), array.values
     )
 
 
-def decoded(values: pa.Array) -> pa.Array:
+def plain_values(values: pa.Array) -> pa.Array:
     """The values of a dictionary or run-end encoded array; another array as it is."""
     if pa.types.is_run_end_encoded(values.type):
-        values = runs_as_words(values)
+        values = runs_as_dictionary(values)
     if not pa.types.is_dictionary(values.type):
         return values
     codes = values.indices
-    return chosen(values.dictionary, numbers(codes).astype(np.int64), null_mask(codes))
+    return take_rows(values.dictionary, number_values(codes).astype(np.int64), null_mask(codes))
 
 
-def kept(table: Given, keep: NDArray[np.bool_]) -> Given:
+def filter_rows(table: Columnar, keep: NDArray[np.bool_]) -> Columnar:
     """The rows of a table, record batch, array or chunked array where `keep` [rows] is true, as one of its kind."""
     if keep.all():
         return table
@@ -154,14 +152,14 @@ def kept(table: Given, keep: NDArray[np.bool_]) -> Given:
     except pa.ArrowNotImplementedError:  # Arrow cannot choose from views
         rows = np.flatnonzero(keep)
         if isinstance(table, pa.Array):
-            return chosen(table, rows)
+            return take_rows(table, rows)
         if isinstance(table, pa.ChunkedArray):
-            return pa.chunked_array([chosen(table, rows)])
-        columns = [chosen(column, rows) for column in table.columns]
+            return pa.chunked_array([take_rows(table, rows)])
+        columns = [take_rows(column, rows) for column in table.columns]
         return type(table).from_arrays(columns, schema=table.schema)
 
 
-def _joined_cuts(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArray[np.bool_] | None) -> pa.Array:
+def _take_by_slices(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArray[np.bool_] | None) -> pa.Array:
     if len(rows) == 0:
         return pa.nulls(0, column.type)
     if null is not None:

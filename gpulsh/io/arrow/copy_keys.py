@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError, ParameterError, install
-from gpulsh.io.arrow.buffers import binary_array, decoded, large_type
+from gpulsh.io.arrow.buffers import binary_array, large_type, plain_values
 from gpulsh.io.arrow.rows import has_views, is_text
-from gpulsh.io.arrow.validation import given_column, given_values, in_host_memory
+from gpulsh.io.arrow.validation import checked_column, checked_values, in_host_memory
 from gpulsh.params import shown
 from gpulsh.ragged import offsets
 
 BYTES = pa.large_binary()
-TAKES = "text, bytes or integers"
+KINDS = "text, bytes or integers"
 
 
 def is_copy_key(kind: pa.DataType) -> bool:
@@ -45,7 +45,7 @@ def copy_keys(values: pa.Array) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return copy_keys(values.storage)
     if pa.types.is_dictionary(kind):
-        return copy_keys(decoded(values))
+        return copy_keys(plain_values(values))
     if pa.types.is_integer(kind):
         values = values.cast(pa.string())
     elif pa.types.is_fixed_size_binary(kind):
@@ -57,7 +57,7 @@ def copy_keys(values: pa.Array) -> pa.Array:
     return pc.if_else(empty, pa.scalar(None, BYTES), found) if pc.any(empty).as_py() else found
 
 
-def of_python(values: Sequence[str | int | bytes | None]) -> pa.Array:
+def python_copy_keys(values: Sequence[str | int | bytes | None]) -> pa.Array:
     """`copy_keys` of Python values. A lone surrogate keeps its own three bytes: other values must not equal it."""
     found = [
         value if isinstance(value, bytes) else b"" if value is None else str(value).encode("utf-8", "surrogatepass")
@@ -67,19 +67,19 @@ def of_python(values: Sequence[str | int | bytes | None]) -> pa.Array:
     return binary_array(b"".join(found), offsets(lengths), lengths == 0)
 
 
-def given_copy_keys(key: Any, count: int) -> pa.Array:
+def checked_copy_keys(key: Any, count: int) -> pa.Array:
     """`key` as a pyarrow.LargeBinaryArray [count]; ParameterError for another length or type, naming the position."""
-    values = given_values("key", key, count)
+    values = checked_values("key", key, count)
     try:
-        column = given_column("key", values, count)
+        column = checked_column("key", values, count)
     except ParameterError:  # they are of several types
-        return _each(in_host_memory(values))
+        return _mixed_copy_keys(in_host_memory(values))
     if not is_copy_key(column.type):
-        raise ParameterError(f"key is a column of {column.type}; give {TAKES}")
+        raise ParameterError(f"key is a column of {column.type}; give {KINDS}")
     return copy_keys(column)
 
 
-def _each(key: Any) -> pa.Array:
+def _mixed_copy_keys(key: Any) -> pa.Array:
     """Values of several types, integers beyond 64 bits, or strings that UTF-8 does not hold."""
     found: list[str | int | bytes | None] = []
     for place, value in enumerate(key):
@@ -88,16 +88,16 @@ def _each(key: Any) -> pa.Array:
         if value is None or type(value).__name__ == "NAType" or value != value:  # NA of pandas, NaN
             found.append(None)
         elif isinstance(value, bool) or not isinstance(value, (str, int, bytes)):
-            raise ParameterError(f"key[{place}] is {shown(value)}; give {TAKES}")
+            raise ParameterError(f"key[{place}] is {shown(value)}; give {KINDS}")
         else:
             try:
                 found.append(str(value) if isinstance(value, int) else value)
             except ValueError:  # more digits than Python writes
                 raise ParameterError(f"key[{place}] is {shown(value)}; give integers of at most 4,300 digits") from None
-    return of_python(found)
+    return python_copy_keys(found)
 
 
-def columns_of(found: pa.Array) -> tuple[Values, Numbers]:
+def bytes_and_offsets(found: pa.Array) -> tuple[Values, Numbers]:
     """uint8 [bytes], int64 [n + 1]: the bytes and offsets of a pyarrow.LargeBinaryArray; a null may have some."""
     _, offset, data = found.buffers()
     starts = np.frombuffer(offset, np.int64)[found.offset :][: len(found) + 1] if len(found) else np.zeros(1, np.int64)

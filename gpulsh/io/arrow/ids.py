@@ -10,21 +10,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import decoded, large_type, python_array
+from gpulsh.io.arrow.buffers import large_type, plain_values, python_array
 from gpulsh.io.arrow.rows import has_views
 from gpulsh.io.file import File
 
 DAY = 86_400_000  # milliseconds
 
 
-def one_type(parts: Sequence[pa.Array], declared: Sequence[pa.DataType]) -> pa.Array:
+def joined_ids(parts: Sequence[pa.Array], declared: Sequence[pa.DataType]) -> pa.Array:
     """Arrays end to end, in the type common to them and to `declared`, otherwise each value as JSON text."""
-    parts = list(map(decoded, parts))
+    parts = list(map(plain_values, parts))
     kind = common_type([*declared, *(part.type for part in parts)])
-    if kind is not None and in_parquet(kind):
+    if kind is not None and is_parquet_type(kind):
         kind = parquet_type(kind)
-        return pa.concat_arrays([pa.nulls(0, kind), *(of_type(part, kind) for part in parts)])
-    return pa.concat_arrays([pa.nulls(0, pa.string()), *map(as_texts, parts)])
+        return pa.concat_arrays([pa.nulls(0, kind), *(cast_to(part, kind) for part in parts)])
+    return pa.concat_arrays([pa.nulls(0, pa.string()), *map(json_strings, parts)])
 
 
 def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
@@ -43,7 +43,7 @@ def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
     return None
 
 
-def in_parquet(kind: pa.DataType) -> bool:
+def is_parquet_type(kind: pa.DataType) -> bool:
     """Whether Parquet has the type: no intervals, and no decimals of a scale below 0 or above their digits."""
     try:
         pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([("id", kind)])).close()
@@ -52,14 +52,14 @@ def in_parquet(kind: pa.DataType) -> bool:
     return True
 
 
-def refuse_unheld(file: File, schema: pa.Schema) -> None:
+def refuse_unsupported(file: File, schema: pa.Schema) -> None:
     """InputError at a column whose type Parquet does not have."""
     for field in schema:
-        if not in_parquet(field.type):
-            raise unheld(file, field, "is")
+        if not is_parquet_type(field.type):
+            raise unsupported_column(file, field, "is")
 
 
-def unheld(file: File, field: pa.Field, why: str) -> InputError:
+def unsupported_column(file: File, field: pa.Field, why: str) -> InputError:
     """The error for a column that Parquet cannot hold."""
     return InputError(
         f"{file.name}: column {field.name!r} {why} {field.type}, which Parquet cannot hold; leave --format out, or"
@@ -97,7 +97,7 @@ def parquet_type(kind: pa.DataType, *, coded: bool = False) -> pa.DataType:
     return pa.map_(parquet_type(kind.key_type, coded=coded), inner(kind.item_field)) if types.is_map(kind) else kind
 
 
-def of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast_to(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """An array cast to a type that holds its values; Arrow has no casts of nulls to some types."""
     if values.type == kind:
         return values
@@ -109,7 +109,7 @@ def of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return values.cast(parquet_type(values.type, coded=True)).cast(kind)
 
 
-def values_in_parquet(values: pa.Array) -> bool:
+def fits_parquet(values: pa.Array) -> bool:
     """Whether Parquet, which has the type, has every value, too.
 
     It stores seconds as milliseconds in 64 bits, and the milliseconds of a date as days in 32. An overflow raises no
@@ -117,31 +117,31 @@ def values_in_parquet(values: pa.Array) -> bool:
     """
     kind, types = values.type, pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return values_in_parquet(values.storage)
+        return fits_parquet(values.storage)
     if types.is_dictionary(kind):
-        return values_in_parquet(values.dictionary)
+        return fits_parquet(values.dictionary)
     if types.is_struct(kind):
-        return all(map(values_in_parquet, values.flatten()))
+        return all(map(fits_parquet, values.flatten()))
     if types.is_map(kind):
-        return values_in_parquet(values.keys) and values_in_parquet(values.items)
+        return fits_parquet(values.keys) and fits_parquet(values.items)
     if types.is_run_end_encoded(kind):
-        return values_in_parquet(values.values)
+        return fits_parquet(values.values)
     if hasattr(kind, "value_type"):
-        return values_in_parquet(values.flatten())
+        return fits_parquet(values.flatten())
     if kind == pa.date64():
-        return _within(values, (1 << 31) * DAY)
+        return _are_within(values, (1 << 31) * DAY)
     if types.is_timestamp(kind) and kind.unit == "s":
-        return _within(values, (1 << 63) // 1000)
+        return _are_within(values, (1 << 63) // 1000)
     return True
 
 
-def _within(values: pa.Array, most: int) -> bool:
+def _are_within(values: pa.Array, most: int) -> bool:
     """Whether all stored numbers of the values are less than `most` from 0."""
     ends = pc.min_max(values.view(pa.int64()))
     return not ends["min"].is_valid or bool(-most < ends["min"].as_py() and ends["max"].as_py() < most)
 
 
-def as_texts(values: pa.Array) -> pa.StringArray:
+def json_strings(values: pa.Array) -> pa.StringArray:
     """Each value as JSON text, strings as they are."""
     try:
         found = values.to_pylist()

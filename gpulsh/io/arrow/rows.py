@@ -12,9 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.io.arrow.buffers import binary_array, null_mask, numbers, to_arrow
+from gpulsh.io.arrow.buffers import binary_array, null_mask, number_values, to_arrow
 from gpulsh.io.format import Mask
-from gpulsh.io.rows import Bytes, Copy, Rows, batch_cuts, byte_values, gathered, piece_rows
+from gpulsh.io.rows import Bytes, Copy, Rows, batch_cuts, byte_values, gather_texts, piece_rows
 from gpulsh.ragged import offsets
 
 NARROW = (1 << 31) - 1  # bytes that 32-bit offsets count
@@ -41,7 +41,7 @@ def arrow_rows(array: pa.Array) -> Rows:
     return _OffsetRows(array) if _has_offsets(kind) else _ViewRows(array)
 
 
-def unread_rows(count: int) -> Rows:
+def empty_rows(count: int) -> Rows:
     """So many empty texts, for documents whose texts are not needed."""
     return _OffsetRows(binary_array(b"", np.zeros(count + 1, np.int64)))
 
@@ -119,9 +119,9 @@ class _OffsetRows(_ArrowRows):
         if apart and copy is not None:
             return copy(self._values, begin, end)
         if not apart:
-            return gathered(self._values, begin, end)
+            return gather_texts(self._values, begin, end)
         offset = offsets(end - begin)
-        return TextBatch(_taken(self._array, rows, int(offset[-1])), offset)
+        return TextBatch(_take_texts(self._array, rows, int(offset[-1])), offset)
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
         data = self._values.data
@@ -150,7 +150,7 @@ class _ViewRows(_ArrowRows):
         self._lengths = self._views[:, 0].astype(np.int64)
 
     def gather(self, rows: Numbers, copy: Copy | None = None) -> TextBatch:
-        batch = _from_views(self._views[rows], self._buffers)
+        batch = _texts_of_views(self._views[rows], self._buffers)
         return super().gather(rows) if batch is None else batch
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
@@ -169,7 +169,7 @@ class _DictionaryRows(_ArrowRows):
     def __init__(self, array: pa.Array) -> None:
         self._words = arrow_rows(array.dictionary) if len(array.dictionary) else piece_rows([None])
         null = null_mask(array.indices)
-        codes = numbers(array.indices).astype(np.int64, copy=False)
+        codes = number_values(array.indices).astype(np.int64, copy=False)
         self._codes = codes if null is None else np.where(null, 0, codes)
         if self._words.nulls():
             no_words = self._words.null_rows()[self._codes]
@@ -186,14 +186,14 @@ class _DictionaryRows(_ArrowRows):
         return pieces
 
 
-def _taken(array: pa.Array, rows: Numbers, size: int) -> NDArray[np.uint8]:
+def _take_texts(array: pa.Array, rows: Numbers, size: int) -> NDArray[np.uint8]:
     """The texts at `rows` [m] of a pyarrow.Array with offsets, `size` bytes end to end; a null one has none."""
     if size > NARROW and (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
         array = array.cast(pa.large_string() if pa.types.is_string(array.type) else pa.large_binary())
     return byte_values(array.take(to_arrow(rows)).buffers()[2])[:size]
 
 
-def _from_views(views: NDArray[np.int32], buffers: Sequence[pa.Buffer | None]) -> TextBatch | None:
+def _texts_of_views(views: NDArray[np.int32], buffers: Sequence[pa.Buffer | None]) -> TextBatch | None:
     """The texts of views [m, 4], as Arrow lays them out, into data buffers; None where pyarrow has no such kernel."""
     try:
         given = [None, pa.py_buffer(np.ascontiguousarray(views)), *buffers]

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import binary_array, decoded, large_type, to_arrow
-from gpulsh.io.arrow.copy_keys import BYTES, TAKES, is_copy_key
-from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
-from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named, refuse_added
+from gpulsh.io.arrow.buffers import binary_array, large_type, plain_values, to_arrow
+from gpulsh.io.arrow.copy_keys import BYTES, KINDS, is_copy_key
+from gpulsh.io.arrow.rows import arrow_rows, empty_rows, is_text
+from gpulsh.io.columns import SEPARATOR, Columns, FieldPath, field_named, missing_column, refuse_added
 from gpulsh.io.file import File
 from gpulsh.io.format import NO_STRAY, Cuts, Stray
 from gpulsh.io.rows import Bytes, Rows
@@ -32,9 +32,9 @@ def text_column(batch: pa.RecordBatch, columns: Columns) -> pa.Array:
 def texts_of(batch: pa.RecordBatch, columns: Columns) -> tuple[Rows, Stray]:
     """The texts of a record batch as rows, and the counts of texts that are not UTF-8."""
     if columns.unread:
-        return unread_rows(len(batch)), NO_STRAY
+        return empty_rows(len(batch)), NO_STRAY
     found = text_column(batch, columns)
-    return arrow_rows(found), stray(found)
+    return arrow_rows(found), count_stray(found)
 
 
 def joined_texts(parts: Sequence[pa.Array]) -> pa.Array:
@@ -44,7 +44,7 @@ def joined_texts(parts: Sequence[pa.Array]) -> pa.Array:
     # Arrow's own join leaves rows at the end out where all parts are null (pyarrow 26.0.1).
     rows = zip(*(_as_bytes(part).to_pylist() for part in parts), strict=True)
     found = ([text for text in row if text is not None] for row in rows)
-    return pa.array([BETWEEN.join(texts) if texts else None for texts in found], BYTES)
+    return pa.array([SEPARATOR.join(texts) if texts else None for texts in found], BYTES)
 
 
 def as_strings(array: pa.Array) -> pa.Array:
@@ -62,7 +62,7 @@ def strings_of(batch: TextBatch, null: NDArray[np.bool_] | None = None) -> pa.Ar
     return as_strings(binary_array(batch.values, batch.offset, null))
 
 
-def in_utf8(array: pa.Array, encoding: str | None) -> pa.Array:
+def as_utf8(array: pa.Array, encoding: str | None) -> pa.Array:
     """Texts of an Arrow array of large_binary in another encoding as UTF-8; None is UTF-8 already."""
     if encoding is None:
         return array
@@ -70,7 +70,7 @@ def in_utf8(array: pa.Array, encoding: str | None) -> pa.Array:
     return pa.array(found, BYTES)
 
 
-def stray(array: pa.Array, encoding: str | None = None) -> Stray:
+def count_stray(array: pa.Array, encoding: str | None = None) -> Stray:
     """The texts of an Arrow array of binary that are not all UTF-8, or of another encoding; none of strings."""
     if "binary" not in str(array.type):
         return NO_STRAY
@@ -78,11 +78,11 @@ def stray(array: pa.Array, encoding: str | None = None) -> Stray:
         with suppress(pa.ArrowInvalid):
             _as_bytes(array).cast(pa.large_string())
             return NO_STRAY
-    counts = [stray_bytes(text, encoding) for text in arrow_rows(array).pieces(np.arange(len(array)))]
+    counts = [count_stray_bytes(text, encoding) for text in arrow_rows(array).pieces(np.arange(len(array)))]
     return Stray(sum(map(bool, counts)), sum(counts))
 
 
-def stray_bytes(text: Bytes, encoding: str | None = None) -> int:
+def count_stray_bytes(text: Bytes, encoding: str | None = None) -> int:
     """How many bytes of a text are not of its encoding, UTF-8 where it is None.
 
     >>> stray_bytes("caf\u00e9".encode("latin-1")), stray_bytes("caf\u00e9".encode())
@@ -96,14 +96,14 @@ def stray_bytes(text: Bytes, encoding: str | None = None) -> int:
 
 def column_named(batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column of a record batch, or a field of one."""
-    return _value(batch, place_named(name, batch.schema.names))
+    return _value(batch, field_named(name, batch.schema.names))
 
 
-def is_ordered(kind: pa.DataType) -> bool:
+def is_orderable(kind: pa.DataType) -> bool:
     """Whether `--keep` may order by an Arrow type: integers, floats, dates and times, and strings that hold these."""
     types = pa.types
     if types.is_dictionary(kind):
-        return is_ordered(kind.value_type)
+        return is_orderable(kind.value_type)
     is_number = types.is_integer(kind) or types.is_floating(kind)
     return bool(is_number or is_text(kind) or (types.is_temporal(kind) and not types.is_interval(kind)))
 
@@ -114,31 +114,31 @@ def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
     kinds = {}
     for place in columns.places():
         if place not in columns.texts:
-            place = place_named(place[0], schema.names)
+            place = field_named(place[0], schema.names)
         kind = kinds[".".join(place)] = _type_of(file, schema, place, columns)
         if place in columns.texts and not is_text(kind):
             what = "one of its fields" if pa.types.is_struct(kind) else "a column of strings"
             raise InputError(
                 f"{file.name}: column {'.'.join(place)!r} is {kind}, not text; name {what} with --text-column"
             )
-    if columns.order is not None and not is_ordered(kind := kinds[columns.order]):
+    if columns.order is not None and not is_orderable(kind := kinds[columns.order]):
         raise InputError(
             f"{file.name}: column {columns.order!r} is {kind};"
             " --keep takes numbers, dates and times, or strings of them"
         )
     if columns.copy_key is not None and not is_copy_key(kind := kinds[columns.copy_key]):
-        raise InputError(f"{file.name}: column {columns.copy_key!r} is {kind}; {columns.copy_key_option} takes {TAKES}")
+        raise InputError(f"{file.name}: column {columns.copy_key!r} is {kind}; {columns.copy_key_option} takes {KINDS}")
 
 
 def type_named(schema: pa.Schema, name: str) -> pa.DataType:
     """The type of a column, or of a field of one, that the schema has."""
     kind = schema
-    for part in place_named(name, schema.names):
+    for part in field_named(name, schema.names):
         kind = kind.field(part).type
     return kind
 
 
-def _type_of(file: File, schema: pa.Schema, place: Place, columns: Columns) -> pa.DataType:
+def _type_of(file: File, schema: pa.Schema, place: FieldPath, columns: Columns) -> pa.DataType:
     kind, names = schema, list(schema.names)
     for depth, name in enumerate(place):
         at = [number for number, present in enumerate(names) if present == name]
@@ -153,7 +153,7 @@ def _type_of(file: File, schema: pa.Schema, place: Place, columns: Columns) -> p
     return kind
 
 
-def _value(batch: pa.RecordBatch, place: Place) -> pa.Array:
+def _value(batch: pa.RecordBatch, place: FieldPath) -> pa.Array:
     column, *fields = place
     values = batch.column(column)
     return pc.struct_field(values, fields) if fields else values
@@ -174,7 +174,7 @@ def without_dictionary(
 
     def decode(batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = list(batch.columns)
-        columns[place] = decoded(_storage(columns[place])).cast(plain.types[place])
+        columns[place] = plain_values(_storage(columns[place])).cast(plain.types[place])
         return pa.RecordBatch.from_arrays(columns, schema=plain)
 
     return plain, map(decode, batches)
@@ -202,11 +202,11 @@ class Cutter:
         pieces = arrow_rows(texts).pieces(at)
         found = [self._cuts.text(row, piece) for row, piece in zip(rows[at].tolist(), pieces, strict=True)]
         columns = list(batch.columns)
-        columns[place] = _replaced(texts, changed, found)
+        columns[place] = _replace_texts(texts, changed, found)
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _replaced(texts: pa.Array, changed: NDArray[np.bool_], found: list[bytes]) -> pa.Array:
+def _replace_texts(texts: pa.Array, changed: NDArray[np.bool_], found: list[bytes]) -> pa.Array:
     """Texts of any type that `is_text`, some of them replaced; in the same type."""
     kind, storage = texts.type, _storage_type(texts.type)
     replaced = pc.replace_with_mask(_as_bytes(texts), to_arrow(changed), pa.array(found, BYTES))
@@ -218,7 +218,7 @@ def _replaced(texts: pa.Array, changed: NDArray[np.bool_], found: list[bytes]) -
 
 
 def _as_bytes(array: pa.Array) -> pa.Array:
-    return decoded(_storage(array)).cast(BYTES)
+    return plain_values(_storage(array)).cast(BYTES)
 
 
 def _storage(array: pa.Array) -> pa.Array:

@@ -31,7 +31,7 @@ def check_array(array: pa.Array, *, utf8: bool = False) -> None:
         array = array.storage
     try:
         array.validate()
-        (array if utf8 else _bare(array)).validate(full=True)
+        (array if utf8 else _as_binary(array)).validate(full=True)
     except UnicodeDecodeError as error:  # of Arrow's message, which quotes the bytes
         if utf8:
             raise pa.ArrowInvalid("holds bytes that are not UTF-8") from error
@@ -40,7 +40,7 @@ def check_array(array: pa.Array, *, utf8: bool = False) -> None:
             raise
 
 
-def check_given(given: Given, name: str, *, utf8: bool = False) -> None:
+def check_arrow(given: Given, name: str, *, utf8: bool = False) -> None:
     """DamagedInputError unless an array, chunked array, table or batch of pyarrow is valid."""
     parts = given.columns if hasattr(given, "columns") else [given]
     try:
@@ -78,18 +78,18 @@ def damaged_column(file: File, column: str, error: object) -> DamagedInputError:
     return DamagedInputError(f"{file.name}: column {column!r} is damaged: {first_line(error)}")
 
 
-def _bare(array: pa.Array) -> pa.Array:
+def _as_binary(array: pa.Array) -> pa.Array:
     """The array with bytes for strings: then only the offsets are checked, not the content."""
     if pa.types.is_dictionary(array.type):
-        return pa.DictionaryArray.from_arrays(array.indices, _bare(array.dictionary), safe=False)
+        return pa.DictionaryArray.from_arrays(array.indices, _as_binary(array.dictionary), safe=False)
     if pa.types.is_run_end_encoded(array.type):
-        parts = [array.run_ends, _bare(array.values)]
+        parts = [array.run_ends, _as_binary(array.values)]
         kind = pa.run_end_encoded(array.type.run_end_type, parts[1].type)
         return pa.RunEndEncodedArray.from_buffers(kind, len(array), [None], 0, array.offset, parts)
     return array.view(BARE[str(array.type)]) if str(array.type) in BARE else array
 
 
-def given_values(name: str, values: Any, count: int) -> Any:
+def checked_values(name: str, values: Any, count: int) -> Any:
     """The `values`, an iterator's as a list; ParameterError with `name` for no column or list, and another length."""
     others = (pa.Table, pa.RecordBatch, dict, set, frozenset, str, bytes)  # a set has no order
     if isinstance(values, others) or getattr(values, "ndim", 1) != 1 or not isinstance(values, Iterable):
@@ -101,27 +101,27 @@ def given_values(name: str, values: Any, count: int) -> Any:
     return values
 
 
-def given_column(name: str, values: Any, count: int) -> pa.Array:
+def checked_column(name: str, values: Any, count: int) -> pa.Array:
     """`values`, `count` of them, as one valid pyarrow.Array of its own type.
 
     `values` is a list, or a column of NumPy, pyarrow, pandas, polars, cuDF or CuPy. Raises ParameterError with `name`
     for another length, for anything else and for values of several kinds; DamagedInputError for an invalid array.
     """
-    values = given_values(name, values, count)
+    values = checked_values(name, values, count)
     try:
         column = in_host_memory(values)
         if isinstance(column, np.ndarray) and column.dtype.kind == "M":  # Arrow has no weeks, months or hours
             column = column.astype(UNITS.get(np.datetime_data(column.dtype)[0], column.dtype))
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-            column = from_values(column)
+            column = arrow_values(column)
     except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = first_line(error)
         raise ParameterError(f"{name} is {shown_type(values)}, not a column of one kind of value: {reason}") from error
-    check_given(column, name)
+    check_arrow(column, name)
     return as_one_array(column)
 
 
-def from_values(values: Any) -> pa.Array:
+def arrow_values(values: Any) -> pa.Array:
     """Values of Python or NumPy in Arrow. A date among datetimes is its midnight.
 
     Arrow takes the type of the first value, so it would cut off the times of datetimes that follow a date.

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.rows import array_of, unread_rows
+from gpulsh.io.arrow.rows import array_of, empty_rows
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, Stamps, reason, wrong_length
+from gpulsh.io.file import File, Stamps, reason, wrong_row_count
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
 from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, OrderValues, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
-from gpulsh.io.rows import ROW_COST, Bytes, Rows, packed, piece_rows
+from gpulsh.io.rows import ROW_COST, Bytes, Rows, piece_rows, repack
 from gpulsh.ragged import mask_of, offsets, row_of, run_bounds
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 OFFSET_BYTES, OBJECT_BYTES = 8, 48  # of a held row of an array, and of one that is an object, besides its text
 BLOCK_COST, TEXT_COST = 1 << 10, 1 << 8  # bytes of a held block, and of a file held as one text, besides its rows
-FIRST = np.zeros(1, np.int64)
+FIRST_ROW = np.zeros(1, np.int64)
 FEW_ROWS = 64
 AHEAD_BLOCKS = 2  # waiting blocks for each thread that reads
-LEAST_BLOCK = 1 << 20  # bytes of text that a thread decodes at once, however many share them
+MIN_BLOCK_BYTES = 1 << 20  # bytes of text that a thread decodes at once, however many share them
 
 Item_contra = TypeVar("Item_contra", contravariant=True)
 Blocks = list[tuple[int, Rows]]  # the texts of a piece, each block with its first row
@@ -136,7 +136,7 @@ class HeldTexts:
             if more or start or len(texts) != 1 or array_of(texts) is not None:
                 self._complete[piece] = blocks
             else:
-                (text,) = texts.pieces(FIRST)
+                (text,) = texts.pieces(FIRST_ROW)
                 self._complete[piece] = bytes(text)
                 self._left += BLOCK_COST - TEXT_COST
 
@@ -295,7 +295,7 @@ class FileTexts:
 
     def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
         """The documents of `pieces`, as `batches` gives them; their facts go into `facts`."""
-        return packed(self._slices(pieces, max_bytes, facts), max_bytes)
+        return repack(self._slices(pieces, max_bytes, facts), max_bytes)
 
     def add(self, facts: PartitionFacts) -> None:
         """Add the rows of the next partition."""
@@ -308,7 +308,7 @@ class FileTexts:
         for piece, block in self._blocks(pieces, max_bytes):
             number = piece.file
             if self.columns.unread:  # some formats read them with the other columns
-                block = replace(block, texts=unread_rows(len(block.texts)), stray=NO_STRAY)
+                block = replace(block, texts=empty_rows(len(block.texts)), stray=NO_STRAY)
             if piece != last:
                 self._end(last)
                 last = piece
@@ -345,8 +345,8 @@ class FileTexts:
         if ahead is None:
             ahead = AHEAD_BLOCKS * readers * block_bytes
         else:
-            readers = min(readers, max(ahead // ((1 + AHEAD_BLOCKS) * LEAST_BLOCK), 2))
-            block_bytes = max(min(ahead // ((1 + AHEAD_BLOCKS) * readers), block_bytes), LEAST_BLOCK)
+            readers = min(readers, max(ahead // ((1 + AHEAD_BLOCKS) * MIN_BLOCK_BYTES), 2))
+            block_bytes = max(min(ahead // ((1 + AHEAD_BLOCKS) * readers), block_bytes), MIN_BLOCK_BYTES)
             ahead = max(ahead - readers * block_bytes, 0)  # besides the blocks being read
 
         def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
@@ -399,7 +399,7 @@ class FileTexts:
                 if left:  # otherwise the damage is after the last wanted row
                     raise
         if left:
-            raise wrong_length(self.files[piece.file])
+            raise wrong_row_count(self.files[piece.file])
 
     def _blocks_of(self, piece: Piece, wanted: NDArray[np.bool_]) -> Generator[tuple[int, Rows], None, None]:
         """The texts of a piece with at least the wanted rows, each block with its first row."""

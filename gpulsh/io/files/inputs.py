@@ -13,12 +13,12 @@ from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.file import WEB, File, cannot_open, real_paths, without_query
-from gpulsh.io.files.no_documents import nothing_left, refuse_results, with_documents, without_computed
+from gpulsh.io.files.no_documents import no_documents_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
-from gpulsh.io.files.places import climbs, distinct_names, refuse_outside, with_places
+from gpulsh.io.files.places import has_parent_parts, refuse_outside, with_distinct_names, with_places
 from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.formats.delimited import Delimited
-from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
+from gpulsh.io.formats.endings import FORMATS, format_of, known_format, no_known_format
 from gpulsh.io.formats.text import PlainText, TextLines, warn_of_lines
 from gpulsh.io.output_codec import OutputCodec
 
@@ -93,7 +93,7 @@ def find_files(
         if streams is not None and is_stream(given):
             found = [options.applied_to(streams.take(given, tuple(FORMATS)))]
         else:
-            found = list(map(options.applied_to, _found(given, options)))
+            found = list(map(options.applied_to, _find_input(given, options)))
         single = len(found) == 1 and found[0].name == given
         in_folder = os.path.isdir(given)  # a folder is searched for regular files
         for file in found:
@@ -106,11 +106,11 @@ def find_files(
         if single and not left:
             described += own
         elif not left:
-            raise nothing_left(own, others)
+            raise no_documents_left(own, others)
         computed += others
         files += left
     if not files and (described or computed):
-        raise nothing_left(described, computed)
+        raise no_documents_left(described, computed)
     if computed:
         more = f" and {len(computed) - 1:,} more" if len(computed) > 1 else ""
         _log.warning("%s%s: `datasets` computed it from the data set next to it; left out", computed[0].name, more)
@@ -119,19 +119,19 @@ def find_files(
     if not again:
         refuse_results(files)
     _refuse_twice(files)
-    return distinct_names(with_places(files, protected))
+    return with_distinct_names(with_places(files, protected))
 
 
-def _found(given: str, options: ReadOptions) -> list[File]:
+def _find_input(given: str, options: ReadOptions) -> list[File]:
     """The files that an INPUT names."""
     if "://" not in given:
-        return _search(given, given, None, options)
+        return _find_at(given, given, None, options)
     try:
         import fsspec
         from fsspec.implementations.local import LocalFileSystem
 
         filesystem, path = fsspec.core.url_to_fs(given)
-        found = _search(given, path, filesystem, options)
+        found = _find_at(given, path, filesystem, options)
     except InputError:
         raise
     except Exception as error:
@@ -140,15 +140,13 @@ def _found(given: str, options: ReadOptions) -> list[File]:
     return [replace(file, filesystem=None) for file in found] if isinstance(filesystem, LocalFileSystem) else found
 
 
-def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> list[File]:
+def _find_at(given: str, path: str, filesystem: Any, options: ReadOptions) -> list[File]:
     """The files of an INPUT at `path`, on this machine where `filesystem` is None."""
     at = os.path if filesystem is None else filesystem
     plain = path if filesystem is None else without_query(path)
 
     def in_folder(folder: str) -> list[tuple[str, str]]:
-        return (
-            _in_local_folder(folder, options) if filesystem is None else _in_folder(given, folder, filesystem, options)
-        )
+        return _local_files(folder, options) if filesystem is None else _store_files(given, folder, filesystem, options)
 
     # fsspec finds out by reading a web page whole, or any file without a stated type, as a list of files.
     is_file = plain.startswith(WEB) and (known_format(plain) is not None or options.is_text(plain))
@@ -161,7 +159,7 @@ def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> lis
         return [file]
     if filesystem is None:
         if os.path.islink(path):
-            raise _dangling(path)
+            raise _dangling_link(path)
         _refuse_closed(path)
     if not glob.has_magic(plain):
         raise InputError(f"{given}: no such file or folder")
@@ -179,10 +177,10 @@ def _search(given: str, path: str, filesystem: Any, options: ReadOptions) -> lis
     found.sort(key=os.fsencode)
     if filesystem is None:
         if lost := next((match for match in found if not os.path.exists(match)), None):
-            raise _dangling(lost)
+            raise _dangling_link(lost)
         return [File(match, os.path.relpath(match, base or "."), match, source=given) for match in found]
     after = path[len(base) :]  # which the URL of the folder before it lacks
-    below = [(_below(key, base), key) for key in found]
+    below = [(_relative_key(key, base), key) for key in found]
     return [File(_url(given, relative, after), relative, key, filesystem, given) for relative, key in below]
 
 
@@ -214,7 +212,7 @@ def _refuse_closed(path: str) -> None:
         path = folder
 
 
-def _dangling(path: str) -> InputError:
+def _dangling_link(path: str) -> InputError:
     try:
         target = os.readlink(path)
     except OSError:
@@ -222,13 +220,13 @@ def _dangling(path: str) -> InputError:
     return InputError(f"{path}: is a broken link to {target}; remove the link, or bring the file back")
 
 
-def _in_local_folder(folder: str, options: ReadOptions) -> list[tuple[str, str]]:
+def _local_files(folder: str, options: ReadOptions) -> list[tuple[str, str]]:
     """The files of a folder that are read: their paths in it, and their paths."""
     odd = set[str]()
     found = [(path, os.path.join(folder, path)) for path in _read(folder, _walk(folder, "", (), options, odd), options)]
     for relative, path in found if odd else ():
         if relative in odd and not os.path.exists(path):
-            raise _dangling(path)
+            raise _dangling_link(path)
         if relative in odd:
             refuse_irregular(File(path, relative, path))
     return found
@@ -243,7 +241,7 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], options: ReadOptio
         with os.scandir(os.path.join(folder, relative)) as entries:
             for entry in entries:
                 path = os.path.join(relative, entry.name)
-                if entry.name.startswith(_hidden(options)):
+                if entry.name.startswith(_hidden_prefixes(options)):
                     continue
                 if entry.is_dir():
                     yield from _walk(folder, path, (*above, here), options, odd)
@@ -255,7 +253,7 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], options: ReadOptio
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
-def _hidden(options: ReadOptions) -> tuple[str, ...]:
+def _hidden_prefixes(options: ReadOptions) -> tuple[str, ...]:
     """How names that are skipped begin."""
     return (".",) if options.as_text else ("_", ".")
 
@@ -270,25 +268,25 @@ def _read(given: str, paths: Iterable[str], options: ReadOptions) -> list[str]:
         return sorted(found, key=os.fsencode)
     if options.as_text:
         raise InputError(f"{given}: holds no file that matches --as-text: {', '.join(options.as_text)}")
-    raise InputError(f"{given}: {none_known(others)}")
+    raise InputError(f"{given}: {no_known_format(others)}")
 
 
-def _in_folder(given: str, folder: str, filesystem: Any, options: ReadOptions) -> list[tuple[str, str]]:
+def _store_files(given: str, folder: str, filesystem: Any, options: ReadOptions) -> list[tuple[str, str]]:
     """The files of a folder of a store that are read: paths in it, and keys. Keys with a part `..` are left out."""
     below: dict[str, list[str]] = {}
     for key in filesystem.find(folder):
-        path = _below(key, folder)
-        if climbs(path):
+        path = _relative_key(key, folder)
+        if has_parent_parts(path):
             _log.warning("%s: skips %s, whose path leads out of its folder", given, key)
-        elif not any(part.startswith(_hidden(options)) for part in path.split("/")):
+        elif not any(part.startswith(_hidden_prefixes(options)) for part in path.split("/")):
             below.setdefault(path, []).append(key)
     return [(path, key) for path in _read(given, below, options) for key in sorted(below[path], key=os.fsencode)]
 
 
-def _below(key: str, folder: str) -> str:
+def _relative_key(key: str, folder: str) -> str:
     """A key's path below `folder`, without empty parts unless it leads elsewhere."""
     below = key.removeprefix(folder.rstrip("/") + "/")
-    return below if climbs(below) else posixpath.normpath(below).lstrip("/")
+    return below if has_parent_parts(below) else posixpath.normpath(below).lstrip("/")
 
 
 def _refuse_twice(files: Sequence[File]) -> None:

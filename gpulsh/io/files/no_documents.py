@@ -100,7 +100,7 @@ def _data_files(description: File) -> frozenset[str] | None:
     return None
 
 
-def nothing_left(described: Sequence[File], computed: Sequence[File]) -> InputError:
+def no_documents_left(described: Sequence[File], computed: Sequence[File]) -> InputError:
     """The error where only descriptions of data sets, or computed files, were found."""
     if described:
         name = described[0].name

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.compression import BEGINNINGS, HEAD, Compression, blocks
-from gpulsh.io.file import File, irregular, reading
+from gpulsh.io.file import File, irregular_kind, reading
 from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.formats.json_record import BOM
 from gpulsh.io.formats.warc_records import FIRST
@@ -46,7 +46,7 @@ def refuse_irregular(file: File) -> None:
         return
     with reading(file):
         mode = os.stat(file.path).st_mode
-    if kind := irregular(mode):
+    if kind := irregular_kind(mode):
         how = ", or give it as an INPUT of its own, which is read once" if stat.S_ISFIFO(mode) else ""
         raise InputError(f"{file.name}: is {kind}, not a regular file; leave it out{how}")
 
@@ -123,10 +123,10 @@ def _ending(head: bytes, options: ReadOptions) -> str:
     content = b""
     with suppress(ValueError):  # the reader reports it
         content = next(blocks(BytesIO(head), packed), b"")
-    return f"{_kind(content, options)}.{packed}".rstrip(".")
+    return f"{_content_ending(content, options)}.{packed}".rstrip(".")
 
 
-def _kind(content: bytes, options: ReadOptions) -> str:
+def _content_ending(content: bytes, options: ReadOptions) -> str:
     """The ending of a file with this content; anything unknown is taken for JSON lines."""
     if content.startswith(FIRST):
         return ".warc"

@@ -22,7 +22,7 @@ LONGEST_NAME = 255  # bytes, of every file system in use
 Origin = tuple[str, ...]  # the folders of a path
 
 
-def climbs(path: str) -> bool:
+def has_parent_parts(path: str) -> bool:
     """Whether a path, as a store or an archive spells it, has a part `..`."""
     return ".." in path.split("/")
 
@@ -84,7 +84,7 @@ def _plain(path: str) -> Origin:
     return tuple(part for part in path.split("/") if part not in ("", ".", ".."))
 
 
-def distinct_names(files: Sequence[File]) -> list[File]:
+def with_distinct_names(files: Sequence[File]) -> list[File]:
     """The files with unique names in evidence, which shows invalid UTF-8 as U+FFFD.
 
     Names that look the same so have their invalid bytes spelled as \\xff. InputError if that name is taken.
@@ -138,11 +138,11 @@ def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:
     INPUTs of one folder share it. Files given by name from a folder above all others need none.
     """
     written = [file for file in files if file.source not in protected]
-    if len({file.source for file in written}) < 2 and _clash(written) is None:
+    if len({file.source for file in written}) < 2 and _clash_message(written) is None:
         return list(files)
     origins = {id(file): _origin(file) for file in written}
     whole = {origins[id(file)] for file in written if file.name != file.source}  # taken or searched
-    if len(whole) < 2 and _clash(written) is None:
+    if len(whole) < 2 and _clash_message(written) is None:
         return list(files)
     together = takewhile(lambda parts: len(set(parts)) == 1, zip(*origins.values(), strict=False))
     top = tuple(parts[0] for parts in together)  # the deepest folder that is, or contains, all of them
@@ -155,13 +155,13 @@ def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:
         placed.append(file if own == top else replace(file, relative=posixpath.join(folders[own], file.relative)))
     for file in placed:
         refuse_outside(file)
-    clash = _clash([file for file in placed if file.source not in protected])
+    clash = _clash_message([file for file in placed if file.source not in protected])
     if clash is not None:
         raise InputError(clash)
     return placed
 
 
-def _clash(files: Sequence[File]) -> str | None:
+def _clash_message(files: Sequence[File]) -> str | None:
     """A message about two files with one place; None if all places differ."""
     places: dict[str, File] = {}
     for file in files:

@@ -33,9 +33,9 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         check_type("lines", self.lines, bool)
-        object.__setattr__(self, "as_text", _patterns(self.as_text))
-        object.__setattr__(self, "delimiter", _delimiter(self.delimiter))
-        object.__setattr__(self, "encoding", _encoding(self.encoding, self.delimiter or ""))
+        object.__setattr__(self, "as_text", _checked_patterns(self.as_text))
+        object.__setattr__(self, "delimiter", _checked_delimiter(self.delimiter))
+        object.__setattr__(self, "encoding", _checked_encoding(self.encoding, self.delimiter or ""))
 
     @classmethod
     def taken_from(cls, parameters: dict[str, Any]) -> Self:
@@ -60,7 +60,7 @@ class ReadOptions:
         )
 
 
-def _patterns(given: object) -> tuple[str, ...]:
+def _checked_patterns(given: object) -> tuple[str, ...]:
     patterns = tuple(given) if isinstance(given, (list, tuple)) else (given,)
     for each in patterns:
         if not isinstance(each, str) or not each:
@@ -70,7 +70,7 @@ def _patterns(given: object) -> tuple[str, ...]:
     return patterns
 
 
-def _delimiter(given: object) -> str | None:
+def _checked_delimiter(given: object) -> str | None:
     found = "\t" if isinstance(given, str) and given in TABS else given
     if found is None:
         return None
@@ -79,7 +79,7 @@ def _delimiter(given: object) -> str | None:
     return found
 
 
-def _encoding(given: object, delimiter: str) -> str | None:
+def _checked_encoding(given: object, delimiter: str) -> str | None:
     """The codec's own name; None for UTF-8."""
     if given is None:
         return None

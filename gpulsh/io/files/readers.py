@@ -9,7 +9,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError, install
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, Stamps, first_line, wrong_length
+from gpulsh.io.file import File, Stamps, first_line, wrong_row_count
 from gpulsh.io.files.file_texts import FileTexts, HeldTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import Parquet
@@ -82,7 +82,7 @@ class _DeviceFileTexts(FileTexts):
             groups = Parquet().groups(file, self.columns)
             for first, last in cuts(offsets([size for _, size in groups]), GROUP_BYTES):
                 rows = sum(count for count, _ in groups[first:last])
-                texts = _decoded(file, self.columns.texts[0][0], range(first, last), rows, self._ops)
+                texts = _decode_groups(file, self.columns.texts[0][0], range(first, last), rows, self._ops)
                 facts.sizes.append(self._ops.asnumpy(texts.lengths()))
                 check_sizes(file, facts.rows[number], facts.sizes[-1], self._rules.limit)
                 facts.nulls += texts.nulls()
@@ -90,7 +90,7 @@ class _DeviceFileTexts(FileTexts):
                 yield from texts.batches(max_bytes)
 
 
-def _decoded(file: File, column: str, groups: Sequence[int], rows: int, ops: Backend) -> DeviceTexts:
+def _decode_groups(file: File, column: str, groups: Sequence[int], rows: int, ops: Backend) -> DeviceTexts:
     from gpulsh.io.memory.cudf import read_row_groups
 
     try:
@@ -102,5 +102,5 @@ def _decoded(file: File, column: str, groups: Sequence[int], rows: int, ops: Bac
     except Exception as error:  # libcudf's own types
         raise InputError(f"{file.name}: cannot be read by cuDF: {first_line(error)}; try --reader arrow") from error
     if len(texts) != rows:
-        raise wrong_length(file)
+        raise wrong_row_count(file)
     return texts

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.io.arrow.buffers import numbers, strings
+from gpulsh.io.arrow.buffers import number_values, string_array
 from gpulsh.io.format import Rejection
 from gpulsh.io.formats.parquet import GROUP_ROWS
 from gpulsh.ragged import between, ranges
@@ -78,7 +78,7 @@ class Rejected:
 
     def write(self, target: object, names: Sequence[str]) -> None:
         """`rejected.parquet`, to a file; `names` are the names of the files."""
-        schema, shown = pa.schema({"file": pa.string(), **FIELDS}), strings(names)
+        schema, shown = pa.schema({"file": pa.string(), **FIELDS}), string_array(names)
         with pq.ParquetWriter(target, schema, compression="zstd", version="2.6") as out:
             for start in range(0, len(self._table), GROUP_ROWS):
                 file, *others = self._table.slice(start, GROUP_ROWS).combine_chunks().columns
@@ -87,4 +87,4 @@ class Rejected:
 
 def _joined(batches: Sequence[pa.RecordBatch], name: str) -> Numbers:
     none: Numbers = np.empty(0, np.int64)
-    return np.concatenate([none, *(numbers(batch.column(name)) for batch in batches)])
+    return np.concatenate([none, *(number_values(batch.column(name)) for batch in batches)])

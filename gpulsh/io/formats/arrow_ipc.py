@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.buffers import chosen, kept
-from gpulsh.io.arrow.ids import refuse_unheld
+from gpulsh.io.arrow.buffers import filter_rows, take_rows
+from gpulsh.io.arrow.ids import refuse_unsupported
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named, without_dictionary
 from gpulsh.io.arrow.validation import check_batch, check_values
-from gpulsh.io.columns import Columns, place_named
+from gpulsh.io.columns import Columns, field_named
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -32,8 +32,8 @@ from gpulsh.io.format import (
     Format,
     Mask,
     Rules,
-    Writing,
-    counting,
+    WriteOptions,
+    counting_rows,
     with_added,
 )
 from gpulsh.io.formats.blocks import OrderColumn, batch_block
@@ -51,7 +51,7 @@ class Ipc(Format):
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema, columns)
             if file.relative.endswith(".parquet"):
-                refuse_unheld(file, source.schema)
+                refuse_unsupported(file, source.schema)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of each record batch."""
@@ -59,7 +59,7 @@ class Ipc(Format):
             check_columns(file, source.schema, columns)
             used = [] if columns.unread else [column for column, *_ in columns.texts]
             others = (name for name in (columns.order, columns.copy_key) if name is not None)
-            used += [place_named(name, source.schema.names)[0] for name in others]
+            used += [field_named(name, source.schema.names)[0] for name in others]
             order = None if columns.order is None else OrderColumn(file, columns.order, "row")
             start = 0
             for batch in source.batches(used):
@@ -81,17 +81,17 @@ class Ipc(Format):
         start = 0
         with reading(file), _opened(file) as source:
             kind = type_named(source.schema, column)
-            for batch in source.batches([place_named(column, source.schema.names)[0]]):
+            for batch in source.batches([field_named(column, source.schema.names)[0]]):
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
                 if first < last:
-                    some = chosen(column_named(batch, column), rows[first:last] - start)
+                    some = take_rows(column_named(batch, column), rows[first:last] - start)
                     found.append(check_values(file, column, some))
                 start += len(batch)
                 if last == len(rows):
                     break
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """Write a batch for each batch, several for one beyond BATCH_BYTES. A stream stays a stream."""
         cuts = how.get("cuts")
         with _opened(file) as source:
@@ -101,7 +101,7 @@ class Ipc(Format):
                 batches = map(Cutter(file, keep, cuts), batches)
             _write(source, target, schema, batches, how.get("added"))
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """The kept rows of each record batch."""
         with _opened(file) as source:
             yield from _kept(file, source, keep)
@@ -186,12 +186,12 @@ def _slices(batch: pa.RecordBatch, most: int, row_cost: int = 0) -> Iterator[pa.
 
 
 def _kept(file: File, source: _Source, keep: Mask) -> Iterator[pa.RecordBatch]:
-    with counting(file, keep) as read, reading(file):
+    with counting_rows(file, keep) as read, reading(file):
         for batch in source.batches():
             for part in _slices(batch, BATCH_BYTES):
                 stays = read.next(len(part))
                 if stays.any():
-                    yield kept(part, stays)
+                    yield filter_rows(part, stays)
                 del part
             del batch
 

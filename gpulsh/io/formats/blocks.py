@@ -13,8 +13,8 @@ from itertools import count
 import pyarrow as pa
 
 from gpulsh.errors import InputError, InputTypeError
-from gpulsh.io.arrow.buffers import decoded, python_array
-from gpulsh.io.arrow.copy_keys import copy_keys, of_python
+from gpulsh.io.arrow.buffers import plain_values, python_array
+from gpulsh.io.arrow.copy_keys import copy_keys, python_copy_keys
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings, column_named, texts_of
 from gpulsh.io.columns import Columns
@@ -28,7 +28,7 @@ INTEGER = re.compile(r"[+-]?[0-9]+")
 DATE = re.compile(r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?([Zz]|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANTS = pa.timestamp("us", "UTC")
-SHOWN = 40  # characters of a value
+SHOWN_CHARACTERS = 40  # characters of a value
 
 
 class Instant(int):
@@ -51,7 +51,7 @@ class OrderColumn:
         `detail` names the value's type unless it is text.
         """
         if isinstance(value, str):
-            detail, value = repr(value[:SHOWN]), parsed_value(value)
+            detail, value = repr(value[:SHOWN_CHARACTERS]), parse_value(value)
         if isinstance(value, float) and value != value:
             raise InputError(f"{self._at(number)} is NaN; make it a number, or null to be kept last")
         if value is None:
@@ -74,14 +74,14 @@ class OrderColumn:
     def read(self, values: pa.Array, numbers: Iterable[int]) -> OrderValues:
         """The values of the records with these `numbers`. A column whose type has an order stays as it is."""
         if pa.types.is_null(values.type) or not is_text(values.type):
-            return decoded(values)
-        return typed_values(list(map(self.value, numbers, as_strings(values).to_pylist())))
+            return plain_values(values)
+        return typed_array(list(map(self.value, numbers, as_strings(values).to_pylist())))
 
     def _at(self, number: int) -> str:
         return f"{self._file.name}: {self._unit} {number}: {self.name!r}"
 
 
-def parsed_value(text: str) -> int | float | str:
+def parse_value(text: str) -> int | float | str:
     """A number, or a date as an Instant; any other value unchanged.
 
     >>> parsed_value("12"), parsed_value("1970-01-02T01:00+01:00"), parsed_value("soon")
@@ -89,20 +89,20 @@ def parsed_value(text: str) -> int | float | str:
     """
     try:
         if DATE.fullmatch(text):
-            return instant(text)
+            return parse_instant(text)
         return int(text) if INTEGER.fullmatch(text) else float(text.replace("_", "?"))
     except ValueError:  # an integer of thousands of digits, a 31st of February
         return text
 
 
-def instant(text: str) -> Instant:
+def parse_instant(text: str) -> Instant:
     """A date or a time of ISO 8601; ValueError where it is none."""
     found = datetime.fromisoformat(text.upper())
     since = (found if found.tzinfo else found.replace(tzinfo=UTC)) - EPOCH
     return Instant((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
 
 
-def typed_values(values: list[OrderValue]) -> OrderValues:
+def typed_array(values: list[OrderValue]) -> OrderValues:
     """A pyarrow.Array if one type of 64 bits holds all of them."""
     kinds = {type(value) for value in values} - {type(None)}
     if not kinds:  # null fits numbers and dates
@@ -126,9 +126,9 @@ class RecordRows:
 
     def block(self, columns: Columns) -> Block:
         """The block."""
-        order = typed_values(self.order) if columns.order is not None else None
+        order = typed_array(self.order) if columns.order is not None else None
         stray = Stray(sum(map(bool, self.stray)), sum(self.stray))
-        copy_key = of_python(self.copy_key) if columns.copy_key is not None else None
+        copy_key = python_copy_keys(self.copy_key) if columns.copy_key is not None else None
         return Block(self._start, piece_rows(self.texts), order, tuple(self.rejected), stray, copy_key)
 
 

@@ -28,15 +28,15 @@ from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.buffers import binary_array, python_array
 from gpulsh.io.arrow.copy_keys import copy_keys
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
-from gpulsh.io.columns import WHOLE, Columns, Place, missing_column, refuse_added
+from gpulsh.io.arrow.texts import as_strings, as_utf8, count_stray, joined_texts
+from gpulsh.io.columns import COLUMN_PREFIX, Columns, FieldPath, missing_column, refuse_added
 from gpulsh.io.compression import Compression
-from gpulsh.io.file import File, reading, wrong_length
-from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
+from gpulsh.io.file import File, reading, wrong_row_count
+from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, WriteOptions, counting_rows
 from gpulsh.io.formats.blocks import OrderColumn
-from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
+from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16_file
 from gpulsh.io.limits import COPIES, Limit, check_sizes, too_large
-from gpulsh.io.rows import gathered
+from gpulsh.io.rows import gather_texts
 from gpulsh.params import many
 from gpulsh.ragged import own_values
 
@@ -150,7 +150,7 @@ class Delimited(Streamed):
         found: list[str | None] = []
         with reading(file), self._opened(file) as opened:
             if opened is not None:
-                number = self._numbers(file, opened.names, Columns(WHOLE + column))[(column,)]
+                number = self._numbers(file, opened.names, Columns(COLUMN_PREFIX + column))[(column,)]
                 for start, records in opened.records:
                     first, last = np.searchsorted(rows, [start, start + len(records.begin)])
                     if first < last:
@@ -159,13 +159,13 @@ class Delimited(Streamed):
                     if len(found) == len(rows):
                         break
         if len(found) != len(rows):
-            raise wrong_length(file)
+            raise wrong_row_count(file)
         return python_array(found).cast(pa.string())
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """The header and kept records as they are, in the same compression."""
         cuts, codec = how.get("cuts"), how.get("codec")
-        with self._opened(file) as opened, self._writer(target, codec) as out, counting(file, keep) as read:
+        with self._opened(file) as opened, self._writer(target, codec) as out, counting_rows(file, keep) as read:
             if opened is None:
                 return
             out.write(opened.head)
@@ -182,7 +182,7 @@ class Delimited(Streamed):
                         out.write(record)
                 elif len(rows):
                     content = np.frombuffer(memoryview(records.content).toreadonly(), np.uint8)
-                    out.write(own_values(gathered(content, some.begin, some.end)).data)
+                    out.write(own_values(gather_texts(content, some.begin, some.end)).data)
 
     def _with_value(self, record: bytes, number: int, text: bytes) -> bytes:
         """The record with another value in that column, in quotes."""
@@ -195,13 +195,13 @@ class Delimited(Streamed):
             end = matched.end()
         return record[:begin] + b'"' + self._encoded(text).replace(b'"', b'""') + b'"' + record[end:]
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """Every column as strings; invalid UTF-8 becomes U+FFFD."""
-        with counting(file, keep) as read, reading(file), self._opened(file, how.get("limit")) as opened:
+        with counting_rows(file, keep) as read, reading(file), self._opened(file, how.get("limit")) as opened:
             if opened is None:
                 return
             if twice := [name for name, often in Counter(opened.names).items() if often > 1]:
-                raise _ambiguous(file, twice[0], opened.names)
+                raise _ambiguous_column(file, twice[0], opened.names)
             for _, records in opened.records:
                 rows = np.flatnonzero(read.next(len(records.begin)))
                 if len(rows):
@@ -228,16 +228,16 @@ class Delimited(Streamed):
             head = bytes(first.content[: int(first.end[0])])
             header = head[int(first.begin[0]) :]
             if header.startswith(UTF16):
-                raise utf16(file)
+                raise utf16_file(file)
             try:
                 text = header.decode(self.encoding or "utf-8", "replace")
                 names = next(csv.reader([text], delimiter=self.delimiter))
             except csv.Error as error:
                 line = next(first.lines())
                 raise DamagedInputError(f"{file.name}: line {line}: is not a header: {error}") from error
-            yield Opened(names, head, _numbered(first.part(slice(1, None)), split))
+            yield Opened(names, head, _number_records(first.part(slice(1, None)), split))
 
-    def _numbers(self, file: File, names: list[str], columns: Columns) -> dict[Place, int]:
+    def _numbers(self, file: File, names: list[str], columns: Columns) -> dict[FieldPath, int]:
         """The number of each wanted column; none of those that will be added may be there."""
         refuse_added(file, columns, names)
         numbers = {}
@@ -250,7 +250,7 @@ class Delimited(Streamed):
                         raise InputError(f"{file.name}: has {signs} between its columns; give --delimiter {option}")
                 raise missing_column(file, place, columns, names)
             if names.count(name) > 1:
-                raise _ambiguous(file, name, names)
+                raise _ambiguous_column(file, name, names)
             numbers[place] = names.index(name)
         return numbers
 
@@ -261,16 +261,16 @@ class Delimited(Streamed):
         """
         found = cells_of(records.content, records.begin, records.end, ord(self.delimiter), number)
         null = found.null if fields is None else found.null | (found.fields != fields)
-        return in_utf8(binary_array(found.values, found.offset, null), self.encoding), found.fields
+        return as_utf8(binary_array(found.values, found.offset, null), self.encoding), found.fields
 
     def _columns(self, records: Records, count: int) -> list[pa.Array]:
         """All columns as strings. The records are read once, because they may have many columns."""
         found = cells_of(records.content, records.begin, records.end, ord(self.delimiter), 0, count)
         columns = []
         for number in range(count):
-            texts = gathered(found.values, found.offset[number:-1:count], found.offset[number + 1 :: count])
+            texts = gather_texts(found.values, found.offset[number:-1:count], found.offset[number + 1 :: count])
             array = binary_array(texts.values, texts.offset, found.null[number::count])
-            columns.append(as_strings(in_utf8(array, self.encoding)))
+            columns.append(as_strings(as_utf8(array, self.encoding)))
         return columns
 
     def _stray(self, records: Records) -> Stray:
@@ -278,10 +278,10 @@ class Delimited(Streamed):
         if len(records.begin) == 0 or records.content.isascii():
             return NO_STRAY
         offset = np.append(records.begin, records.end[-1])  # blank lines between records are ASCII
-        return stray(binary_array(records.content, offset), self.encoding)
+        return count_stray(binary_array(records.content, offset), self.encoding)
 
 
-def _numbered(first: Records, others: Iterator[Records]) -> Iterator[tuple[int, Records]]:
+def _number_records(first: Records, others: Iterator[Records]) -> Iterator[tuple[int, Records]]:
     """Records by at most MOST_ROWS, each time with the row of the first."""
     row = 0
     for records in chain([first], others):
@@ -291,7 +291,7 @@ def _numbered(first: Records, others: Iterator[Records]) -> Iterator[tuple[int, 
             row += len(part.begin)
 
 
-def _ambiguous(file: File, name: str, names: Sequence[str]) -> InputError:
+def _ambiguous_column(file: File, name: str, names: Sequence[str]) -> InputError:
     return InputError(f"{file.name}: has {names.count(name)} columns {name!r}; rename all but one")
 
 
@@ -322,12 +322,12 @@ def split_records(file: File, source: Iterable[bytes], delimiter: int, limit: Li
         held += block[:first]
         if not len(ends):
             continue
-        yield _filled(held, np.array([size]), line, skip)
+        yield _without_blank(held, np.array([size]), line, skip)
         line, skip = line + line_ends(held), 0
         last = int(ends[-1])
         if last > first:
             rest = block[first:last]
-            yield _filled(rest, ends[1:] - first, line)
+            yield _without_blank(rest, ends[1:] - first, line)
             line += line_ends(rest)
             del rest
         held = bytearray(block[last:])
@@ -340,7 +340,7 @@ def split_records(file: File, source: Iterable[bytes], delimiter: int, limit: Li
     if limit is not None and size > limit.document:
         raise too_large(file, f"the record from line {line} on", size, limit)
     if held:
-        yield _filled(held, np.array([size]), line, skip)
+        yield _without_blank(held, np.array([size]), line, skip)
 
 
 def line_ends(content: bytes | bytearray) -> int:
@@ -349,7 +349,7 @@ def line_ends(content: bytes | bytearray) -> int:
     return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
 
 
-def _filled(content: bytes | bytearray, end: Numbers, line: int, skip: int = 0) -> Records:
+def _without_blank(content: bytes | bytearray, end: Numbers, line: int, skip: int = 0) -> Records:
     begin = np.concatenate([[skip], end[:-1]])
     first = np.frombuffer(memoryview(content).toreadonly(), np.uint8)[np.minimum(begin, len(content) - 1)]
     filled = ~np.isin(first, LINE_ENDS) & (begin < end)

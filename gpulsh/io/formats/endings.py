@@ -75,7 +75,7 @@ def format_of(file: File) -> Format:
     return found
 
 
-def none_known(paths: Sequence[str]) -> str:
+def no_known_format(paths: Sequence[str]) -> str:
     """The message for a folder with these files, none of a known format."""
     endings = Counter(sorted(map(_last_ending, paths))).most_common(MOST_SHOWN + 1)
     counts = [f"{ending} ({count:,})" for ending, count in endings[:MOST_SHOWN]]

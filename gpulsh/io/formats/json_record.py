@@ -17,10 +17,10 @@ from itertools import chain
 from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputTypeError
-from gpulsh.io.arrow.texts import stray_bytes
-from gpulsh.io.columns import BETWEEN, Columns, Place, place_named
+from gpulsh.io.arrow.texts import count_stray_bytes
+from gpulsh.io.columns import SEPARATOR, Columns, FieldPath, field_named
 from gpulsh.io.file import File
-from gpulsh.io.formats.streamed import END, LARGE_LINE, UTF16, Line, utf16
+from gpulsh.io.formats.streamed import END, LARGE_LINE, UTF16, Line, utf16_file
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.rows import Bytes, text_bytes
 
@@ -51,7 +51,7 @@ class LongString:
     def pieces(self) -> Iterator[Bytes]:
         """The string as UTF-8; one piece, not copied, if the line has the same bytes."""
         view = memoryview(self.line)[self.begin : self.end]
-        if self.line.find(b"\\", self.begin, self.end) < 0 and not stray_bytes(view):
+        if self.line.find(b"\\", self.begin, self.end) < 0 and not count_stray_bytes(view):
             # A small part of a line must not hold all of it.
             yield view if 2 * len(view) > len(self.line) else bytes(view)
             return
@@ -142,27 +142,27 @@ JSON_NAMES = {dict: "an object", list: "a list", str: "a string", LongString: "a
 JSON_NAMES |= {int: NUMBER, float: NUMBER, Decimal: NUMBER}
 
 
-def content_of(number: int, line: Line) -> Line:
+def without_bom(number: int, line: Line) -> Line:
     """The line without a mark of UTF-8, which only the first may have."""
     return line[len(BOM) :] if number == 1 and line.startswith(BOM) else line
 
 
 def is_blank(number: int, line: Line) -> bool:
     """Whether there is nothing but white space."""
-    content = content_of(number, line)
+    content = without_bom(number, line)
     return not content or content.isspace()
 
 
 def on_one_line(number: int, line: Line) -> Line:
     """The JSON value on one line: its line ends are only between tokens, so spaces replace them."""
-    content = content_of(number, line)
+    content = without_bom(number, line)
     at = content.find(END)
     if at >= 0 and at == len(content) - 1:
         return content
     return (content if at < 0 else content.replace(END, b" ")) + END
 
 
-def kind_of(value: object) -> str:
+def json_type_name(value: object) -> str:
     """The name of a JSON value's type in messages."""
     return "null" if value is None else JSON_NAMES.get(type(value), type(value).__name__)
 
@@ -193,7 +193,7 @@ class RecordReader:
         """
         self.number, self._line = number, line
         if len(line) <= LARGE_LINE:
-            self.record = self._parsed(content_of(number, line))
+            self.record = self._parsed(without_bom(number, line))
         else:
             large = self._large()
             self.record = _restored(large, self._parsed(large.short), self._depth)
@@ -211,7 +211,7 @@ class RecordReader:
         self.number, self._line = number, line
         parse = self._parsed_exactly if exactly else self._parsed
         if len(line) <= LARGE_LINE:
-            found = parse(content_of(number, line))
+            found = parse(without_bom(number, line))
             return dict(found) if isinstance(found, Lenient) else found
         large = self._large()
         fields = parse(large.short).items()
@@ -219,10 +219,10 @@ class RecordReader:
         self.clear()
         return {name: b"".join(of.pieces()) if isinstance(of, LongString) else of for name, of in found.items()}
 
-    def has(self, place: Place, columns: Columns) -> bool:
+    def has(self, place: FieldPath, columns: Columns) -> bool:
         """Whether a value of one of the `columns` is there, null or not."""
         if place not in columns.texts:
-            place = place_named(place[0], self.record)
+            place = field_named(place[0], self.record)
         above = _value(self.record, place[:-1])
         return isinstance(above, dict) and place[-1] in above
 
@@ -252,7 +252,7 @@ class RecordReader:
         value = self.exact(column)
         if value is None or (isinstance(value, (str, int)) and not isinstance(value, bool)):
             return value
-        detail = f"{column!r} is {kind_of(value)}; {option} takes a string, an integer or null"
+        detail = f"{column!r} is {json_type_name(value)}; {option} takes a string, an integer or null"
         raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
 
     def values(self, columns: Columns) -> tuple[Bytes | None, object, str | int | None]:
@@ -261,7 +261,7 @@ class RecordReader:
             text = self._text(columns.texts[0])
         else:
             found = [each for each in map(self._text, columns.texts) if each is not None]
-            text = BETWEEN.join(found) if len(found) > 1 else found[0] if found else None
+            text = SEPARATOR.join(found) if len(found) > 1 else found[0] if found else None
         if columns.id is not None:
             self.id(columns.id)
         order = None if columns.order is None else self.exact(columns.order)
@@ -270,13 +270,13 @@ class RecordReader:
             raise too_large(self._file, self.at, len(text), self._limit)
         return text, order, copy_key
 
-    def _text(self, place: Place) -> Bytes | None:
+    def _text(self, place: FieldPath) -> Bytes | None:
         value: object = self.record.get(place[0])
         for depth, name in enumerate(place[1:], 1):
             if value is None:
                 return None
             if not isinstance(value, dict):
-                detail = f"{'.'.join(place[:depth])!r} is {kind_of(value)}; give an object or null"
+                detail = f"{'.'.join(place[:depth])!r} is {json_type_name(value)}; give an object or null"
                 raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
             value = value.get(name)
         if isinstance(value, str):
@@ -285,7 +285,7 @@ class RecordReader:
             return self._long_text(value)
         if value is None or value != value:  # NaN means null, as in memory
             return None
-        detail = f"{'.'.join(place)!r} is {kind_of(value)}; give a string or null"
+        detail = f"{'.'.join(place)!r} is {json_type_name(value)}; give a string or null"
         raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
 
     def _long_text(self, value: LongString) -> Bytes:
@@ -305,7 +305,7 @@ class RecordReader:
         held, limit = len(self._line), self._limit
         most = None if limit is None else max(PARSE_COPIES * limit.document - held, 0) + PARSED_BYTES
         try:
-            return LargeObject(content_of(self.number, self._line), most)
+            return LargeObject(without_bom(self.number, self._line), most)
         except CostError as error:
             assert limit is not None
             allowed = PARSE_COPIES * limit.document
@@ -319,7 +319,7 @@ class RecordReader:
         except (ValueError, RecursionError):
             # Python's parser also takes what some programs write: NaN, lone surrogates. Invalid UTF-8 becomes U+FFFD.
             try:
-                record = _loaded(content)
+                record = _parse(content)
                 record = Lenient(record) if isinstance(record, dict) else record
             except RecursionError as error:
                 raise self._too_deep() from error
@@ -328,20 +328,20 @@ class RecordReader:
                 detail = getattr(error, "msg", str(error)).removesuffix(" at").removesuffix(" starting")
                 raise self._no_json(detail) from error
         if not isinstance(record, dict):
-            detail = f"{self.at} is {kind_of(record)}; give one JSON object for each {self._file.unit}"
+            detail = f"{self.at} is {json_type_name(record)}; give one JSON object for each {self._file.unit}"
             raise DamagedInputError(f"{self._file.name}: {detail}")
         return record
 
     def _parsed_exactly(self, content: Line) -> Record:
         try:
-            found: Record = _loaded(content)
+            found: Record = _parse(content)
             return found
         except RecursionError as error:  # orjson allows deeper nesting
             raise self._too_deep() from error
 
     def _no_json(self, detail: str) -> DamagedInputError:
         if self.number == 1 and self._line.startswith(UTF16):
-            return utf16(self._file)
+            return utf16_file(self._file)
         detail = f"{self.at} is not JSON: {detail}; give one JSON object for each {self._file.unit}"
         return DamagedInputError(f"{self._file.name}: {detail}")
 
@@ -356,7 +356,7 @@ def _restored(large: LargeObject, record: Record, depth: int) -> Record:
     return found
 
 
-def _loaded(content: Line) -> Any:
+def _parse(content: Line) -> Any:
     text = content.decode("utf-8", "replace")
     names = _with_whole_names if "\\u" in text else None  # otherwise no name has half of a surrogate pair
     try:
@@ -380,10 +380,10 @@ def _integer(digits: str) -> int | Decimal:
 
 def _field(record: Record, column: str) -> object:
     value = record.get(column)
-    return value if value is not None or "." not in column else _value(record, place_named(column, record))
+    return value if value is not None or "." not in column else _value(record, field_named(column, record))
 
 
-def _value(record: Record, place: Place) -> object:
+def _value(record: Record, place: FieldPath) -> object:
     value: object = record
     for name in place:
         value = value.get(name) if isinstance(value, dict) else None

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import numbers, strings, to_arrow
-from gpulsh.io.columns import Columns, Place
+from gpulsh.io.arrow.buffers import number_values, string_array, to_arrow
+from gpulsh.io.columns import Columns, FieldPath
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import Line
 from gpulsh.io.rows import Bytes, text_bytes
@@ -42,7 +42,7 @@ def with_text(file: File, number: int, line: Line, columns: Columns, change: Cal
     return before + value + behind
 
 
-def _place(content: str, at: int, place: Place) -> tuple[int, int]:
+def _place(content: str, at: int, place: FieldPath) -> tuple[int, int]:
     """The place of a field's value. Among fields of one name the last counts, as for parsers."""
     found = 0, 0
     at = _next(content, at) + 1
@@ -64,7 +64,7 @@ def _next(content: str, at: int) -> int:
     return at
 
 
-def members(batch: pa.RecordBatch) -> list[bytes]:
+def member_texts(batch: pa.RecordBatch) -> list[bytes]:
     """The columns of each row as more members of an object, with the comma before them, its brace and a line's end.
 
     Nearly all rows are alike, so rows that are alike are written once. A column whose values mostly differ, such as the
@@ -88,8 +88,8 @@ def _codes(column: pa.Array) -> Numbers:
         texts = column.values.dictionary_encode("encode").indices.cast(pa.string())
         places = column.buffers()[:2]  # of nulls, and where each list begins
         lists = pa.Array.from_buffers(pa.list_(pa.string()), len(column), places, -1, column.offset, [texts])
-        column = pc.binary_join(lists, strings([","])[0])  # a str would need pandas
-    return numbers(column.dictionary_encode("encode").indices).astype(np.int64)
+        column = pc.binary_join(lists, string_array([","])[0])  # a str would need pandas
+    return number_values(column.dictionary_encode("encode").indices).astype(np.int64)
 
 
 def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> list[bytes]:

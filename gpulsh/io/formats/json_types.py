@@ -101,18 +101,18 @@ def record_batch(schema: pa.Schema, records: Sequence[dict[str, object]]) -> pa.
         try:
             arrays.append(pa.array(values, field.type))
         except (UnicodeError, pa.ArrowException, TypeError):
-            arrays.append(pa.array([_fitted(value, field.type) for value in values], field.type))
+            arrays.append(pa.array([_fit_value(value, field.type) for value in values], field.type))
     return pa.record_batch(arrays, schema=schema)
 
 
-def _fitted(value: Any, kind: pa.DataType) -> object:
+def _fit_value(value: Any, kind: pa.DataType) -> object:
     """The value in a type of `Shape`, as valid text: halves of surrogate pairs and invalid UTF-8 become U+FFFD."""
     if value is None:
         return None
     if pa.types.is_list(kind):
-        return [_fitted(each, kind.value_type) for each in value]
+        return [_fit_value(each, kind.value_type) for each in value]
     if pa.types.is_struct(kind):
-        return {field.name: _fitted(value.get(field.name), field.type) for field in kind}
+        return {field.name: _fit_value(value.get(field.name), field.type) for field in kind}
     if not pa.types.is_large_string(kind):
         return value
     if value != value:  # NaN

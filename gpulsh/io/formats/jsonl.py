@@ -20,14 +20,14 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.ids import json_texts
-from gpulsh.io.arrow.texts import stray_bytes
+from gpulsh.io.arrow.texts import count_stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
-from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, intact_blocks, next_member
+from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, find_member, intact_blocks
 from gpulsh.io.file import File, reading, reason
-from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
+from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, WriteOptions, counting_rows
 from gpulsh.io.formats.blocks import OrderColumn, RecordRows
-from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, kind_of, on_one_line
-from gpulsh.io.formats.json_text import members, with_text
+from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, json_type_name, on_one_line
+from gpulsh.io.formats.json_text import member_texts, with_text
 from gpulsh.io.formats.json_types import MOST_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.formats.streamed import (
     END,
@@ -111,14 +111,14 @@ class JsonLines(Streamed):
                             if not columns.added.isdisjoint(reader.record):
                                 refuse_added(file, columns, reader.record, f"{reader.at} ")
                             if isinstance(reader.record, Lenient) or len(line) > LARGE_LINE:
-                                found.stray.append(stray_bytes(memoryview(line)))
+                                found.stray.append(count_stray_bytes(memoryview(line)))
                             text, value, copy_key = reader.values(columns)
                         except (DamagedInputError, InputTypeError) as error:
                             if not rules.skip:
                                 raise
                             bad = Rejection(row, 1, "line", number, reason(file, error))
                             found.rejected.append(bad if file.unit == "line" else bad._replace(unit="row", offset=row))
-                    order = None if order_column is None else order_column.value(number, value, kind_of(value))
+                    order = None if order_column is None else order_column.value(number, value, json_type_name(value))
                     found.texts.append(text)
                     found.order.append(order)
                     found.copy_key.append(copy_key)
@@ -158,20 +158,20 @@ class JsonLines(Streamed):
             (number,) = next(self._kept_lines(file, source, np.arange(row + 1) == row, more=True)).numbers
         return f"{file.unit} {number}"
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """Kept lines as they are, in the same compression."""
         file, source = self._opened(file)
         with source, self._writer(target, how.get("codec")) as out:
             _write(file, out, (kept.lines for kept in self._written(file, source, keep, how)))
 
-    def write_lines(self, file: File, keep: Mask, out: Sink, how: Writing) -> None:
+    def write_lines(self, file: File, keep: Mask, out: Sink, how: WriteOptions) -> None:
         """Kept records as they are, each on one line."""
         file, source = self._opened(file)
         with source:
             for kept in self._written(file, source, keep, how):
                 write_lines(out, [on_one_line(number, line) for number, line in kept.each()])
 
-    def _written(self, file: File, source: BinaryIO, keep: Mask, how: Writing) -> Iterator[Group]:
+    def _written(self, file: File, source: BinaryIO, keep: Mask, how: WriteOptions) -> Iterator[Group]:
         """The kept rows of each group as they are, but without the parts that are cut, and with the added members."""
         cuts, added = how.get("cuts"), how.get("added")
         rows, done = np.flatnonzero(keep) if cuts else np.zeros(0, np.int64), 0
@@ -187,7 +187,7 @@ class JsonLines(Streamed):
             else:
                 for start in range(0, len(kept.lines), LINES_AT_ONCE):
                     some = slice(start, start + LINES_AT_ONCE)
-                    more = added.take(len(kept.numbers[some]), members)
+                    more = added.take(len(kept.numbers[some]), member_texts)
                     lines: list[Line] = [  # nearly always the line of an object, without spaces
                         line[:-2] + own
                         if line.startswith(b'{"') and line.endswith(b"}\n") and type(line) is bytes
@@ -206,7 +206,7 @@ class JsonLines(Streamed):
             _write(file, out, beginning.of(group.lines for group in self._groups(file, source, step=STEP)))
         return beginning.taken
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """Every field in the type that holds all its values, which a pass of its own finds (`json_types`)."""
         limit = how.get("limit")
         for exactly in (False, True):
@@ -237,7 +237,7 @@ class JsonLines(Streamed):
 
     def _kept_lines(self, file: File, source: BinaryIO, keep: Mask, *, more: bool = False) -> Iterator[Group]:
         """The kept rows of each group that has some; with `more` the file may have more rows than `keep`."""
-        with counting(file, keep) as read:
+        with counting_rows(file, keep) as read:
             for group in self._groups(file, source):
                 stays = read.next(len(group.lines)).tolist()
                 kept = Group(list(compress(group.numbers, stays)), list(compress(group.lines, stays)))
@@ -288,7 +288,7 @@ class JsonLines(Streamed):
         with reading(file):
             if not (file.intact_only and self.compression):
                 for first, lines in split_lines(file, blocks(source, self.compression, step), limit):
-                    yield _filled(lines, first)
+                    yield _without_blank(lines, first)
                     del lines
                 return
             start: int | None = 0
@@ -299,18 +299,18 @@ class JsonLines(Streamed):
                 for first, lines in split_lines(file, intact, limit, number):
                     number = first + len(lines)
                     if cut:
-                        lines[0], cut = _unless_cut(file, first, lines[0]), False
+                        lines[0], cut = _intact_line(file, first, lines[0]), False
                     if damage and not lines[-1].endswith(END):
-                        lines[-1] = _unless_cut(file, number - 1, lines[-1]) + END
-                    yield _filled(lines, first)
+                        lines[-1] = _intact_line(file, number - 1, lines[-1]) + END
+                    yield _without_blank(lines, first)
                     del lines
                 for error in damage:
-                    start = next_member(source, error.offset + 1, *BEGINNINGS[self.compression])
+                    start = find_member(source, error.offset + 1, *BEGINNINGS[self.compression])
                     lost(f"{error}; nothing up to {start or 'the end'} is read")
                     yield Group((), [])
 
 
-def _unless_cut(file: File, number: int, line: Line) -> Line:
+def _intact_line(file: File, number: int, line: Line) -> Line:
     """The line, or nothing where damage cut it."""
     try:
         if not is_blank(number, line):
@@ -320,7 +320,7 @@ def _unless_cut(file: File, number: int, line: Line) -> Line:
     return line
 
 
-def _filled(lines: list[Line], number: int) -> Group:
+def _without_blank(lines: list[Line], number: int) -> Group:
     """The lines that are not blank, numbered from `number`."""
     numbers = range(number, number + len(lines))
     filled = [bool(line) and not line.isspace() for line in lines]

@@ -21,14 +21,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.buffers import chosen, kept, size_of, to_arrow
-from gpulsh.io.arrow.copy_keys import of_python
+from gpulsh.io.arrow.buffers import byte_size, filter_rows, take_rows, to_arrow
+from gpulsh.io.arrow.copy_keys import python_copy_keys
 from gpulsh.io.arrow.ids import parquet_type
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
 from gpulsh.io.arrow.validation import check_batch, check_values
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, reading, reason, wrong_length
+from gpulsh.io.file import File, reading, reason, wrong_row_count
 from gpulsh.io.format import (
     BLOCK_BYTES,
     STRICT,
@@ -39,8 +39,8 @@ from gpulsh.io.format import (
     Part,
     Rejection,
     Rules,
-    Writing,
-    spread,
+    WriteOptions,
+    evenly_spaced,
 )
 from gpulsh.io.formats.blocks import OrderColumn, batch_block
 from gpulsh.io.output_codec import OutputCodec
@@ -108,7 +108,7 @@ class Parquet(Format):
                 first, last = np.searchsorted(rows, [there.start, there.stop])
                 wanted = mask_of(rows[first:last] - there.start, there.stop - there.start)
                 for _, batch, some in source.wanted(groups, wanted, [column]):
-                    part = chosen(column_named(batch, column), np.flatnonzero(some))
+                    part = take_rows(column_named(batch, column), np.flatnonzero(some))
                     found.append(check_values(file, column, part))
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
@@ -116,7 +116,7 @@ class Parquet(Format):
         """True: a Parquet file takes every codec."""
         return True
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """The schema, its metadata and its codecs are the input's; small row groups next to one another become one."""
         with _opened(file) as source:
             schema, added = source.schema, how.get("added")
@@ -132,13 +132,13 @@ class Parquet(Format):
                     rows = max(min(count * GROUP_BYTES // max(size, 1), GROUP_ROWS), 1)
                     if cut is not None:
                         tables = map(pa.Table.from_batches, zip(map(cut, _as_batches(tables))))
-                    for table in in_groups(tables, texts, rows):
+                    for table in group_tables(tables, texts, rows):
                         if added is not None:
                             table = pa.table([*table.columns, *added.take(len(table)).columns], schema=schema)
                         out.write_table(table, row_group_size=len(table))
                         del table  # before the next one is made
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """The kept rows of one row group after another."""
         with _opened(file) as source:
             for _, tables in _kept_runs(source, keep, how):
@@ -151,7 +151,7 @@ class Parquet(Format):
             total, size, count = source.starts[-1], sum(source.sizes), len(source.sizes)
         keep = np.zeros(total, np.bool_)
         several = min(SAMPLED_GROUPS, SAMPLED_BYTES * count // max(size, 1))
-        some = spread(bounds, max(math.ceil(share * len(bounds)), several))
+        some = evenly_spaced(bounds, max(math.ceil(share * len(bounds)), several))
         for start, stop in some:
             rows = share * total / len(some)
             runs = max(min(math.ceil(SAMPLED_RUNS / len(some)), int(rows / LEAST_RUN)), 1)
@@ -204,7 +204,7 @@ class _Source:
         end = part.start + part.rows
         last = bisect_left(self.starts, end, part.number + 1)
         if self.starts[part.number : part.number + 1] != [part.start] or self.starts[last : last + 1] != [end]:
-            raise wrong_length(self.file)
+            raise wrong_row_count(self.file)
         return range(part.number, last)
 
     def _chunks(self, groups: Sequence[int], names: list[str] | None) -> list[pq.ColumnChunkMetaData]:
@@ -230,7 +230,7 @@ class _Source:
         size = sum(chunk.total_uncompressed_size for chunk in chunks) / max(rows, 1)
         if rows > FEW_ROWS and any(chunk.has_dictionary_page for chunk in chunks):
             first = next(read(FIRST_ROWS, row_groups=groups[:1]), None)
-            size = max(size, size_of(first) / max(len(first), 1) if first is not None else 0)
+            size = max(size, byte_size(first) / max(len(first), 1) if first is not None else 0)
         at_once = int(max(min(most_bytes / max(size, 1), MAX_BATCH_ROWS * most_bytes // DECODED_BYTES), 1))
         found = 0
         # Arrow cannot read several row groups with a nested dictionary of text.
@@ -350,7 +350,7 @@ def _blocks_of_run(source: _Source, groups: range, columns: Columns, rules: Rule
             part.start, part.rows, "row", part.start, f"row group {part.number} {reason(source.file, error)}"
         )
         order = None if columns.order is None else pa.nulls(part.rows)
-        copy_key = None if columns.copy_key is None else of_python([None] * part.rows)
+        copy_key = None if columns.copy_key is None else python_copy_keys([None] * part.rows)
         yield Block(part.start, piece_rows([None] * part.rows), order, (why,), copy_key=copy_key)
         return
     if size > HELD_BYTES:
@@ -360,10 +360,10 @@ def _blocks_of_run(source: _Source, groups: range, columns: Columns, rules: Rule
         yield held.pop()
 
 
-def _kept_runs(source: _Source, keep: Mask, how: Writing) -> Iterator[tuple[Sequence[int], Iterator[pa.Table]]]:
+def _kept_runs(source: _Source, keep: Mask, how: WriteOptions) -> Iterator[tuple[Sequence[int], Iterator[pa.Table]]]:
     """The kept rows of each run that has some, and the row groups that hold them."""
     if source.starts[-1] != len(keep):
-        raise wrong_length(source.file)
+        raise wrong_row_count(source.file)
     for groups in source.runs():
         part = keep[source.rows(groups)]
         if part.any():
@@ -404,10 +404,10 @@ def _kept_tables(
             return
     with reading(source.file):
         for start, batch, part in source.wanted(groups, keep, names):
-            found = pa.Table.from_batches([kept(batch, part)])
+            found = pa.Table.from_batches([filter_rows(batch, part)])
             if texts is not None:
                 columns = found.columns
-                columns.insert(place, kept(texts.slice(start, len(batch)), part))
+                columns.insert(place, filter_rows(texts.slice(start, len(batch)), part))
                 found = pa.Table.from_arrays(columns, schema=schema)
                 del columns
             yield found
@@ -421,7 +421,7 @@ def _as_batches(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
         del table  # before the next one is decoded
 
 
-def in_groups(
+def group_tables(
     tables: Iterable[pa.Table], large: Sequence[str | int] = (), most_rows: int | None = None
 ) -> Iterator[pa.Table]:
     """The rows of `tables`, `most_rows` or GROUP_ROWS at a time, each column in one piece.
@@ -432,7 +432,7 @@ def in_groups(
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:
-        ends = np.cumsum(sum((_sizes(table.column(name)) for name in large), np.zeros(len(table), np.int64)))
+        ends = np.cumsum(sum((_text_sizes(table.column(name)) for name in large), np.zeros(len(table), np.int64)))
         while len(table):
             stop = min(int(np.searchsorted(ends, GROUP_BYTES - size)) + 1, most_rows - rows)
             held.append(table.slice(0, stop))
@@ -441,20 +441,20 @@ def in_groups(
                 break
             table, ends = table.slice(stop), ends[stop:] - ends[stop - 1]
             rows = size = 0
-            yield _joined(held)
+            yield _join_tables(held)
         del table  # before the next one is decoded
     if held:
-        yield _joined(held)
+        yield _join_tables(held)
 
 
-def _joined(held: list[pa.Table]) -> pa.Table:
+def _join_tables(held: list[pa.Table]) -> pa.Table:
     """The tables as one; leaves the list empty, so the memory of each is free once it is copied."""
     table = pa.concat_tables(held)
     held.clear()
     return table.combine_chunks()
 
 
-def _sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+def _text_sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """int64 [rows]: bytes of each text of a chunked array, 0 of other types."""
     if not is_text(column.type) or column.null_count == len(column):
         return np.zeros(len(column), np.int64)

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from gpulsh.backends.host import State, element_ends
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.compression import NAMES, Compression, blocks
+from gpulsh.io.compression import CODECS, Compression, blocks
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Format
 from gpulsh.io.limits import Limit, too_large
@@ -60,7 +60,7 @@ class Streamed(Format):
     def __init__(self, compression: Compression = "", encoding: str | None = None) -> None:
         self.compression = compression
         self.encoding = encoding  # of its texts; None is UTF-8
-        self._codec = NAMES.get(compression)
+        self._codec = CODECS.get(compression)
 
     def takes(self, codec: OutputCodec) -> bool:
         """Whether it is a level of the file's own codec."""
@@ -79,7 +79,7 @@ class Streamed(Format):
         return compressed_writer(target, self.compression, level)
 
 
-def utf16(file: File) -> DamagedInputError:
+def utf16_file(file: File) -> DamagedInputError:
     """The error of a file of UTF-16, whose bytes would be another text."""
     return DamagedInputError(f"{file.name}: is UTF-16; write it as UTF-8")
 
@@ -192,7 +192,7 @@ def split_elements(file: File, source: Iterable[bytes], limit: Limit | None = No
             if len(found) < len(ends):
                 if limit is not None and is_large:
                     raise too_large(file, f"element {count + len(found) + 1}", size, limit)
-                found.append(_ended(held))
+                found.append(_stripped(held))
                 held, size = bytearray(), 0
         if state.depth == 0:
             if held:
@@ -206,7 +206,7 @@ def split_elements(file: File, source: Iterable[bytes], limit: Limit | None = No
         raise refused("its array does not end; the file is truncated")
 
 
-def _ended(held: bytearray) -> Line:
+def _stripped(held: bytearray) -> Line:
     """An element without the white space after it."""
     if len(held) <= LARGE_LINE:
         return bytes(held.rstrip(SPACE))

@@ -23,22 +23,22 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import Advice, InputError
 from gpulsh.io.arrow.buffers import binary_array
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.arrow.texts import as_strings, in_utf8, stray
+from gpulsh.io.arrow.texts import as_strings, as_utf8, count_stray
 from gpulsh.io.columns import Columns
-from gpulsh.io.compression import HEAD, refuse_packed
-from gpulsh.io.file import File, reading, wrong_length
-from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
-from gpulsh.io.formats.streamed import END, UTF16, Beginning, Line, Streamed, utf16, whole_lines
+from gpulsh.io.compression import HEAD, refuse_compressed
+from gpulsh.io.file import File, reading, wrong_row_count
+from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, WriteOptions, counting_rows
+from gpulsh.io.formats.streamed import END, UTF16, Beginning, Line, Streamed, utf16_file, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.rows import Bytes, piece_rows
 
-LOOKED_AT = 1 << 16  # bytes of a file's beginning
+CHECKED_BYTES = 1 << 16  # bytes of a file's beginning
 STEP = 1 << 20  # bytes read at once
 COPIED = 1 << 16  # bytes copied at once: memory for more is taken from the system, and returned, for each file
 NEWLINE, RETURN = 10, 13
 MANY = 20  # lines in it, empty ones aside, from which they look like documents
-MOST_LOOKED_AT = 8  # files
-LARGE = 1 << 20  # bytes of a file, from which on few are one document
+CHECKED_FILES = 8  # files
+LARGE_FILE = 1 << 20  # bytes of a file, from which on few are one document
 
 _log = logging.getLogger("gpulsh")
 
@@ -55,7 +55,7 @@ class PlainText(Streamed):
     def beginning(self, file: File) -> bytes:
         """Some bytes that the text begins with."""
         with reading(file), file.open() as source:
-            return next(self._blocks(file, source, LOOKED_AT), b"")
+            return next(self._blocks(file, source, CHECKED_BYTES), b"")
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """One block of one row."""
@@ -73,17 +73,17 @@ class PlainText(Streamed):
                 size = source.seek(0, os.SEEK_END)
                 source.seek(0)
                 text = b"" if most is not None and size > most else source.read()
-                refuse_packed(text[:HEAD])
+                refuse_compressed(text[:HEAD])
             if rules.limit is not None and size > rules.limit.document:
                 raise too_large(file, "", size, rules.limit)
             if text[:2] in UTF16:
-                raise utf16(file)
+                raise utf16_file(file)
             yield self._document(0, text)
 
     def _document(self, row: int, text: Bytes) -> Block:
         if self.encoding is None and isinstance(text, bytes) and text.isascii():
             return Block(row, piece_rows([text]))
-        found = stray(binary_array(text, np.array([0, len(text)])), self.encoding)
+        found = count_stray(binary_array(text, np.array([0, len(text)])), self.encoding)
         if self.encoding is not None:
             text = bytes(text).decode(self.encoding, "replace").encode()
         return Block(row, piece_rows([text]), stray=found)
@@ -92,10 +92,10 @@ class PlainText(Streamed):
         """Raise InputError, as plain text has no column."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """The file, byte for byte; none where the document is dropped, for an empty one would be another document."""
         if len(keep) != 1:
-            raise wrong_length(file)
+            raise wrong_row_count(file)
         cuts = how.get("cuts")
         if keep[0] and cuts is not None and len(cuts.row):
             with self._writer(target, None) as packed:
@@ -105,9 +105,9 @@ class PlainText(Streamed):
             with file.open(buffering=0) as source, open(target, "wb") as out:
                 shutil.copyfileobj(source, out, COPIED)
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """A column, "text"."""
-        with counting(file, keep) as read:
+        with counting_rows(file, keep) as read:
             for block in self.read(file, Columns("text"), rules=Rules(limit=how.get("limit"))):
                 texts = block.texts
                 del block
@@ -134,19 +134,19 @@ class TextLines(PlainText):
                     block = self._document(row, memoryview(piece)[: len(piece) - _end_size(piece)])
                 else:
                     found = _texts(piece)
-                    bad = NO_STRAY if piece.isascii() else stray(found, self.encoding)
-                    block = Block(row, arrow_rows(in_utf8(found, self.encoding)), stray=bad)
+                    bad = NO_STRAY if piece.isascii() else count_stray(found, self.encoding)
+                    block = Block(row, arrow_rows(as_utf8(found, self.encoding)), stray=bad)
                 check_sizes(file, row + 1, block.texts.lengths(), rules.limit, "line")
                 row += len(block.texts)
                 yield block
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """Kept lines as they are."""
         cuts = how.get("cuts")
         codec = how.get("codec")
-        with file.open() as source, self._writer(target, codec) as out, counting(file, keep) as read:
+        with file.open() as source, self._writer(target, codec) as out, counting_rows(file, keep) as read:
             for piece in self._pieces(file, source):
-                start, ends = read.rows, _ends(piece)
+                start, ends = read.rows, _line_ends(piece)
                 stays = read.next(len(ends))
                 rows = start + np.flatnonzero(stays)
                 if cuts is not None and (changed := cuts.changed(rows)).any():
@@ -183,7 +183,7 @@ class TextLines(PlainText):
         with reading(file):
             for begun, block in whole_lines(file, self._blocks(file, source, STEP), limit, next_line):
                 if number == 1 and (begun or block).startswith(UTF16):
-                    raise utf16(file)
+                    raise utf16_file(file)
                 number += bool(begun) + block.count(END)
                 yield from filter(None, (begun, block))
 
@@ -194,16 +194,16 @@ def warn_of_lines(files: Sequence[tuple[File, PlainText]]) -> None:
         why = None
         with suppress(InputError):  # the reader reports the error
             size = file.size() if file.filesystem is None else None
-            if number < MOST_LOOKED_AT and sum(map(bool, map(bytes.strip, kind.beginning(file).split(b"\n")))) >= MANY:
+            if number < CHECKED_FILES and sum(map(bool, map(bytes.strip, kind.beginning(file).split(b"\n")))) >= MANY:
                 why = "though it has many lines, "
-            elif size is not None and size >= LARGE:
+            elif size is not None and size >= LARGE_FILE:
                 why = f"though it has {size:,} bytes, "
         if why is not None:
             _log.warning(Advice(f"{file.name}: is one document, {why}as is every .txt; with --lines each line is one"))
             return
 
 
-def _ends(piece: bytes | bytearray) -> Numbers:
+def _line_ends(piece: bytes | bytearray) -> Numbers:
     """int64 [lines]: where each line ends, its newline included."""
     ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == NEWLINE) + 1
     return ends if len(ends) and ends[-1] == len(piece) else np.append(ends, len(piece))
@@ -216,7 +216,7 @@ def _end_size(line: bytes | bytearray) -> int:
 
 def _texts(piece: bytes) -> pa.Array:
     """The lines of a piece without their ends, as a pyarrow.LargeBinaryArray."""
-    content, ends = np.frombuffer(piece, np.uint8), _ends(piece)
+    content, ends = np.frombuffer(piece, np.uint8), _line_ends(piece)
     offset, is_text = np.zeros(len(ends) + 1, np.int64), content != NEWLINE
     if b"\r\n" in piece:
         is_two = content[ends - 2] == RETURN  # of a line of one byte, this is the end of another line

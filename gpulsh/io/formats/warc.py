@@ -28,11 +28,11 @@ from gpulsh.io.arrow.copy_keys import BYTES
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression import Compression
-from gpulsh.io.file import WEB, File, first_line, reading, reason, wrong_length
-from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing
-from gpulsh.io.formats.blocks import Instant, RecordRows, instant
+from gpulsh.io.file import WEB, File, first_line, reading, reason, wrong_row_count
+from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, WriteOptions
+from gpulsh.io.formats.blocks import Instant, RecordRows, parse_instant
 from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
-from gpulsh.io.formats.web_text import UTF8, Page, http_page, kind_of, require_extra
+from gpulsh.io.formats.web_text import UTF8, Page, content_kind, http_page, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.output_codec import gzip_member
 from gpulsh.io.rows import Bytes
@@ -117,10 +117,10 @@ class Warc(Format):
         documents = (record for record, page in self._records(file) if page is not None)
         found = [record.header(column) for row, record in enumerate(islice(documents, stop)) if row in wanted]
         if len(found) != len(rows):
-            raise wrong_length(file)
+            raise wrong_row_count(file)
         return python_array(found).cast(pa.string())
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """Kept documents and the records that accompany them."""
         dropped: set[str] = set()  # ids of dropped documents
         named: set[str] = set()  # ids of records that they name as their own
@@ -142,9 +142,9 @@ class Warc(Format):
                     continue
                 self._copy(file, record, packed, out)
         if row != len(keep):
-            raise wrong_length(file)
+            raise wrong_row_count(file)
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """Documents as their `HEADERS` and text; what accompanies them is left out."""
         limit, row, size = how.get("limit"), 0, 0
         found: list[tuple[str | bytes | memoryview | None, ...]] = []
@@ -171,7 +171,7 @@ class Warc(Format):
         if found:
             yield batch()
         if row != len(keep):
-            raise wrong_length(file)
+            raise wrong_row_count(file)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first records."""
@@ -199,7 +199,7 @@ class Warc(Format):
             with reading(file):
                 step = packed.read(min(stop - start, 1 << 20))
             if not step:
-                raise wrong_length(file)
+                raise wrong_row_count(file)
             out.write(step)
             start += len(step)
 
@@ -214,7 +214,7 @@ class Warc(Format):
                 left -= len(piece)
                 yield piece
         if left:
-            raise wrong_length(file)
+            raise wrong_row_count(file)
 
     def _text(self, file: File, record: Record, page: Page, limit: Limit | None) -> Bytes:
         if len(record.raw) < record.whole:
@@ -260,12 +260,12 @@ def _damaged(file: File, offset: int, detail: str) -> DamagedInputError:
 def _page(file: File, record: Record) -> Page | None:
     kind = (record.header("WARC-Type") or "").lower()
     content_type = record.header("Content-Type") or ""
-    if kind == "conversion" and kind_of(content_type) != "html":
+    if kind == "conversion" and content_kind(content_type) != "html":
         return UTF8 if not content_type or content_type.lower().startswith("text/") else None
     if kind == "response" and content_type.lower().startswith("application/http"):
         require_extra(file.name)
         return http_page(record.raw, len(record.raw) == record.whole)
-    if kind in ("conversion", "resource", "response") and (of_content := kind_of(content_type)) is not None:
+    if kind in ("conversion", "resource", "response") and (of_content := content_kind(content_type)) is not None:
         require_extra(file.name)
         return Page(of_content)
     return None
@@ -274,6 +274,6 @@ def _page(file: File, record: Record) -> Page | None:
 def _date(file: File, record: Record) -> Instant | None:
     value = record.header(DATE)
     try:
-        return None if value is None else instant(value)
+        return None if value is None else parse_instant(value)
     except ValueError as error:
         raise InputError(f"{file.name}: byte {record.offset}: WARC-Date is {value!r}, not a date") from error

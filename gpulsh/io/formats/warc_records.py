@@ -17,7 +17,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
-from gpulsh.io.compression import GZIP, PLAIN_STEP, DamagedMember, gzip_begin, member_pieces, next_member, whole_members
+from gpulsh.io.compression import (
+    GZIP,
+    PLAIN_STEP,
+    DamagedMember,
+    find_member,
+    gzip_start,
+    intact_members,
+    member_pieces,
+)
 from gpulsh.io.rows import Bytes
 
 FIRST = b"WARC/"
@@ -89,7 +97,7 @@ def warc_records(source: BinaryIO, compressed: bool, broken: Broken, *, checked:
                         del record  # before the next one is read
         except DamagedMember as error:
             report(error.offset, error.message)
-            start = next_member(source, error.offset + 1, GZIP, lambda packed: gzip_begin(packed, len(FIRST)) == FIRST)
+            start = find_member(source, error.offset + 1, GZIP, lambda packed: gzip_start(packed, len(FIRST)) == FIRST)
 
 
 def record_bytes(source: BinaryIO, compressed: bool, record: Record) -> Iterator[bytes]:
@@ -237,7 +245,7 @@ def _blocks(source: BinaryIO, compressed: bool, start: int, checked: bool = Fals
         yield end, b""
         return
     begun, first, shown = -1, b"", False
-    for begin, block, stop in (whole_members if checked else member_pieces)("gz", source, start):
+    for begin, block, stop in (intact_members if checked else member_pieces)("gz", source, start):
         if begin != begun:
             begun, first, shown = begin, b"", False
         if not shown:

@@ -74,7 +74,7 @@ class Page(NamedTuple):
         if not GZIP.isdisjoint(self.content) and body[:2] != GZIP_MAGIC:
             encodings = encodings[len(self.content) :]
         for name in reversed(encodings):
-            body = _unpacked(name, body, most)
+            body = _decode_content(name, body, most)
         return body
 
 
@@ -98,7 +98,7 @@ def http_page(raw: Bytes, is_whole: bool) -> Page | None:
         record = next(iter(ArchiveIterator(BytesIO(shown), parse_http=True, auto_decode="none", stream_detect=False)))
     except (OSError, StopIteration) as error:
         return Page("text", broken=f"its HTTP is broken ({error})")
-    kind = kind_of(record.http_content_type or record.headers.get("WARC-Identified-Payload-Type"))
+    kind = content_kind(record.http_content_type or record.headers.get("WARC-Identified-Payload-Type"))
     if kind is None:
         return None
     headers = {name.lower(): value.lower() for name, value in record.http_headers.items()}
@@ -110,7 +110,7 @@ def http_page(raw: Bytes, is_whole: bool) -> Page | None:
     return Page(kind, record.content_length + added, record.http_charset, transfer, content)
 
 
-def kind_of(content_type: str | None) -> Kind | None:
+def content_kind(content_type: str | None) -> Kind | None:
     """The kind of content that a Content-Type names: "html", "text", or None."""
     name = (content_type or "").partition(";")[0].strip().lower()
     if name in ("text/html", "application/xhtml+xml"):
@@ -151,7 +151,7 @@ def _without_chunks(body: Bytes) -> bytes:
     return b"".join(pieces)
 
 
-def _unpacked(name: str, body: Bytes, most: int | None) -> Bytes:
+def _decode_content(name: str, body: Bytes, most: int | None) -> Bytes:
     """The content without the encoding `name`. ValueError if nothing here decodes that.
 
     Content beyond `most` bytes is only counted, and not without end.
@@ -165,7 +165,7 @@ def _unpacked(name: str, body: Bytes, most: int | None) -> Bytes:
         return body
     held: list[bytes] = []
     size = 0
-    for piece in _inflated(body) if kind is None else iter(partial(kind(BytesIO(body)).read, STEP), b""):
+    for piece in _inflate(body) if kind is None else iter(partial(kind(BytesIO(body)).read, STEP), b""):
         size += len(piece)
         if most is None or size <= most:
             held.append(piece)
@@ -178,7 +178,7 @@ def _unpacked(name: str, body: Bytes, most: int | None) -> Bytes:
     return b"".join(held)
 
 
-def _inflated(body: Bytes) -> Iterator[bytes]:
+def _inflate(body: Bytes) -> Iterator[bytes]:
     """Without the encoding "deflate", which is zlib's; some servers leave out its frame."""
     framed = len(body) > 1 and body[0] & 15 == zlib.DEFLATED and int.from_bytes(body[:2]) % 31 == 0
     decoder = zlib.decompressobj(zlib.MAX_WBITS if framed else -zlib.MAX_WBITS)

@@ -51,7 +51,7 @@ class DeviceTexts:
             with self._ops.here():
                 batch = self._text.slice(start, stop)
                 if self._apart:
-                    batch = _gathered(self._text.values, self._begin[start:stop], self._end[start:stop], self._ops)
+                    batch = _gather_texts(self._text.values, self._begin[start:stop], self._end[start:stop], self._ops)
             yield batch
 
     def lengths(self) -> Array:
@@ -81,7 +81,7 @@ class DeviceTexts:
         def take(places: Array) -> TextBatch:
             some = self._ops.asarray(places)
             with self._ops.here():
-                return _gathered(self._text.values, begin[some], end[some], self._ops)
+                return _gather_texts(self._text.values, begin[some], end[some], self._ops)
 
         return Chosen(sizes, take)
 
@@ -125,7 +125,7 @@ def column_texts(
         return DeviceTexts(TextBatch(values, offset).moved(lambda array: array), null, ops)
 
 
-def _gathered(values: Array, begin: Array, end: Array, ops: Backend) -> TextBatch:
+def _gather_texts(values: Array, begin: Array, end: Array, ops: Backend) -> TextBatch:
     batch = ops.gather(values, begin, end)
     ops.asnumpy(batch.offset[:0])  # waits
     return batch

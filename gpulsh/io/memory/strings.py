@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.host import utf8
 from gpulsh.errors import InputTypeError
-from gpulsh.io.rows import Bytes, Copy, Rows, cut, joined, text_bytes
+from gpulsh.io.rows import Bytes, Copy, Rows, join_texts, split_batch, text_bytes
 from gpulsh.params import shown
 
 GROUP = 4096  # strings that are looked at together
@@ -48,13 +48,13 @@ class _StringRows(Rows):
         return self._sizes
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
-        return list(encoded(self._at(rows), 0)[0])
+        return list(encode_texts(self._at(rows), 0)[0])
 
     def gather(self, rows: Numbers, copy: Copy | None = None) -> TextBatch:
         given = self._at(rows)
         strings, ascii, _ = _strings(given) if len(given) >= MANY else (given, None, 0)
         batch = None if ascii is None else utf8(strings, ascii, 0, 1 << 62, self._threads)
-        return batch if batch and len(batch) == len(given) else joined(encoded(given, 0)[0])
+        return batch if batch and len(batch) == len(given) else join_texts(encode_texts(given, 0)[0])
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
         self._nulls = start = 0
@@ -66,7 +66,7 @@ class _StringRows(Rows):
                 sizes[start : start + len(batch)] = batch.lengths
                 start += len(batch)
                 self._nulls += nulls
-                yield from cut(batch, max_bytes)
+                yield from split_batch(batch, max_bytes)
         self._sizes = sizes
 
     def _at(self, rows: Numbers) -> list[Any]:
@@ -82,9 +82,9 @@ class _StringRows(Rows):
         while at < len(group):
             batch = None if ascii is None else utf8(strings, ascii, at, max_bytes, self._threads)
             if not batch:  # a lone surrogate, or nulls of other libraries, or few
-                count = 1 if ascii is not None else fitting(group[at:], max_bytes)
-                pieces, more = encoded(group[at : at + count], start + at)
-                batch, nulls = joined(pieces), nulls + more
+                count = 1 if ascii is not None else fitting_count(group[at:], max_bytes)
+                pieces, more = encode_texts(group[at : at + count], start + at)
+                batch, nulls = join_texts(pieces), nulls + more
             yield batch, nulls
             at, nulls = at + len(batch), 0
 
@@ -115,7 +115,7 @@ def is_null(value: object) -> bool:
     return home == "pyarrow" and getattr(value, "is_valid", True) is False
 
 
-def encoded(texts: Sequence[object], start: int) -> tuple[list[bytes], int]:
+def encode_texts(texts: Sequence[object], start: int) -> tuple[list[bytes], int]:
     """UTF-8 of each text, empty where null, and the number of nulls. `start` is the position of the first."""
     try:
         return list(map(str.encode, texts)), 0  # type: ignore[arg-type]
@@ -139,7 +139,7 @@ def encoded(texts: Sequence[object], start: int) -> tuple[list[bytes], int]:
     return pieces, nulls
 
 
-def fitting(texts: Sequence[object], max_bytes: int) -> int:
+def fitting_count(texts: Sequence[object], max_bytes: int) -> int:
     """How many of the first texts have at most `max_bytes` characters together; at least one."""
     held = 0
     for count, text in enumerate(texts):

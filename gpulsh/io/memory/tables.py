@@ -39,7 +39,7 @@ def refuse_tables(texts: object) -> None:
         )
 
 
-def column_of(table: Any, text_column: object, parameter: str = "text_column") -> object:
+def table_texts(table: Any, text_column: object, parameter: str = "text_column") -> object:
     """The texts of a table that `text_column` names as `deduplicate_files` takes it; all of a table with columns.
 
     `parameter` is its name in messages. A LazyFrame is collected, and a Dataset or a reader of Arrow read, for these
@@ -74,7 +74,7 @@ def column_of(table: Any, text_column: object, parameter: str = "text_column") -
         return (_texts(_arrow(batch), columns) for batch in table)
     if kind == "IterableDataset":
         return (_texts(rows, columns) for rows in table.with_format("arrow").iter(ROWS))
-    chosen = _chosen(table, names)
+    chosen = _chosen_columns(table, names)
     if columns.texts == ((names[0],),):
         return chosen[names[0]]
     return _texts(_arrow(chosen), columns)
@@ -89,7 +89,7 @@ def _names(table: Any) -> list[str]:
     return list(table.columns if names is None else names)
 
 
-def _chosen(table: Any, names: list[str]) -> Any:
+def _chosen_columns(table: Any, names: list[str]) -> Any:
     """The columns as a table that is there."""
     home, _, _ = type(table).__module__.partition(".")
     if home == "datasets":
@@ -116,10 +116,10 @@ def _texts(table: pa.Table, columns: Columns) -> pa.ChunkedArray:
     import pyarrow as pa
 
     from gpulsh.io.arrow.texts import check_columns, text_column
-    from gpulsh.io.arrow.validation import check_given
+    from gpulsh.io.arrow.validation import check_arrow
     from gpulsh.io.file import File
 
-    check_given(table, "texts")
+    check_arrow(table, "texts")
     check_columns(File("texts", "", ""), table.schema, columns)
     found = [text_column(batch, columns) for batch in table.to_batches()]
     return pa.chunked_array(found) if found else pa.chunked_array([], pa.string())

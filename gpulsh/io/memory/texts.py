@@ -16,8 +16,8 @@ from gpulsh.arrays import Array, Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.memory.strings import GROUP, is_null, string_rows
-from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
-from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, joined, packed
+from gpulsh.io.memory.tables import has_columns, refuse_tables, table_texts
+from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, join_texts, repack
 from gpulsh.params import shown_type
 from gpulsh.ragged import as_one, row_of, sorted_distinct
 
@@ -91,7 +91,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     if home == "datasets":
         of: Any = texts
         if has_columns(of.source) and hasattr(of.source, "__len__"):
-            return _open_arrow(column_of(of.source, f"column:{of.column_name}"), ops)
+            return _open_arrow(table_texts(of.source, f"column:{of.column_name}"), ops)
         return _stream_texts(iter(of))  # read as it comes, or a field of a column
     if isinstance(texts, Iterator):
         return _stream_texts(texts)
@@ -103,7 +103,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
 
 
 @contextmanager
-def called(name: str) -> Iterator[None]:
+def texts_named(name: str) -> Iterator[None]:
     """Errors about texts call them `name`."""
     try:
         yield
@@ -152,7 +152,7 @@ def _stream_texts(items: Iterator[object]) -> MemoryTexts:
                     raise InputTypeError(f"item {number} of texts: {error}") from error
                 null.append(texts.null_rows())
 
-    blocks = [arrow_rows(_binary(batch)) for batch in packed(batches(), HELD_BYTES)]
+    blocks = [arrow_rows(_binary(batch)) for batch in repack(batches(), HELD_BYTES)]
     return _RowTexts(blocks, null=np.concatenate(null))
 
 
@@ -197,18 +197,18 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
     """A `pyarrow.Array` or `ChunkedArray` as texts; `given` names it in errors; a CPU's `ops` copy chosen ones."""
     import pyarrow as pa
 
-    from gpulsh.io.arrow.buffers import runs_as_words
+    from gpulsh.io.arrow.buffers import runs_as_dictionary
     from gpulsh.io.arrow.rows import arrow_rows, is_text
-    from gpulsh.io.arrow.validation import check_given
+    from gpulsh.io.arrow.validation import check_arrow
 
     if pa.types.is_struct(array.type):
         raise InputTypeError(f"texts, a {given}, has columns; give one of them, such as frame['text']")
     in_runs = pa.types.is_run_end_encoded(array.type)
     if not is_text(array.type.value_type if in_runs else array.type):
         raise InputTypeError(f"texts, a {given}, is of Arrow type {array.type}; give strings, or binary that is UTF-8")
-    check_given(array, f"texts, a {given},")
+    check_arrow(array, f"texts, a {given},")
     chunks = array.chunks if hasattr(array, "chunks") else [array]
-    blocks = [arrow_rows(runs_as_words(chunk) if in_runs else chunk) for chunk in chunks]
+    blocks = [arrow_rows(runs_as_dictionary(chunk) if in_runs else chunk) for chunk in chunks]
     return _RowTexts(blocks, None if ops is None or ops.name == "cuda" else ops.gather)
 
 
@@ -223,7 +223,7 @@ class _RowTexts:
         return int(self._starts[-1])
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        return packed((piece for block in self._blocks for piece in block.slices(max_bytes)), max_bytes)
+        return repack((piece for block in self._blocks for piece in block.slices(max_bytes)), max_bytes)
 
     def null_rows(self) -> NDArray[np.bool_]:
         if self._null is not None:
@@ -255,4 +255,4 @@ class _RowTexts:
         for block, places, rows in found:
             for place, piece in zip(places.tolist(), block.pieces(rows), strict=True):
                 pieces[place] = piece
-        return joined(pieces)
+        return join_texts(pieces)

@@ -32,7 +32,7 @@ from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames, KeyStream
 from gpulsh.index.segment import Documents, is_in
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
-from gpulsh.io.rows import cut
+from gpulsh.io.rows import split_batch
 from gpulsh.method import Method
 from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
@@ -260,7 +260,7 @@ class OrderedInput:
         for group in range(self._groups):
             texts = GroupTexts(folder, group, ((number, None) for number in range(len(self._partitions))))
             batch = texts.take(np.argsort(self._rank[texts.documents]))
-            yield from cut(batch, max_bytes)
+            yield from split_batch(batch, max_bytes)
             progress.advance(int(batch.offset[-1]))
             progress.count(documents=len(batch))
 

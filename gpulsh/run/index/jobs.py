@@ -28,8 +28,8 @@ from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames, key_kind
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import Snapshot
-from gpulsh.io.arrow.buffers import large_type, null_mask, numbers, strings, to_arrow
-from gpulsh.io.arrow.ids import one_type
+from gpulsh.io.arrow.buffers import large_type, null_mask, number_values, string_array, to_arrow
+from gpulsh.io.arrow.ids import joined_ids
 from gpulsh.io.arrow.rows import has_views
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.file import File, Stamps
@@ -91,7 +91,7 @@ def duplicate_rows(
 
     Tables of file, row, id (null without an id column), duplicate_of (a key) and similarity.
     """
-    names = strings([file.name for file in texts.files])
+    names = string_array([file.name for file in texts.files])
     named = sorted_distinct(positions)
     with texts.unchanged():
         column = texts.columns.id
@@ -217,7 +217,7 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
         return
     for file in texts.files:
         with suppress(InputError):  # likewise
-            first = one_type([format_of(file).values(file, column, np.zeros(1, np.int64))], declared)
+            first = joined_ids([format_of(file).values(file, column, np.zeros(1, np.int64))], declared)
             if first.null_count:  # reading all texts meets it, or the missing column
                 continue
             kind = key_kind(first)
@@ -346,7 +346,7 @@ def _read_ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataTy
     """The ids of documents, strings or integers, of files with `declared` types; InputError if one is null."""
     column = texts.columns.id
     assert column is not None
-    ids = one_type(texts.values(column, positions), declared)
+    ids = joined_ids(texts.values(column, positions), declared)
 
     def refused(at: int, what: object, remedy: str) -> InputError:
         (number,), (row,) = texts.locate(positions[[at]])
@@ -360,6 +360,6 @@ def _read_ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataTy
     known = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_null  # null: of no documents
     if not any(is_type(ids.type) for is_type in known):
         raise refused(0, ids.type, "--id-column of an index takes strings or integers")
-    if ids.type == pa.uint64() and (great := np.flatnonzero(numbers(ids) > MOST_KEY)).size:
+    if ids.type == pa.uint64() and (great := np.flatnonzero(number_values(ids) > MOST_KEY)).size:
         raise refused(int(great[0]), ids[int(great[0])], f"integers of an index are at most {MOST_KEY}")
     return ids

@@ -41,7 +41,7 @@ from gpulsh.run.output.remote import UNFINISHED, UrlFolder
 from gpulsh.run.output.work_folder import WORK, clear, is_work_folder
 from gpulsh.run.policy import refuse_without_columns
 from gpulsh.stats.counts import WEIGHT
-from gpulsh.store.durable import completed, open_file, unfinished, writing
+from gpulsh.store.durable import open_file, rename_durably, temporary_path, writing
 
 SCHEMA = pa.schema([(WEIGHT.name, pa.float64())])  # of the added column
 NO_REPORT = f"holds no {REPORT} of a finished run that this version reads"
@@ -112,7 +112,7 @@ class Finished:
     def _replacing(self, name: str) -> Iterator[Path]:
         """A path to write at, whose file then takes the place of that result, at once."""
         if self.folder is None:
-            with writing(self.out), unfinished(Path(self._path_or_url(name))) as part:
+            with writing(self.out), temporary_path(Path(self._path_or_url(name))) as part:
                 yield part
                 os.replace(part, self._path_or_url(name))
             return
@@ -191,10 +191,10 @@ def _write(file: File, target: Path, weight: NDArray[np.float64]) -> int:
     def column(rows: Numbers) -> pa.RecordBatch:
         return pa.record_batch([to_arrow(weight[rows])], schema=SCHEMA)
 
-    with unfinished(target) as part:
+    with temporary_path(target) as part:
         added = AddedColumns(SCHEMA, np.arange(len(weight)), column)
         format_of(file).write_kept(file, np.ones(len(weight), bool), str(part), added=added)
-        completed(part, target)
+        rename_durably(part, target)
     return len(weight)
 
 

@@ -25,7 +25,7 @@ from gpulsh.run.output.work_folder import (
     remove_work,
 )
 from gpulsh.stats.counts import COUNTS
-from gpulsh.store.durable import PART, open_file, refused, sync
+from gpulsh.store.durable import PART_SUFFIX, open_file, sync, write_error
 from gpulsh.store.manifest import NAME, Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
@@ -65,7 +65,7 @@ class OutputFolder:
         except BaseException as error:
             self._undo()
             if isinstance(error, OSError) and not isinstance(error, OutputError):
-                raise refused(self.path, error) from error
+                raise write_error(self.path, error) from error
             raise
         return self
 
@@ -214,7 +214,7 @@ class OutputFolder:
             refuse_links(self.work)
         if self._resume and Manifest.open(self.work) is not None:
             self._lock.mark(self.work)
-            for part in self.work.glob(f"*{PART}"):  # of an attempt that was killed
+            for part in self.work.glob(f"*{PART_SUFFIX}"):  # of an attempt that was killed
                 part.unlink(missing_ok=True)
             return
         self._begun = True

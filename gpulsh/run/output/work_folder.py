@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gpulsh.errors import OutputError
 from gpulsh.store.durable import naming, open_file, sync
-from gpulsh.store.lock import locked
+from gpulsh.store.lock import open_locked
 from gpulsh.store.manifest import NAME
 
 WORK = "_work"
@@ -71,7 +71,7 @@ class WorkLock:
 
     def __init__(self, work: Path, *, create: bool = True) -> None:
         try:
-            self._handle: int | None = locked(work / LOCK, 0o644, create=create, required=False)
+            self._handle: int | None = open_locked(work / LOCK, 0o644, create=create, required=False)
         except BlockingIOError:
             process = b""
             with suppress(OSError):  # that run has just removed it

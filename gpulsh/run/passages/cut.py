@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import GpulshError, InputError, ParameterError
-from gpulsh.io.arrow.buffers import numbers, to_arrow
+from gpulsh.io.arrow.buffers import number_values, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName, write_kept
 from gpulsh.io.file import File, first_line
@@ -147,7 +147,7 @@ def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting:
                 for found, column, name in zip(columns, table.columns, NEEDED_COLUMNS[1:], strict=True):
                     if column.type != pa.int64() or column.null_count:
                         raise InputError(f"{path}: column {name} is not int64 without nulls; give the {FILE} of a run")
-                    found.append(numbers(column.chunk(0))[low:high])
+                    found.append(number_values(column.chunk(0))[low:high])
             start += count
     row, begin, end, occurrences = map(np.concatenate, columns)
     often = occurrences >= cutting.min_occurrences

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.io.rows import Bytes, joined, packed
+from gpulsh.io.rows import Bytes, join_texts, repack
 from gpulsh.ragged import between, by_range, distinct, offsets, row_of
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PassagesContext
@@ -128,7 +128,7 @@ def read_documents(
     starts = range(0, len(chosen), DOCUMENTS_AT_ONCE)
     found = (np.flatnonzero(chosen[start : start + DOCUMENTS_AT_ONCE]) + start for start in starts)
     rows = np.empty(0, np.int64)
-    for text in packed(map(joined, chosen_texts(context, layout, partition, chosen)), context.ops.sizes().batch):
+    for text in repack(map(join_texts, chosen_texts(context, layout, partition, chosen)), context.ops.sizes().batch):
         while len(rows) < len(text):
             rows = np.concatenate([rows, next(found)])
         here, rows = rows[: len(text)], rows[len(text) :]

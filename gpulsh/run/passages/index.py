@@ -33,7 +33,7 @@ from gpulsh.run.passages.job import HeldRun, IndexContents, PassagesJob
 from gpulsh.run.passages.tables import PLACES, REST, SAMPLES, SampleRows
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact, sync, writing
-from gpulsh.store.lock import locked
+from gpulsh.store.lock import open_locked
 from gpulsh.store.manifest import Manifest, file_facts, read_checked, write_checked
 
 NAME, LOCK, FORMAT = PASSAGES, "lock", 2
@@ -80,7 +80,7 @@ class PassagesIndex:
                     f"{self._path}: is not an index of passages, it holds {min(strange)}; give another folder"
                 )
             try:
-                self._lock = locked(self._path / LOCK, 0o600)
+                self._lock = open_locked(self._path / LOCK, 0o600)
             except BlockingIOError:
                 raise OutputError(f"{self._path}: another run uses this index; wait until it has ended") from None
         try:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.edges import DropRules
-from gpulsh.io.arrow.ids import as_texts
+from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import REJECTED, Rejected
 from gpulsh.ragged import sorted_distinct
@@ -168,7 +168,7 @@ class EarlierKeys:
         keys = file.key.take(pa.array(rows))
         if self._by_id:
             fits = pa.types.is_integer(ids) == pa.types.is_integer(keys.type)
-            found = keys.cast(ids) if fits else as_texts(keys)
+            found = keys.cast(ids) if fits else json_strings(keys)
             return [pa.nulls(len(keys), pa.string()), pa.nulls(len(keys), pa.int64()), found]
         keys = keys.cast(pa.string())
         places = pc.extract_regex(keys, FILE_AND_ROW)

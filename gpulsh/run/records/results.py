@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.counts import Counts, dates
 from gpulsh.decide.counts.weights import sizes_by
-from gpulsh.io.arrow.buffers import chosen, null_mask, to_arrow
-from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, parquet_type, values_in_parquet
+from gpulsh.io.arrow.buffers import null_mask, take_rows, to_arrow
+from gpulsh.io.arrow.ids import cast_to, common_type, fits_parquet, is_parquet_type, json_strings, parquet_type
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
+from gpulsh.io.formats.parquet import GROUP_ROWS, group_tables
 from gpulsh.ragged import found_in, offsets
 from gpulsh.run.job import FileJob, Job, Layout
 from gpulsh.run.records.sightings import source_and_date
@@ -67,7 +67,7 @@ class IdColumn:
         found, kinds, fits = cls(folder, layout, files, pa.null()), [*more], True
         for _, ids in found._read_partitions(*range(len(files))):
             kinds.append(ids.type)
-            fits &= values_in_parquet(ids)
+            fits &= fits_parquet(ids)
             found.largest = max(found.largest, int(_lengths(ids).max(initial=0)))
         if job.columns.id is not None:
             known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
@@ -76,7 +76,7 @@ class IdColumn:
                 declared = [format_of(file).kind(file, job.columns.id) for file in read]
             kinds += [kind for kind in declared if kind is not None]
         kind = common_type(kinds)
-        found.type = parquet_type(kind) if kind is not None and in_parquet(kind) and fits else pa.string()
+        found.type = parquet_type(kind) if kind is not None and is_parquet_type(kind) and fits else pa.string()
         return found
 
     def _read_partitions(self, *partitions: int) -> Iterator[Ids]:
@@ -100,11 +100,11 @@ class IdColumn:
         found = []
         for partition, part in self._layout.by_partition(ascending):
             for known, ids in self._read_partitions(partition):
-                values = chosen(ids, found_in(known, ascending[part])[1])
+                values = take_rows(ids, found_in(known, ascending[part])[1])
                 is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
                 as_json = self.type == pa.string() and not is_string
-                found.append(as_texts(values) if as_json else of_type(values, self.type))
-        return chosen(pa.concat_arrays(found), places)
+                found.append(json_strings(values) if as_json else cast_to(values, self.type))
+        return take_rows(pa.concat_arrays(found), places)
 
 
 def _lengths(ids: pa.Array) -> Numbers:
@@ -171,7 +171,7 @@ class MarkedRows:
             columns["similarity"] = to_arrow(found.similarity, is_own)
             other = self.where(found.duplicate_of[~is_own])
             places = np.cumsum(~is_own) - 1
-            columns |= {f"duplicate_of_{name}": chosen(column, places, is_own) for name, column in other.items()}
+            columns |= {f"duplicate_of_{name}": take_rows(column, places, is_own) for name, column in other.items()}
         if "sources" in names:
             columns |= self._seen_by(positions, kept)
         if "weight" in names:
@@ -215,6 +215,6 @@ def write_result(
     """
     with durable_file(folder / name) as sink:
         with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
-            for table in in_groups(tables, large):
+            for table in group_tables(tables, large):
                 out.write_table(table, row_group_size=GROUP_ROWS)
         return {name: sink.fact()}

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, seen
 from gpulsh.errors import InputError, InputTypeError, ParameterError
-from gpulsh.io.arrow.buffers import chosen, decoded, null_mask, numbers, to_arrow
-from gpulsh.io.arrow.ids import as_texts
+from gpulsh.io.arrow.buffers import null_mask, number_values, plain_values, take_rows, to_arrow
+from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings
-from gpulsh.io.arrow.validation import given_column
-from gpulsh.io.formats.blocks import SHOWN, Instant, parsed_value
-from gpulsh.io.memory.tables import column_of
+from gpulsh.io.arrow.validation import checked_column
+from gpulsh.io.formats.blocks import SHOWN_CHARACTERS, Instant, parse_value
+from gpulsh.io.memory.tables import table_texts
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Job, Layout
 from gpulsh.run.records.tables import SIGHTINGS, SeenRows, SightingRows
@@ -30,10 +30,10 @@ RowName = Callable[[int], str]  # how a message names a row
 
 def source_texts(values: pa.Array) -> pa.Array:
     """Each source as a string: texts and bytes as they are, dates and times of ISO 8601, other values as JSON text."""
-    values = decoded(values)
+    values = plain_values(values)
     if pa.types.is_fixed_size_binary(values.type):
         values = values.cast(pa.binary())
-    found = as_strings(values) if is_text(values.type) else as_texts(values)
+    found = as_strings(values) if is_text(values.type) else json_strings(values)
     if pa.types.is_temporal(values.type):
         found = pc.utf8_trim(found, '"')
     return found
@@ -46,7 +46,7 @@ def sightings_of(sources: pa.Array | None, dates: Numbers | None) -> Sightings:
     names = pc.unique(sources).drop_null()
     names = names.take(pc.sort_indices(names))
     places, names = pc.index_in(sources, value_set=names), names.cast(pa.string())  # all sources may have 2 GiB
-    number = numbers(places).astype(np.int64)
+    number = number_values(places).astype(np.int64)
     if (missing := null_mask(places)) is not None:
         number[missing] = UNKNOWN
     return Sightings(number, names, dates)
@@ -58,17 +58,17 @@ def instants(values: pa.Array, column: str, row_name: RowName) -> Numbers:
     A time without an offset is one of UTC. InputTypeError for a column of another type, InputError for the first string
     that is not a date, or date of a year beyond 290,000.
     """
-    values = decoded(values)
+    values = plain_values(values)
     types, kind = pa.types, values.type
     if types.is_date(kind) or types.is_timestamp(kind):
         found = _microseconds(values, column, row_name).view(pa.int64())
     elif types.is_null(kind):
         found = pa.nulls(len(values), pa.int64())
     elif is_text(kind):
-        keys = [None if text is None else parsed_value(text) for text in as_strings(values).to_pylist()]
+        keys = [None if text is None else parse_value(text) for text in as_strings(values).to_pylist()]
         for row, key in enumerate(keys):
             if key is not None and not isinstance(key, Instant):
-                given = repr(as_strings(values.slice(row, 1)).to_pylist()[0][:SHOWN])
+                given = repr(as_strings(values.slice(row, 1)).to_pylist()[0][:SHOWN_CHARACTERS])
                 raise InputError(
                     f"{row_name(row)}: column {column!r} is {given}; --date-column takes dates as 2024-01-31T12:00:00Z"
                 )
@@ -78,7 +78,7 @@ def instants(values: pa.Array, column: str, row_name: RowName) -> Numbers:
             f"{row_name(0)}: column {column!r} is {kind}; --date-column takes dates, or strings of them"
         )
     null = null_mask(found)
-    return numbers(found) if null is None else np.where(null, NO_DATE, numbers(found))
+    return number_values(found) if null is None else np.where(null, NO_DATE, number_values(found))
 
 
 def _microseconds(values: pa.Array, column: str, row_name: RowName) -> pa.Array:
@@ -109,7 +109,7 @@ def sightings_in_memory(texts: object, count: int, source: object, date: object)
 def _given_values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
     if isinstance(given, str) and "," in given:
         raise ParameterError(f"{name} is {given!r}; give the name of one column")
-    return given_column(name, column_of(texts, [given], name) if isinstance(given, str) else given, count)
+    return checked_column(name, table_texts(texts, [given], name) if isinstance(given, str) else given, count)
 
 
 def source_and_date(
@@ -124,7 +124,7 @@ def source_and_date(
             known = read(number)
             rows = positions[part] - layout.partitions[number]
             date[part] = known.date[rows]
-            found.append(chosen(known.source, rows))
+            found.append(take_rows(known.source, rows))
     if counting.source is not None:
         return pa.concat_arrays(found), date
     return job.inputs.take(to_arrow(layout.source_of(positions))), date

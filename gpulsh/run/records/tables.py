@@ -19,12 +19,12 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.counts import count
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.edges import Sample
-from gpulsh.io.arrow.buffers import chosen
+from gpulsh.io.arrow.buffers import take_rows
 from gpulsh.lsh.collisions import Memberships
 from gpulsh.repeats.benchmark import Flags, ItemPlaces, ItemTokens, ItemWindows
 from gpulsh.run.job import step_file, step_of
 from gpulsh.run.policy import Order
-from gpulsh.store.columns import ColumnsFile, MappedColumns, columns_file, kinds_of, write_columns
+from gpulsh.store.columns import ColumnsFile, MappedColumns, column_types, columns_file, write_columns
 from gpulsh.store.durable import FileFact
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
@@ -47,7 +47,7 @@ class Table(Generic[Row]):
     def write(self, folder: Path, step: int | str, columns: Row) -> dict[str, FileFact]:
         """Write the file of a step at once; its name and fact, as `TaskResult` has them."""
         path = self.path(folder, step)
-        return {path.name: write_columns(path, dict(zip(kinds_of(self.row), columns, strict=True)))}
+        return {path.name: write_columns(path, dict(zip(column_types(self.row), columns, strict=True)))}
 
     def create(self, folder: Path, step: int | str) -> AbstractContextManager[ColumnsFile]:
         """The file of a step, to write a run of rows at a time."""
@@ -55,11 +55,11 @@ class Table(Generic[Row]):
 
     def schema(self) -> pa.Schema:
         """The pyarrow.Schema of a table of numbers of one type each."""
-        return pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in kinds_of(self.row).items()])
+        return pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in column_types(self.row).items()])
 
     def empty(self, rows: int = 0) -> Row:
         """Columns to fill, of a table whose types are known."""
-        kinds = kinds_of(self.row).items()
+        kinds = column_types(self.row).items()
         return self.row(
             *(pa.nulls(rows, self.types[name]) if kind is None else np.empty(rows, kind) for name, kind in kinds)
         )
@@ -68,7 +68,7 @@ class Table(Generic[Row]):
         """The rows of `columns` that `rows` chooses."""
         if isinstance(rows, slice):
             return self.row(*(column[rows] for column in columns))
-        return self.row(*(one[rows] if isinstance(one, np.ndarray) else chosen(one, rows) for one in columns))
+        return self.row(*(one[rows] if isinstance(one, np.ndarray) else take_rows(one, rows) for one in columns))
 
     def joined(self, parts: Iterable[Row]) -> Row:
         """Rows of a table whose types are known, end to end."""

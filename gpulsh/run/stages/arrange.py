@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.io.file import wrong_length
+from gpulsh.io.file import wrong_row_count
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import between, offsets, row_of
@@ -25,7 +25,7 @@ from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, wri
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
 from gpulsh.run.records.texts import adjacent_runs, chosen_pieces, texts_file, texts_of_piece
 from gpulsh.store.columns import columns_file
-from gpulsh.store.durable import completed, unfinished
+from gpulsh.store.durable import rename_durably, temporary_path
 
 ROWS_AT_ONCE = 1 << 20
 
@@ -61,10 +61,10 @@ def gather_texts(context: JobContext, layout: Layout, partition: Partition, step
     made = PLACES.write(context.folder, partition.number, places)
     target, filled = texts_file(context.folder, partition.number), size > 0  # a bad record has no text
     context.progress.advance(int(np.count_nonzero(~filled)))
-    with unfinished(target) as part:
+    with temporary_path(target) as part:
         with open(part, "wb") as out, context.unchanged_pieces(partition.pieces):
             _copy_texts(context, layout, partition, document[filled], size[filled], offset[filled], out.fileno())
-        made[target.name] = completed(part, target)
+        made[target.name] = rename_durably(part, target)
     return TaskResult(made, {"amount": len(document), "bytes": int(size.sum())})
 
 
@@ -81,7 +81,7 @@ def _copy_texts(
             here = slice(done, done + len(pieces))
             # Sizes are of the first reading: a file that changed since would put one text over another.
             if [len(text) for text in pieces] != size[here].tolist():
-                raise wrong_length(context.job.files[piece.file])
+                raise wrong_row_count(context.job.files[piece.file])
             for first, after in adjacent_runs(size[here], start[here]):
                 _write_at(fd, pieces[first:after], int(start[done + first]))
             done = here.stop

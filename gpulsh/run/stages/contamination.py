@@ -21,7 +21,7 @@ import pyarrow as pa
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
-from gpulsh.io.arrow.buffers import strings, to_arrow
+from gpulsh.io.arrow.buffers import string_array, to_arrow
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import first_of_runs
@@ -100,7 +100,7 @@ def screen_partition(context: ScreeningContext, partition: Partition) -> TaskRes
 
 def write_contamination(context: ScreeningContext, layout: Layout) -> TaskResult:
     """Write the items found. Items are the first of all documents, in the order of the protected files."""
-    job, splits = context.job, strings([split_of(file.name) for file in context.job.files])
+    job, splits = context.job, string_array([split_of(file.name) for file in context.job.files])
     schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])
 
     def row_tables() -> Iterator[pa.Table]:

@@ -24,13 +24,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
-from gpulsh.io.arrow.buffers import chosen, decoded, strings, to_arrow
+from gpulsh.io.arrow.buffers import plain_values, string_array, take_rows, to_arrow
 from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.conversion import write_kept
 from gpulsh.io.files.file_texts import Piece
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE
 from gpulsh.io.files.places import Targets
-from gpulsh.io.format import BLOCK_BYTES, KnownTexts, Part, Writing
+from gpulsh.io.format import BLOCK_BYTES, KnownTexts, Part, WriteOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import between, cuts, found_in, offsets, sorted_distinct
@@ -77,7 +77,7 @@ def write_ids(context: TaskContext[FileJob], layout: Layout, partition: int, doc
         here = documents[between(documents, start, stop)]
         with job.stamps.unchanged([number]):
             values = format_of(file).values(file, column, here - start)
-        parts.append((here, decoded(values)))
+        parts.append((here, plain_values(values)))
     made: dict[str, FileFact] = {}
     for number, (_, run) in enumerate(groupby(parts, lambda part: part[1].type)):
         known, ids = zip(*run, strict=True)
@@ -159,7 +159,7 @@ def write_files(
                 # Not in `data/`: a killed attempt leaves no result.
                 part = made.part(f"{context.folder}/{step_of(STAGE, number)}", target)
                 known = KnownTexts(job.columns, partial(_held_texts, context, number))
-                how: Writing = {"limit": limit, "codec": job.codec, "known": known, "typed": typed, "added": added}
+                how: WriteOptions = {"limit": limit, "codec": job.codec, "known": known, "typed": typed, "added": added}
                 with naming(target):
                     write_kept(job.format, job.columns, file, rows, part, **how)
         facts = made.complete()
@@ -226,7 +226,7 @@ def write_evidence(context: JobContext, layout: Layout, id_files: Sequence[int],
                 of_earlier = earlier.where(partition, ~target[~own], ids.type)
                 back = np.argsort(np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)]))
                 parts = zip(of_kept, of_earlier, strict=True)
-                of_kept = [chosen(pa.concat_arrays(columns), back) for columns in parts]
+                of_kept = [take_rows(pa.concat_arrays(columns), back) for columns in parts]
             reason = [] if reasons is None else [reasons(document, target)]
             yield pa.table([*locate(document), *of_kept, *map(to_arrow, rest), *reason], schema)
 
@@ -255,7 +255,7 @@ def _reasons(folder: Path, ranges: Ranges, by_source: bool) -> Callable[[Numbers
         found = np.where(first_of_words(documents) == first_of_words(targets), EXACT, NEAR)
         for known, _ in keyed:
             found[found_in(known, documents)[0]] = KEY
-        return strings(REASONS).take(to_arrow(found))
+        return string_array(REASONS).take(to_arrow(found))
 
     return reasons
 

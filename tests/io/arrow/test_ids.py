@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.io.arrow.buffers import python_array
-from gpulsh.io.arrow.ids import DAY, as_texts, one_type, values_in_parquet
-from gpulsh.io.formats.parquet import in_groups
+from gpulsh.io.arrow.ids import DAY, fits_parquet, joined_ids, json_strings
+from gpulsh.io.formats.parquet import group_tables
 from tests.support.files import write_rows
 from tests.support.runs import run
 
@@ -43,11 +43,11 @@ def test_dates_beyond_python_become_their_number(kind: pa.DataType, other: str |
 @pytest.mark.parametrize("kind", [*KINDS, pa.time64("us")])  # in a file such a time of day is damage
 def test_dates_as_text_are_numbers_only_where_python_has_no_value(kind: pa.DataType) -> None:
     values = pa.array([FAR, None], pa.int64()).view(kind)
-    assert as_texts(values).to_pylist() == [str(FAR), None]
-    first, second = as_texts(pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), values)).to_pylist()
+    assert json_strings(values).to_pylist() == [str(FAR), None]
+    first, second = json_strings(pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), values)).to_pylist()
     assert isinstance(first, str) and second == "[null]"
     if kind == pa.timestamp("s"):
-        assert as_texts(pa.array([0], kind)).to_pylist() == ['"1970-01-01 00:00:00"']
+        assert json_strings(pa.array([0], kind)).to_pylist() == ['"1970-01-01 00:00:00"']
 
 
 def tables(kind: pa.DataType, first: int) -> pa.Table:
@@ -63,7 +63,7 @@ def test_ids_out_of_the_range_of_parquet_become_text(kind: pa.DataType, value: i
     inputs = [write_rows(tmp_path / f"{number}.arrow", tables(kind, first)) for number, first in enumerate((value, 0))]
     run(inputs, tmp_path / "out", id_column="id")
     found = pq.read_table(tmp_path / "out/duplicates.parquet")
-    ids = [text for first in (value, 0) for text in as_texts(tables(kind, first).column("id").chunk(0)).to_pylist()]
+    ids = [text for first in (value, 0) for text in json_strings(tables(kind, first).column("id").chunk(0)).to_pylist()]
     assert found.column("id").to_pylist() == ids[1:]
     assert found.column("duplicate_of_id").to_pylist() == ids[:1] * 3
 
@@ -89,7 +89,7 @@ def test_nested_values_out_of_the_range_of_parquet_are_found(wrap: Callable[[pa.
     most = (1 << 63) // 1000 - 1
     for value, fits in ((most, True), (most + 2, False), (-most, True), (-most - 2, False), (None, True)):
         values = pa.array([value], pa.int64()).view(kind)
-        assert values_in_parquet(wrap(values)) == fits == _is_written(wrap(values))
+        assert fits_parquet(wrap(values)) == fits == _is_written(wrap(values))
 
 
 def _is_written(values: pa.Array) -> bool:
@@ -112,7 +112,7 @@ def test_run_end_encoded_ids_become_text(write: str, tmp_path: Path) -> None:
 
 def test_nulls_are_added_to_types_without_a_cast() -> None:
     views = pa.array([[1]], pa.list_view(pa.int64()))
-    assert one_type([views, pa.nulls(2)], [views.type]).to_pylist() == [[1], None, None]
+    assert joined_ids([views, pa.nulls(2)], [views.type]).to_pylist() == [[1], None, None]
 
 
 # --- large ids: written a few at a time ---
@@ -144,7 +144,7 @@ def test_row_groups_depend_on_the_rows_alone(piece: int, monkeypatch: pytest.Mon
     monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_ROWS", 12)
     sizes = [5] * 30 + [99, 1, 3, 100, 200, 0, 0] + [40] * 5 + [0] * 30
     table = pa.table({"id": ["x" * size for size in sizes], "n": range(len(sizes))})
-    groups = list(in_groups((table.slice(start, piece) for start in range(0, len(sizes), piece)), ["id"]))
+    groups = list(group_tables((table.slice(start, piece) for start in range(0, len(sizes), piece)), ["id"]))
     assert pa.concat_tables(groups).combine_chunks() == table
     assert [len(group) for group in groups] == [12, 12, 7, 3, 1, 5, 12, 12, 8]
 

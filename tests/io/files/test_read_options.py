@@ -11,7 +11,7 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import DamagedInputError, InputError, ParameterError
-from gpulsh.io.arrow.texts import stray_bytes
+from gpulsh.io.arrow.texts import count_stray_bytes
 from gpulsh.io.files.read_options import ReadOptions
 from tests.support.command import Command
 from tests.support.files import PACK, UNPACK, write_rows
@@ -219,8 +219,8 @@ def test_invalid_bytes_are_counted_in_runs_with_an_index(folder: Path) -> None:
     [(b"", 0), (b"abc", 0), ("é".encode(), 0), (b"\xe9", 1), (b"\xc3", 1), (b"a\xe2\x82b", 2), (b"\xed\xa0\x80", 3)],
 )
 def test_stray_bytes_counts_invalid_bytes(text: bytes, count: int) -> None:
-    assert stray_bytes(text) == count
-    assert stray_bytes(b"x" * ((1 << 20) - 1) + text) == count  # cut in the middle of a character
+    assert count_stray_bytes(text) == count
+    assert count_stray_bytes(b"x" * ((1 << 20) - 1) + text) == count  # cut in the middle of a character
 
 
 # --- compressed and empty files under plain names

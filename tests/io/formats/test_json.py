@@ -22,7 +22,7 @@ from gpulsh.io.formats import json_record as record
 from gpulsh.io.formats import jsonl
 from gpulsh.io.formats.blocks import INSTANTS
 from gpulsh.io.formats.json_record import LargeObject, LongString
-from gpulsh.io.formats.json_text import FEW_ROWS, members
+from gpulsh.io.formats.json_text import FEW_ROWS, member_texts
 from gpulsh.io.formats.streamed import split_elements
 from gpulsh.io.limits import CostError, Limit
 from tests.support.files import documents, rejected
@@ -276,6 +276,6 @@ def test_added_members_are_the_values_of_each_row(rows: int) -> None:
         for kind, values in ADDED.values()
     ]
     batch = pa.record_batch(columns, names=[*ADDED])
-    found = [json.loads(b"{" + member[1:]) for member in members(batch)]
+    found = [json.loads(b"{" + member[1:]) for member in member_texts(batch)]
     wanted = batch.set_column(5, "first_seen", batch["first_seen"].cast(pa.string())).to_pylist()
-    assert found == wanted and all(member.endswith(b"}\n") for member in members(batch))
+    assert found == wanted and all(member.endswith(b"}\n") for member in member_texts(batch))

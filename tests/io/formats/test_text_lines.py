@@ -104,7 +104,7 @@ def test_a_text_of_many_lines_gives_one_hint(
     name: str, content: bytes, large: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So does a large one of few lines."""
-    monkeypatch.setattr(text_lines, "LARGE", large)
+    monkeypatch.setattr(text_lines, "LARGE_FILE", large)
     for path in ("b.txt", name):
         Path(path).write_bytes(gzip.compress(content) if path.endswith("gz") else content)
     for lines, wanted in ((False, 0 if b"letter" in content else 1), (True, 0)):

@@ -28,7 +28,7 @@ from gpulsh.errors import DamagedInputError, GpulshError, InputError, InputTypeE
 from gpulsh.io.arrow import rows as arrow
 from gpulsh.io.memory import strings as memory
 from gpulsh.io.memory import texts as opening
-from gpulsh.io.memory.tables import column_of
+from gpulsh.io.memory.tables import table_texts
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.normal_form import Form, normal_form
 from gpulsh.io.rows import normalized
@@ -125,7 +125,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "by Arrow": {},
     "beyond its offsets": {"NARROW": 20},
     "by a kernel": {"NARROW": 20},
-    "before pyarrow could cast views": {"_from_views": lambda *_: None},
+    "before pyarrow could cast views": {"_texts_of_views": lambda *_: None},
 }
 
 
@@ -385,14 +385,14 @@ def read_all(texts: object) -> tuple[list[bytes], int]:
 def test_text_columns_of_tables_are_read(kind: str) -> None:
     table = TABLES[kind]()
     for column in ("text", "column:text", "meta.body", "column:a.b"):
-        assert read_all(column_of(table, column)) == (BYTES, 2)
+        assert read_all(table_texts(table, column)) == (BYTES, 2)
     joined = [text if text is None else f"{text}\n{text}" for text in ROWS_OF_TEXT]
-    assert read_all(column_of(table, "text,meta.body")) == ([(text or "").encode() for text in joined], 2)
+    assert read_all(table_texts(table, "text,meta.body")) == ([(text or "").encode() for text in joined], 2)
     if kind != "datasets, streamed":
         with pytest.raises(InputTypeError, match=r"has no column 'body'; its columns are: text, meta, a\.b"):
-            column_of(table, "body")
+            table_texts(table, "body")
     with pytest.raises(InputError, match=r"'meta\.n' is .*, not text"):
-        read_all(column_of(table, "meta.n"))
+        read_all(table_texts(table, "meta.n"))
 
 
 def test_a_reader_gives_its_text_column_once() -> None:
@@ -402,7 +402,7 @@ def test_a_reader_gives_its_text_column_once() -> None:
     with pa.ipc.new_stream(stream, table.schema) as file:
         file.write_table(table)
     for reader in (table.to_reader(3), pa.ipc.open_stream(stream.getvalue())):
-        assert read_all(column_of(reader, "meta.body")) == (BYTES, 2)
+        assert read_all(table_texts(reader, "meta.body")) == (BYTES, 2)
     for kind, reader, option in (
         ("RecordBatchReader", table.select(["text"]).to_reader(), "key"),
         ("IterableDataset", TABLES["datasets, streamed"](), "source_column"),
