@@ -75,11 +75,11 @@ class Columns:
         object.__setattr__(self, "texts", text_fields(self.text))
 
     @property
-    def whole(self) -> str | None:
+    def text_column(self) -> str | None:
         """The column of the text; None where fields or several columns make it."""
         return self.texts[0][0] if len(self.texts) == len(self.texts[0]) == 1 else None
 
-    def places(self) -> tuple[FieldPath, ...]:
+    def fields(self) -> tuple[FieldPath, ...]:
         """All places that must exist. The columns of `others` are names for `field_named`."""
         return tuple(dict.fromkeys((*self.texts, *((name,) for name in self.others()))))
 
@@ -91,7 +91,7 @@ class Columns:
         """The columns that are read besides the texts."""
         return [name for name in (self.order, self.id, self.copy_key, *self.more) if name is not None]
 
-    def asked_by(self, name: str) -> str:
+    def option_clause(self, name: str) -> str:
         """The option that names one of the `others`, at the end of a clause in a message."""
         if name == self.order:
             return ", which --keep names (it also takes first, longest and source:INPUT,INPUT)"
@@ -104,7 +104,7 @@ class Columns:
 def missing_column(file: File, place: FieldPath, columns: Columns, present: Sequence[str]) -> InputError:
     """The error of a file that lacks one of the `columns`; `present` are the columns that it has."""
     name = ".".join(place)
-    column = repr(name) + ("" if place in columns.texts else columns.asked_by(name))
+    column = repr(name) + ("" if place in columns.texts else columns.option_clause(name))
     names = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
     hint = ""
     if place in columns.texts:

@@ -104,12 +104,12 @@ class File:
 
     def open(self, buffering: int = -1) -> BinaryIO:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
-        with self._reached():
+        with self._reading():
             if self.filesystem is not None:
                 return cast(BinaryIO, _Remote(self, self.filesystem.open(self.path, "rb")))
             return open(self.path, "rb", buffering, opener=self._handle)
 
-    def native(self) -> pa.NativeFile:
+    def open_arrow(self) -> pa.NativeFile:
         """The file for pyarrow to read, which takes a path of type str to be UTF-8."""
         if self.filesystem is not None:
             return pa.PythonFile(self.open(), "r")
@@ -126,13 +126,13 @@ class File:
 
     def size(self) -> int | None:
         """Bytes of the file; None if a remote store does not know."""
-        with self._reached():
+        with self._reading():
             return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 
-    def _reached(self) -> AbstractContextManager[None]:
+    def _reading(self) -> AbstractContextManager[None]:
         return reading(self) if self.filesystem is None else _reading_remote(self)
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the file exists. fsspec's `exists` is also false after an error of the store; this raises it."""
         try:
             self.size()
@@ -144,7 +144,7 @@ class File:
 
     def stamp(self) -> Stamp:
         """Size, time of change and inode, or a remote store's version: they change when the file is written to."""
-        with self._reached():
+        with self._reading():
             if self.filesystem is None:
                 found = os.stat(self.path)
                 return [found.st_size, found.st_mtime_ns, None if self.copied else found.st_ino]

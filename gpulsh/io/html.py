@@ -36,7 +36,7 @@ def page_text(body: bytes, charset: str | None, *, is_html: bool) -> bytes:
         reader = _idle.pop()
     except IndexError:
         reader = _Reader()
-    is_damaged, answer = reader.ask(body, charset or "")
+    is_damaged, answer = reader.read_page(body, charset or "")
     _idle.append(reader)
     if is_damaged:
         raise ValueError(answer.decode())
@@ -86,10 +86,10 @@ class _Reader:
             )
         except OSError as error:
             raise InputError(f"no process can be started to read HTML: {os.strerror(error.errno or 0)}") from error
-        if self._answer(len(READY)) != READY:
-            raise InputError(f"no process can read HTML: {sys.executable} ended with status {self.end()}")
+        if self._read_answer(len(READY)) != READY:
+            raise InputError(f"no process can read HTML: {sys.executable} ended with status {self.stop()}")
 
-    def ask(self, body: bytes, charset: str) -> tuple[bool, bytes]:
+    def read_page(self, body: bytes, charset: str) -> tuple[bool, bytes]:
         """Whether a page is damaged, and why; or its text. If it takes too long, a ValueError ends the reader."""
         assert self._process.stdin is not None
         name, seconds = charset.encode("utf-8", "replace"), LEAST_SECONDS + BYTE_SECONDS * len(body)
@@ -97,20 +97,20 @@ class _Reader:
             for part in (PAGE.pack(len(name), len(body), seconds), name, body):
                 self._process.stdin.write(part)
             self._process.stdin.flush()
-        head = self._answer(ANSWER.size)
+        head = self._read_answer(ANSWER.size)
         is_damaged, size = ANSWER.unpack(head) if len(head) == ANSWER.size else (False, 1)
-        answer = self._answer(size)
+        answer = self._read_answer(size)
         if len(answer) == size:
             return is_damaged, answer
-        if self.end() == -signal.SIGVTALRM:
+        if self.stop() == -signal.SIGVTALRM:
             raise ValueError(f"its HTML takes more than {seconds:.0f} s of processor time")
         raise MemoryError
 
-    def _answer(self, size: int) -> bytes:
+    def _read_answer(self, size: int) -> bytes:
         assert self._process.stdout is not None
         return self._process.stdout.read(size)
 
-    def end(self) -> int:
+    def stop(self) -> int:
         """End the process; its status."""
         self._process.communicate()
         return self._process.returncode
@@ -123,4 +123,4 @@ os.register_at_fork(after_in_child=_idle.clear)  # a fork must not share their p
 @atexit.register
 def _stop_readers() -> None:
     for reader in _idle:
-        reader.end()
+        reader.stop()

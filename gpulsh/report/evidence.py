@@ -345,4 +345,4 @@ def _local_file(path: Path) -> File:
 
 def _open_parquet(file: File) -> pq.ParquetFile:
     # Reading ahead gains nothing on a local file, and needs threads, which may not be available.
-    return pq.ParquetFile(file.native(), pre_buffer=file.filesystem is not None)
+    return pq.ParquetFile(file.open_arrow(), pre_buffer=file.filesystem is not None)

@@ -137,7 +137,7 @@ def _partition_table(
     }
     if texts.columns.id is not None:
         ids = texts.values(texts.columns.id, positions)
-        columns["id"] = ids = joined_ids(ids, [*earlier_types, *texts.kinds(texts.columns.id)])
+        columns["id"] = ids = joined_ids(ids, [*earlier_types, *texts.column_types(texts.columns.id)])
         if not fits_parquet(ids):
             raise InputError(f"column {texts.columns.id!r} has a date that Parquet cannot hold; leave out --id-column")
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}

@@ -137,7 +137,7 @@ def test_many_row_groups_take_linear_time(rows: int, tmp_path: Path, monkeypatch
     (*_, last) = texts.partitions(1)[-1].pieces
     with limited_to(10):
         for _ in range(1000):
-            list(texts.chosen(last, np.ones(rows, np.bool_)))
+            list(texts.read_rows(last, np.ones(rows, np.bool_)))
 
 
 def test_many_files_of_a_partition_take_linear_time(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
     """An InputError unless the schema has the columns, once each and of a type that serves."""
     refuse_added(file, columns, schema.names)
     kinds = {}
-    for place in columns.places():
+    for place in columns.fields():
         if place not in columns.texts:
             place = field_named(place[0], schema.names)
         kind = kinds[".".join(place)] = _type_of(file, schema, place, columns)
@@ -184,7 +184,7 @@ class Cutter:
     """Cuts the texts of the kept rows of a file, which come batch after batch."""
 
     def __init__(self, file: File, keep: NDArray[np.bool_], cuts: Cuts) -> None:
-        self._file, self._cuts, self._column = file, cuts, cuts.columns.whole
+        self._file, self._cuts, self._column = file, cuts, cuts.columns.text_column
         self._rows, self._done = np.flatnonzero(keep), 0
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:

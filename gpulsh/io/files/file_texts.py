@@ -174,7 +174,7 @@ class HeldTexts:
 
 def texts_of_rows(file: File, text: str, rows: Numbers) -> Iterator[Bytes]:
     """The texts of the column `text` at ascending `rows` of a file, which is read only as far as needed."""
-    for pieces in FileTexts([file], Columns(text)).chosen(Piece(0, None), mask_of(rows, int(rows[-1]) + 1)):
+    for pieces in FileTexts([file], Columns(text)).read_rows(Piece(0, None), mask_of(rows, int(rows[-1]) + 1)):
         yield from pieces
 
 
@@ -187,7 +187,7 @@ class FileTexts:
 
     `readers` threads decode the parts of files that have parts, and hold `ahead` bytes together, or a few blocks each.
     With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. `held`
-    keeps the texts of pieces, while there is room, and `chosen` takes them from there.
+    keeps the texts of pieces, while there is room, and `read_rows` takes them from there.
     """
 
     streams: object = None  # holds the copies of streams, which last as long as it
@@ -310,7 +310,7 @@ class FileTexts:
             if self.columns.unread:  # some formats read them with the other columns
                 block = replace(block, texts=empty_rows(len(block.texts)), stray=NO_STRAY)
             if piece != last:
-                self._end(last)
+                self._complete_piece(last)
                 last = piece
             if self._held is not None:
                 self._held.add(piece, block.start, block.texts)
@@ -332,9 +332,9 @@ class FileTexts:
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
             yield from block.texts.slices(max_bytes)
             del block
-        self._end(last)
+        self._complete_piece(last)
 
-    def _end(self, piece: Piece | None) -> None:
+    def _complete_piece(self, piece: Piece | None) -> None:
         if piece is not None and self._held is not None:
             self._held.complete(piece)
 
@@ -379,7 +379,7 @@ class FileTexts:
         files = row_of(starts, positions)
         return files, positions - starts[files]
 
-    def chosen(self, piece: Piece, wanted: NDArray[np.bool_]) -> Iterator[list[Bytes]]:
+    def read_rows(self, piece: Piece, wanted: NDArray[np.bool_]) -> Iterator[list[Bytes]]:
         """The texts of the `wanted` rows of a piece, bool [rows of the piece], block by block.
 
         They are read again unless they are held.
@@ -418,8 +418,8 @@ class FileTexts:
         runs = ((self.files[files[start]], rows[start:stop]) for start, stop in run_bounds(files))
         return [format_of(file).values(file, column, wanted) for file, wanted in runs]
 
-    def kinds(self, column: str) -> list[pa.DataType]:
+    def column_types(self, column: str) -> list[pa.DataType]:
         """The column's pyarrow.DataType in each file that declares one, but where no row of a file is known."""
-        known = [file for at, file in enumerate(self.files) if self._rows[at] or not self.rejected.touches(at)]
+        known = [file for at, file in enumerate(self.files) if self._rows[at] or not self.rejected.has_rejected(at)]
         kinds = (format_of(file).kind(file, column) for file in known)
         return [kind for kind in kinds if kind is not None]

@@ -155,7 +155,7 @@ def _find_at(given: str, path: str, filesystem: Any, options: ReadOptions) -> li
             return [File(key, relative, key, source=given) for relative, key in in_folder(path)]
         return [File(_url(given, relative), relative, key, filesystem, given) for relative, key in in_folder(path)]
     file = File(given, posixpath.basename(plain), path, filesystem, given)
-    if at.exists(path) or (filesystem is not None and not glob.has_magic(plain) and file.is_there()):
+    if at.exists(path) or (filesystem is not None and not glob.has_magic(plain) and file.exists()):
         return [file]
     if filesystem is None:
         if os.path.islink(path):

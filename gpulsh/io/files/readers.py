@@ -51,7 +51,7 @@ def open_files(
     reason = why_no_reader()
     if reason is not None:
         raise BackendError(f"reader is 'cudf', and cuDF cannot be imported ({reason}); {install('cudf')}")
-    if columns.whole is None:
+    if columns.text_column is None:
         raise ParameterError(f"text_column is {columns.text!r}, and the reader 'cudf' takes one column; give 'arrow'")
     for file in files:
         if not isinstance(format_of(file), Parquet) or file.filesystem is not None:

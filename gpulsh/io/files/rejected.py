@@ -55,7 +55,7 @@ class Rejected:
     def _of(self, file: int) -> slice:
         return between(self._file, file, file + 1)
 
-    def touches(self, file: int) -> bool:
+    def has_rejected(self, file: int) -> bool:
         """Whether anything was rejected in the file of that number."""
         return len(self._file[self._of(file)]) > 0
 
@@ -63,9 +63,9 @@ class Rejected:
         """The number of rejected rows in the files before that number."""
         return int(self._rows[: np.searchsorted(self._file, file)].sum())
 
-    def left_out(self, keep: NDArray[np.bool_], file: int) -> NDArray[np.bool_]:
+    def without_rejected(self, keep: NDArray[np.bool_], file: int) -> NDArray[np.bool_]:
         """`keep` [rows] of a file, and false where a row was rejected."""
-        if not self.touches(file):
+        if not self.has_rejected(file):
             return keep
         keep, here = keep.copy(), self._of(file)
         keep[ranges(self._row[here], self._rows[here])] = False

@@ -97,7 +97,7 @@ class Ipc(Format):
         with _opened(file) as source:
             schema, batches = source.schema, _kept(file, source, keep)
             if cuts is not None:
-                schema, batches = without_dictionary(schema, batches, cuts.columns.whole)
+                schema, batches = without_dictionary(schema, batches, cuts.columns.text_column)
                 batches = map(Cutter(file, keep, cuts), batches)
             _write(source, target, schema, batches, how.get("added"))
 
@@ -157,7 +157,7 @@ class _Source:
 @contextmanager
 def _opened(file: File) -> Iterator[_Source]:
     with reading(file):
-        opened = file.native()
+        opened = file.open_arrow()
     with opened:
         with reading(file):
             source = _Source(file, opened)

@@ -63,7 +63,7 @@ class Records(NamedTuple):
         """The records that `rows` chooses."""
         return self._replace(begin=self.begin[rows], end=self.end[rows])
 
-    def each(self) -> Iterator[bytes]:
+    def contents(self) -> Iterator[bytes]:
         """The bytes of each record."""
         for begin, end in zip(self.begin.tolist(), self.end.tolist(), strict=True):
             yield bytes(self.content[begin:end])
@@ -102,7 +102,7 @@ class Delimited(Streamed):
             if opened is None:
                 _log.warning("%s: is empty: it has no header and no documents", file.name)
             else:
-                self._numbers(file, opened.names, columns)
+                self._column_numbers(file, opened.names, columns)
 
     def place(self, file: File, row: int) -> str:
         """The line where the row's record begins, from 1."""
@@ -119,7 +119,7 @@ class Delimited(Streamed):
         with reading(file), self._opened(file, rules.limit) as opened:
             if opened is None:
                 return
-            numbers, count = self._numbers(file, opened.names, columns), len(opened.names)
+            numbers, count = self._column_numbers(file, opened.names, columns), len(opened.names)
             for start, records in opened.records:
                 if wanted is not None and not wanted[start : start + len(records.begin)].any():
                     continue
@@ -150,7 +150,7 @@ class Delimited(Streamed):
         found: list[str | None] = []
         with reading(file), self._opened(file) as opened:
             if opened is not None:
-                number = self._numbers(file, opened.names, Columns(COLUMN_PREFIX + column))[(column,)]
+                number = self._column_numbers(file, opened.names, Columns(COLUMN_PREFIX + column))[(column,)]
                 for start, records in opened.records:
                     first, last = np.searchsorted(rows, [start, start + len(records.begin)])
                     if first < last:
@@ -173,9 +173,9 @@ class Delimited(Streamed):
                 rows = np.flatnonzero(read.next(len(records.begin)))
                 some = records.part(rows)
                 if cuts is not None and (changed := cuts.changed(start + rows)).any():
-                    number = self._numbers(file, opened.names, cuts.columns)[cuts.columns.texts[0]]
+                    number = self._column_numbers(file, opened.names, cuts.columns)[cuts.columns.texts[0]]
                     texts = arrow_rows(self._column(some, number)[0])
-                    for at, record in enumerate(some.each()):
+                    for at, record in enumerate(some.contents()):
                         if changed[at]:
                             text = cuts.text(int(start + rows[at]), texts.pieces(np.array([at]))[0])
                             record = self._with_value(record, number, text)
@@ -212,7 +212,7 @@ class Delimited(Streamed):
         with file.open() as source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share, heading=1)
             split = split_records(file, self._blocks(file, source, STEP), ord(self.delimiter))
-            for rows in beginning.of(list(records.each()) for records in split):
+            for rows in beginning.of(list(records.contents()) for records in split):
                 out.write(b"".join(rows))
         return beginning.taken
 
@@ -237,11 +237,11 @@ class Delimited(Streamed):
                 raise DamagedInputError(f"{file.name}: line {line}: is not a header: {error}") from error
             yield Opened(names, head, _number_records(first.part(slice(1, None)), split))
 
-    def _numbers(self, file: File, names: list[str], columns: Columns) -> dict[FieldPath, int]:
+    def _column_numbers(self, file: File, names: list[str], columns: Columns) -> dict[FieldPath, int]:
         """The number of each wanted column; none of those that will be added may be there."""
         refuse_added(file, columns, names)
         numbers = {}
-        for place in columns.places():
+        for place in columns.fields():
             name = ".".join(place)  # the usual column name of a nested field
             if name not in names:
                 header = self.delimiter.join(names)

@@ -183,7 +183,7 @@ class RecordReader:
         self._line: Line = b""
 
     @property
-    def at(self) -> str:
+    def place(self) -> str:
         """The line or element, in messages."""
         return f"{self._file.unit} {self.number}"
 
@@ -219,14 +219,14 @@ class RecordReader:
         self.clear()
         return {name: b"".join(of.pieces()) if isinstance(of, LongString) else of for name, of in found.items()}
 
-    def has(self, place: FieldPath, columns: Columns) -> bool:
+    def has_field(self, place: FieldPath, columns: Columns) -> bool:
         """Whether a value of one of the `columns` is there, null or not."""
         if place not in columns.texts:
             place = field_named(place[0], self.record)
         above = _value(self.record, place[:-1])
         return isinstance(above, dict) and place[-1] in above
 
-    def exact(self, column: str) -> object:
+    def exact_value(self, column: str) -> object:
         """A field of the record, with the integers of the line."""
         # Python's parser makes no floats of integers beyond 64 bits, and is asked where orjson may have done so.
         value = _field(self.record, column)
@@ -237,7 +237,7 @@ class RecordReader:
 
     def id(self, column: str) -> object:
         """The value to write again; a DamagedInputError if it is nested too deeply for that."""
-        value = self.exact(column)
+        value = self.exact_value(column)
         if isinstance(value, str):
             return value if value.isascii() else text_bytes(value).decode()
         if isinstance(value, (dict, list)):
@@ -249,11 +249,11 @@ class RecordReader:
 
     def copy_key(self, column: str, option: str) -> str | int | None:
         """The value that `option` compares; InputTypeError for another than a string, an integer or null."""
-        value = self.exact(column)
+        value = self.exact_value(column)
         if value is None or (isinstance(value, (str, int)) and not isinstance(value, bool)):
             return value
         detail = f"{column!r} is {json_type_name(value)}; {option} takes a string, an integer or null"
-        raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
+        raise InputTypeError(f"{self._file.name}: {self.place}: {detail}")
 
     def values(self, columns: Columns) -> tuple[Bytes | None, object, str | int | None]:
         """The text of the record, its value of --keep and its copy key."""
@@ -264,10 +264,10 @@ class RecordReader:
             text = SEPARATOR.join(found) if len(found) > 1 else found[0] if found else None
         if columns.id is not None:
             self.id(columns.id)
-        order = None if columns.order is None else self.exact(columns.order)
+        order = None if columns.order is None else self.exact_value(columns.order)
         copy_key = None if columns.copy_key is None else self.copy_key(columns.copy_key, columns.copy_key_option)
         if text is not None and self._limit is not None and len(text) > self._limit.document:
-            raise too_large(self._file, self.at, len(text), self._limit)
+            raise too_large(self._file, self.place, len(text), self._limit)
         return text, order, copy_key
 
     def _text(self, place: FieldPath) -> Bytes | None:
@@ -277,7 +277,7 @@ class RecordReader:
                 return None
             if not isinstance(value, dict):
                 detail = f"{'.'.join(place[:depth])!r} is {json_type_name(value)}; give an object or null"
-                raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
+                raise InputTypeError(f"{self._file.name}: {self.place}: {detail}")
             value = value.get(name)
         if isinstance(value, str):
             return text_bytes(value)
@@ -286,7 +286,7 @@ class RecordReader:
         if value is None or value != value:  # NaN means null, as in memory
             return None
         detail = f"{'.'.join(place)!r} is {json_type_name(value)}; give a string or null"
-        raise InputTypeError(f"{self._file.name}: {self.at}: {detail}")
+        raise InputTypeError(f"{self._file.name}: {self.place}: {detail}")
 
     def _long_text(self, value: LongString) -> Bytes:
         pieces = value.pieces()
@@ -297,7 +297,7 @@ class RecordReader:
         for piece in chain([more], pieces):
             whole += piece
             if limit is not None and len(whole) > limit.document:  # bytes that are not UTF-8 become three each
-                raise too_large(self._file, self.at, len(whole) + sum(map(len, pieces)), limit)
+                raise too_large(self._file, self.place, len(whole) + sum(map(len, pieces)), limit)
         return memoryview(whole)
 
     def _large(self) -> LargeObject:
@@ -309,9 +309,9 @@ class RecordReader:
         except CostError as error:
             assert limit is not None
             allowed = PARSE_COPIES * limit.document
-            raise too_costly(self._file, self.at, held + error.size, allowed, limit) from None
+            raise too_costly(self._file, self.place, held + error.size, allowed, limit) from None
         except ValueError as error:
-            raise self._no_json(str(error)) from error
+            raise self._invalid_json(str(error)) from error
 
     def _parsed(self, content: Line) -> Record:
         try:
@@ -326,9 +326,9 @@ class RecordReader:
             except ValueError as error:
                 # Behind "at" Python's own message has a place.
                 detail = getattr(error, "msg", str(error)).removesuffix(" at").removesuffix(" starting")
-                raise self._no_json(detail) from error
+                raise self._invalid_json(detail) from error
         if not isinstance(record, dict):
-            detail = f"{self.at} is {json_type_name(record)}; give one JSON object for each {self._file.unit}"
+            detail = f"{self.place} is {json_type_name(record)}; give one JSON object for each {self._file.unit}"
             raise DamagedInputError(f"{self._file.name}: {detail}")
         return record
 
@@ -339,14 +339,14 @@ class RecordReader:
         except RecursionError as error:  # orjson allows deeper nesting
             raise self._too_deep() from error
 
-    def _no_json(self, detail: str) -> DamagedInputError:
+    def _invalid_json(self, detail: str) -> DamagedInputError:
         if self.number == 1 and self._line.startswith(UTF16):
             return utf16_file(self._file)
-        detail = f"{self.at} is not JSON: {detail}; give one JSON object for each {self._file.unit}"
+        detail = f"{self.place} is not JSON: {detail}; give one JSON object for each {self._file.unit}"
         return DamagedInputError(f"{self._file.name}: {detail}")
 
     def _too_deep(self, what: str = "") -> DamagedInputError:
-        return DamagedInputError(f"{self._file.name}: {self.at}{what} is nested too deeply; flatten it")
+        return DamagedInputError(f"{self._file.name}: {self.place}{what} is nested too deeply; flatten it")
 
 
 def _restored(large: LargeObject, record: Record, depth: int) -> Record:

@@ -58,7 +58,7 @@ class Group(NamedTuple):
     numbers: Sequence[int]
     lines: list[Line]
 
-    def each(self) -> Iterator[tuple[int, Line]]:
+    def take_lines(self) -> Iterator[tuple[int, Line]]:
         """Each row, which leaves the group, so at most one large document is held twice."""
         self.lines.reverse()
         for number in self.numbers:
@@ -79,14 +79,14 @@ class JsonLines(Streamed):
         with reading(file), source, suppress(LargeDocumentError):
             for group in self._groups(file, source, small):
                 if group.lines:
-                    number, line = next(group.each())
+                    number, line = next(group.take_lines())
                     reader = RecordReader(file)
-                    refuse_added(file, columns, reader.load(number, line), f"{reader.at} ")
+                    refuse_added(file, columns, reader.load(number, line), f"{reader.place} ")
                     break
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line has is missing."""
-        missing = set(columns.places()) if wanted is None else set()
+        missing = set(columns.fields()) if wanted is None else set()
         names: list[str] | None = None  # None before the first record
         row = 0
         damage: list[Rejection] = []
@@ -100,16 +100,16 @@ class JsonLines(Streamed):
             order_column = None if columns.order is None else OrderColumn(file, columns.order)
             for group in self._groups(file, source, rules.limit, lost):
                 found, damage = RecordRows(row, damage), []
-                for number, line in group.each():
+                for number, line in group.take_lines():
                     text = value = copy_key = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
                             reader.load(number, line)
                             if missing:
-                                missing = {place for place in missing if not reader.has(place, columns)}
+                                missing = {place for place in missing if not reader.has_field(place, columns)}
                                 names = names or list(reader.record)
                             if not columns.added.isdisjoint(reader.record):
-                                refuse_added(file, columns, reader.record, f"{reader.at} ")
+                                refuse_added(file, columns, reader.record, f"{reader.place} ")
                             if isinstance(reader.record, Lenient) or len(line) > LARGE_LINE:
                                 found.stray.append(count_stray_bytes(memoryview(line)))
                             text, value, copy_key = reader.values(columns)
@@ -131,7 +131,7 @@ class JsonLines(Streamed):
                 yield found.block(columns)
                 del found
         if missing and names is not None:
-            raise missing_column(file, next(place for place in columns.places() if place in missing), columns, names)
+            raise missing_column(file, next(place for place in columns.fields() if place in missing), columns, names)
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
@@ -141,7 +141,7 @@ class JsonLines(Streamed):
         reader = RecordReader(file, depth=column.count(".") + 1)
         with reading(file), source:
             for kept in self._kept_lines(file, source, wanted, more=True):
-                for number, line in kept.each():
+                for number, line in kept.take_lines():
                     reader.load(number, line)
                     found.append(reader.id(column))
                     reader.clear()
@@ -169,7 +169,7 @@ class JsonLines(Streamed):
         file, source = self._opened(file)
         with source:
             for kept in self._written(file, source, keep, how):
-                write_lines(out, [on_one_line(number, line) for number, line in kept.each()])
+                write_lines(out, [on_one_line(number, line) for number, line in kept.take_lines()])
 
     def _written(self, file: File, source: BinaryIO, keep: Mask, how: WriteOptions) -> Iterator[Group]:
         """The kept rows of each group as they are, but without the parts that are cut, and with the added members."""
@@ -233,7 +233,7 @@ class JsonLines(Streamed):
         reader = RecordReader(file, limit)
         with reading(file), source:
             for kept in self._kept_lines(file, source, keep):
-                yield [reader.whole(number, line, exactly=exactly) for number, line in kept.each()]
+                yield [reader.whole(number, line, exactly=exactly) for number, line in kept.take_lines()]
 
     def _kept_lines(self, file: File, source: BinaryIO, keep: Mask, *, more: bool = False) -> Iterator[Group]:
         """The kept rows of each group that has some; with `more` the file may have more rows than `keep`."""

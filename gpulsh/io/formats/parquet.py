@@ -280,7 +280,7 @@ _footers: dict[object, pq.FileMetaData] = {}
 @contextmanager
 def _opened(file: File) -> Iterator[_Source]:
     with reading(file):
-        where, key = file.native(), file.identity()
+        where, key = file.open_arrow(), file.identity()
         footer = _footers.get(key)
         if footer is None:
             check_room(file.name, FOOTER_COST * _footer_size(where))
@@ -373,14 +373,14 @@ def _kept_runs(source: _Source, keep: Mask, how: WriteOptions) -> Iterator[tuple
             if known is None or texts is None:
                 yield some, _kept_tables(source, groups, part)
             else:
-                place = source.schema.get_field_index(known.columns.whole)
+                place = source.schema.get_field_index(known.columns.text_column)
                 texts = texts if theirs.all() else texts.filter(to_arrow(theirs))
                 yield some, _kept_tables(source, groups, part, place, texts)
 
 
 def _known_texts(source: _Source, groups: range, known: KnownTexts) -> pa.ChunkedArray | None:
     """The texts of a run, where they are known in the type of their column, and others can be read by name."""
-    schema, column = source.schema, known.columns.whole
+    schema, column = source.schema, known.columns.text_column
     if column not in schema.names or len(set(schema.names)) < len(schema) or any("." in name for name in schema.names):
         return None
     part, kind = source.part(groups, known.columns), schema.field(column).type

@@ -49,7 +49,7 @@ class PlainText(Streamed):
     def check(self, file: File, columns: Columns) -> None:
         """Check that only the text is requested, and no other column."""
         for name in columns.others():
-            asked = f"{name!r}{columns.asked_by(name)}"
+            asked = f"{name!r}{columns.option_clause(name)}"
             raise InputError(f"{file.name}: is plain text and has no column {asked}; give Parquet or JSON lines")
 
     def beginning(self, file: File) -> bytes:

@@ -85,12 +85,12 @@ def warc_records(source: BinaryIO, compressed: bool, broken: Broken, *, checked:
             content = _Content(source, compressed, start, checked)
             start = None
             while content.begin():
-                while content.pass_line_ends():
+                while content.skip_line_ends():
                     try:
                         record = _record(content)
                     except _BrokenRecord as error:
                         report(error.offset, str(error))
-                        content.pass_broken()
+                        content.skip_to_record()
                     else:
                         in_broken = False
                         yield record
@@ -199,7 +199,7 @@ class _Content:
         del self.held[:count]
         return taken
 
-    def pass_over(self, count: int) -> int:
+    def skip_bytes(self, count: int) -> int:
         """Skip the next `count` bytes, which are never held together; how many of them the run had."""
         left = count
         while left and self.fill(1):
@@ -208,7 +208,7 @@ class _Content:
             left -= step
         return count - left
 
-    def pass_line_ends(self) -> bool:
+    def skip_line_ends(self) -> bool:
         """Skip line ends; False at the end of the run."""
         while self.fill(1):
             other = NO_LINE_END.search(self.held)
@@ -218,7 +218,7 @@ class _Content:
                 return True
         return False
 
-    def pass_broken(self) -> None:
+    def skip_to_record(self) -> None:
         """Go on to the next line that may begin a record, or to the end of the run."""
         while (found := FIRST_LINE.search(self.held)) is None:
             self.take(max(len(self.held) - LONGEST_LINE, 0))
@@ -281,7 +281,7 @@ def _record(content: _Content) -> Record:
         content.fill(SHOWN)
         raw = bytes(memoryview(content.held)[: min(end, SHOWN)])
         # One byte stays: a line end after which the next record may begin.
-        found = content.pass_over(end - 1) + content.fill(1)
+        found = content.skip_bytes(end - 1) + content.fill(1)
         content.fill(1 + len(END))
         behind = bytes(content.held[1 : 1 + len(END)])
         _check_end(offset, found - head, size, behind)

@@ -95,7 +95,7 @@ def duplicate_rows(
     named = sorted_distinct(positions)
     with texts.unchanged():
         column = texts.columns.id
-        ids = pa.nulls(len(named)) if column is None else _read_ids(texts, named, texts.kinds(column))
+        ids = pa.nulls(len(named)) if column is None else _read_ids(texts, named, texts.column_types(column))
     for start in range(0, max(len(positions), 1), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
         files, rows = texts.locate(positions[part])
@@ -212,7 +212,7 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
         return
     known, of = collection.contents.kind, os.fspath(path)
     try:
-        declared = texts.kinds(column)
+        declared = texts.column_types(column)
     except InputError:  # reading all texts meets it again
         return
     for file in texts.files:
@@ -310,7 +310,7 @@ def open_inputs(inputs: Sequence[str], columns: Columns, read_options: ReadOptio
 def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
     """The keys of all documents in order, one file at a time."""
     starts, column = texts.starts.tolist(), texts.columns.id
-    declared = [] if column is None else texts.kinds(column)  # once: each file is opened for it
+    declared = [] if column is None else texts.column_types(column)  # once: each file is opened for it
     for file, (first, stop) in zip(texts.files, pairwise(starts), strict=True):
         for start in range(first, stop, KEYS_AT_ONCE):
             positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))

@@ -72,7 +72,7 @@ def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatNam
     for file in files:
         kind = format_of(file)
         in_columns = isinstance(kind, (Parquet, Ipc)) or (isinstance(kind, JsonLines) and format == "parquet")
-        if columns.whole is None and in_columns:
+        if columns.text_column is None and in_columns:
             raise ParameterError(
                 f"{file.name}: its text is the field {columns.text!r}, which a cut changes only in JSON lines; give"
                 " JSON lines, without --format parquet"
@@ -122,7 +122,7 @@ def reading_of(path: Path) -> tuple[ReadOptions, OnError, Columns, Shingling, Fo
 @contextmanager
 def _open_passages(path: Path) -> Iterator[pq.ParquetFile]:
     try:
-        with File(str(path), path.name, str(path)).native() as file, pq.ParquetFile(file) as source:
+        with File(str(path), path.name, str(path)).open_arrow() as file, pq.ParquetFile(file) as source:
             yield source
     except GpulshError:
         raise
@@ -176,12 +176,12 @@ def cut_file(
         short, bad = SHORTS.joined(found), Rejected(rejected)
         keep = ~mask_of(short.row, count)
         with DurableFiles(context.folder) as files:
-            if count or not bad.touches(number):  # of a file so damaged that no row is known is nothing
+            if count or not bad.has_rejected(number):  # of a file so damaged that no row is known is nothing
                 target = Targets(context.folder / DATA).of(file)
                 part = files.part(f"{context.folder}/{step_of(STAGE, number)}", target)
                 with naming(target):
                     how: Any = {"limit": job.limit(context.parallel), "cuts": cuts}
-                    write_kept(cutting.format, job.columns, file, bad.left_out(keep, number), part, **how)
+                    write_kept(cutting.format, job.columns, file, bad.without_rejected(keep, number), part, **how)
             written = files.complete()
     made = {f"{DATA}/{file.relative}": fact for fact in written.values()}
     return TaskResult(

@@ -149,7 +149,7 @@ def chosen_texts(
         wanted = chosen[start:stop]
         if wanted.any():
             with nullcontext() if held is None or is_new else held.unchanged(piece.file):
-                yield from texts.chosen(piece, wanted)
+                yield from texts.read_rows(piece, wanted)
 
 
 class PlacedRows(Generic[Row]):

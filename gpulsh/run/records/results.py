@@ -72,7 +72,7 @@ class IdColumn:
         if job.columns.id is not None:
             known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
             with job.stamps.unchanged(new):
-                read = [job.files[number] for number in new if known[number] or not bad.touches(number)]
+                read = [job.files[number] for number in new if known[number] or not bad.has_rejected(number)]
                 declared = [format_of(file).kind(file, job.columns.id) for file in read]
             kinds += [kind for kind in declared if kind is not None]
         kind = common_type(kinds)

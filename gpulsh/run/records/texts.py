@@ -116,7 +116,7 @@ def chosen_pieces(layout: Layout, partition: Partition, documents: Numbers) -> I
 def texts_of_piece(texts: FileTexts, layout: Layout, piece: Piece, documents: Numbers) -> Iterator[list[Bytes]]:
     """The texts of ascending `documents` of a piece, some at a time."""
     start, stop = piece_bounds(layout, piece)
-    return texts.chosen(piece, mask_of(documents - start, stop - start))
+    return texts.read_rows(piece, mask_of(documents - start, stop - start))
 
 
 def group_rows(table: Table[Row], folder: Path, count: int, group: int, first: tuple[int, int] | None = None) -> Row:

@@ -134,7 +134,7 @@ def write_files(
     )
 
     def by_file(rows: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
-        return [bad.left_out(rows[part], number) for number, part in zip(numbers, parts, strict=True)]
+        return [bad.without_rejected(rows[part], number) for number, part in zip(numbers, parts, strict=True)]
 
     kept = valid = shown = by_file(keep)
     if job.write == "marked" or job.format is not None:
@@ -152,7 +152,7 @@ def write_files(
                 file = job.files[number]
                 if several_sources:
                     kept_rows[str(number)] = int(stays.sum())
-                if not len(rows) and bad.touches(number):  # so damaged that no row is known
+                if not len(rows) and bad.has_rejected(number):  # so damaged that no row is known
                     continue
                 target = targets.of(file)
                 names[target] = f"{DATA}/{file.relative}"

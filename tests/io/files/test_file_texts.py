@@ -200,11 +200,11 @@ def test_chosen_texts_come_from_memory_while_held(tmp_path: Path, monkeypatch: p
     path.unlink()
     wanted, piece = np.array([0, 1, 0, 0, 0, 0, 1], np.bool_), partitions[1].pieces[0]
     for _ in range(2):
-        (found,) = source.chosen(piece, wanted)
+        (found,) = source.read_rows(piece, wanted)
         assert [bytes(text) for text in found] == [b"text 8", b"text 13"]
     held.close()
     with pytest.raises(gpulsh.errors.InputError):
-        list(source.chosen(piece, wanted))
+        list(source.read_rows(piece, wanted))
 
 
 def test_rows_before_an_empty_batch_are_kept(tmp_path: Path) -> None:
