@@ -51,7 +51,7 @@ def say(text: str) -> None:
 
 
 def say_marked(text: str) -> None:
-    """As `say`, for text that is printable except for the colours of `marks`."""
+    """As `say`, for text that is printable except for the colours of `mark_differences`."""
     with _output_errors():
         columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         click.echo("\n".join(wrap_line(line, columns) for line in text.split("\n")) if columns else text)
@@ -160,7 +160,7 @@ def printed_warnings() -> Iterator[None]:
 def wrap_line(line: str, columns: int) -> str:
     """A line wrapped between words, with its last column indented.
 
-    >>> print(wrapped("kept      2  = 1 null + 1 of a word", 28))
+    >>> print(wrap_line("kept      2  = 1 null + 1 of a word", 28))
     kept      2  = 1 null + 1 of
                  a word
     """

@@ -54,9 +54,9 @@ def summarise(
 
     `dropped`, `rejected` and, with --passages, `contaminated` have a count for each file. `dropped_for` lists how many
     documents of an INPUT were dropped for documents of another, largest first; the INPUT None is earlier runs, and
-    `more` counts the rest. `similarity` is as in `by_similarity`. `clusters` counts dropped documents only, because the
-    evidence has no kept ones. Its `sample` has some clusters, each `picked` as one of the largest, at random, or for a
-    document next to the threshold.
+    `more` counts the rest. `similarity` is as in `similarity_counts`. `clusters` counts dropped documents only, because
+    the evidence has no kept ones. Its `sample` has some clusters, each `picked` as one of the largest, at random, or
+    for a document next to the threshold.
     """
     evidence = Evidence(_local_file(duplicates), files)
     similarity, cluster = evidence.column("similarity"), evidence.column("cluster")
@@ -132,7 +132,7 @@ def _affordable(files: Sequence[File], places: Iterable[FileRow]) -> Iterator[Fi
 def similarity_counts(similarity: NDArray[np.floating]) -> Mapping[str, Any]:
     """Counts by similarity: `below_one` has a count for each hundredth, by its lower edge; NaN is `unmeasured`.
 
-    >>> by_similarity(np.array([0.8, 0.809, 0.5, 1, np.nan]))
+    >>> similarity_counts(np.array([0.8, 0.809, 0.5, 1, np.nan]))
     {'below_one': {'0.50': 1, '0.80': 2}, 'one': 1, 'unmeasured': 1}
     """
     measured = np.isfinite(similarity)
@@ -198,7 +198,7 @@ def member_rows(similarity: NDArray[np.float32], cluster: Numbers, number: int, 
 def least_indices(values: Values, count: int) -> Numbers:
     """int64: the places of the `count` least values, in order; earlier places first among equal values.
 
-    >>> least(np.array([3, 1, 2, 1]), 2).tolist()
+    >>> least_indices(np.array([3, 1, 2, 1]), 2).tolist()
     [1, 3]
     """
     places = np.arange(len(values))

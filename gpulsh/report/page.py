@@ -242,7 +242,7 @@ def _bar(kind: str, left: float, wide: float, tall: float, name: str = "") -> Ma
 def _short_count(count: float) -> str:
     """A count of few characters.
 
-    >>> [_brief(count) for count in (9.5, 2500, 1_250_000, 3e9)]
+    >>> [_short_count(count) for count in (9.5, 2500, 1_250_000, 3e9)]
     ['10', '2,500', '1.2 M', '3,000.0 M']
     """
     return f"{count:,.0f}" if count < 100_000 else f"{count / 1e6:,.1f} M"

@@ -93,7 +93,9 @@ def funnel_table(report: Mapping[str, Any]) -> str:
 def largest_sentence(report: Mapping[str, Any]) -> str:
     """The most documents that a kept one represents, verified and by component; empty without duplicates.
 
-    >>> represented({"counts": {"documents": 3, "verified": {"most": 1200}, "component": {"most": 1300}}})
+    >>> largest_sentence(
+    ...     {"counts": {"documents": 3, "verified": {"most": 1200}, "component": {"most": 1300}}}
+    ... )
     'A kept document represents at most 1,200 documents, itself included; the largest component has 1,300.'
     """
     counts = report.get("counts")

@@ -259,7 +259,7 @@ def summary(tally: Tally) -> str:
 def first_fitting(amounts: str, width: int) -> str:
     """The first parts of a list that fit into so many columns, none cut in two; at least one.
 
-    >>> fitting("500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s", 52)
+    >>> first_fitting("500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s", 52)
     '500 documents, 2.0 MB in 0.5 s, 1,000 documents/s'
     """
     parts = amounts.split(", ")

@@ -104,7 +104,7 @@ class Kind:
 def similarity_after_change(tokens: int, size: int) -> float:
     """Jaccard similarity of two documents of so many distinct tokens that differ in one, far from both ends.
 
-    >>> one_changed(49, 5)
+    >>> similarity_after_change(49, 5)
     0.8
     """
     return max(tokens - 2 * size + 1, 0) / (tokens + 1)

@@ -126,7 +126,7 @@ def with_mark(schema: pa.Schema) -> pa.Schema:
 def refuse_present(output: str | os.PathLike[str], *, overwrite: bool, columns: tuple[str, ...] = ()) -> None:
     """OutputError if a file is there, but with `overwrite` one of gpulsh's.
 
-    The file is a `marked` Parquet file, JSON lines with these `columns`, or a picture with gpulsh as its program.
+    The file is a Parquet file `with_mark`, JSON lines with these `columns`, or a picture with gpulsh as its program.
     """
     if not os.path.lexists(output):
         return
