@@ -31,7 +31,7 @@ def text_named(given: object) -> str:
 def text_fields(given: str) -> tuple[FieldPath, ...]:
     """The places of a document's texts, which are joined: NAME, NAME.FIELD, or several with commas between them.
 
-    >>> text_places("title,meta.body"), text_places("column:a.b")
+    >>> text_fields("title,meta.body"), text_fields("column:a.b")
     ((('title',), ('meta', 'body')), (('a.b',),))
     """
     if given.startswith(COLUMN_PREFIX):
@@ -48,7 +48,7 @@ def text_fields(given: str) -> tuple[FieldPath, ...]:
 def field_named(name: str, present: Container[str]) -> FieldPath:
     """The column of that name if it is `present`, otherwise the field with that path.
 
-    >>> place_named("a.b", ["a.b", "a"]), place_named("a.b", ["a"])
+    >>> field_named("a.b", ["a.b", "a"]), field_named("a.b", ["a"])
     (('a.b',), ('a', 'b'))
     """
     return (name,) if name in present else tuple(name.split("."))

@@ -152,7 +152,7 @@ class Block:
 def evenly_spaced(items: Sequence[Item], count: int) -> list[Item]:
     """`count` of the items, evenly spread, or all of them.
 
-    >>> spread("abcdefghij", 3)
+    >>> evenly_spaced("abcdefghij", 3)
     ['b', 'f', 'i']
     """
     count = min(count, len(items))

@@ -85,7 +85,7 @@ def count_stray(array: pa.Array, encoding: str | None = None) -> Stray:
 def count_stray_bytes(text: Bytes, encoding: str | None = None) -> int:
     """How many bytes of a text are not of its encoding, UTF-8 where it is None.
 
-    >>> stray_bytes("caf\u00e9".encode("latin-1")), stray_bytes("caf\u00e9".encode())
+    >>> count_stray_bytes("caf\u00e9".encode("latin-1")), count_stray_bytes("caf\u00e9".encode())
     (1, 0)
     """
     name = encoding or "utf-8"

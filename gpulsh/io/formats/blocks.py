@@ -84,7 +84,7 @@ class OrderColumn:
 def parse_value(text: str) -> int | float | str:
     """A number, or a date as an Instant; any other value unchanged.
 
-    >>> parsed_value("12"), parsed_value("1970-01-02T01:00+01:00"), parsed_value("soon")
+    >>> parse_value("12"), parse_value("1970-01-02T01:00+01:00"), parse_value("soon")
     (12, 86400000000, 'soon')
     """
     try:
