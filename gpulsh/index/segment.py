@@ -155,7 +155,7 @@ class Segment:
     """Documents as they are looked up, in memory or mapped from files. `keys` arrive last and are None before.
 
     A segment with `files` has been written under its `name`. `filters` are of each band and of the hashes, none in
-    memory. With evidence `reads_source`, `places` arrive with the keys, and replace `fingerprints` and `filters`.
+    memory. With `reads_source`, `places` arrive with the keys, and replace `fingerprints` and `filters`.
     """
 
     documents: Documents

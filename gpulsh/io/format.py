@@ -251,7 +251,7 @@ class RowCounter:
 
 @contextmanager
 def counting_rows(file: File, keep: Mask) -> Iterator[RowCounter]:
-    """A context that reads and counts rows: `wrong_length` unless there are as many as in `keep`. Damage behind the
+    """A context that reads and counts rows: `wrong_row_count` unless there are as many as in `keep`. Damage behind the
     last of them is ignored.
     """
     read = RowCounter(keep)
