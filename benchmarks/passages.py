@@ -152,13 +152,13 @@ def measured(corpora: dict[str, str], tokens: int, rounds: int) -> list[dict[str
 def rules(name: str, path: str, tokens: int) -> list[dict[str, Any]]:
     """The marks of each rule, and the windows left that occur more than once."""
     from gpulsh.params import Shingling
-    from gpulsh.repeats.passages import repeats
+    from gpulsh.repeats.passages import repeats_in_documents
     from gpulsh.repeats.windows import mark
     from gpulsh.secret import evidence_keys
     from gpulsh.text.documents import Documents
 
-    documents = Documents.opened(texts_of(path), Shingling(), None, "cpu", None)
-    found, base = repeats(documents, tokens, evidence_keys(bytes(32)))
+    documents = Documents.open(texts_of(path), Shingling(), None, "cpu", None)
+    found, base = repeats_in_documents(documents, tokens, evidence_keys(bytes(32)))
     all_tokens = int(documents.ops.tokens(next(documents.source.batches(1 << 40)), Shingling()).offset[-1])
     _, group = np.unique(found.first, return_inverse=True)
     rows = []

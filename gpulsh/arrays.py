@@ -27,7 +27,7 @@ Array = Any  # numpy.ndarray or cupy.ndarray; cupy is not importable everywhere,
 
 HOST_MEMORY = (1, 3)  # DLPack's device types of a host's memory, the second pinned
 DEVICE_MEMORY = (2, 13)  # of a CUDA device's, the second managed
-FIRST = 8  # values of an array in a notebook
+SHOWN_VALUES = 8  # values of an array in a notebook
 
 
 def dlpack_device(array: object) -> int | None:
@@ -35,7 +35,7 @@ def dlpack_device(array: object) -> int | None:
     return int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else None
 
 
-def held(array: Array) -> Array:
+def adopt_array(array: Array) -> Array:
     """An array of any library as these classes hold it: as a NumPy view in host memory, otherwise unchanged."""
     if isinstance(array, np.ndarray):
         return np.asarray(array)  # `numpy.matrix`, which SciPy makes, has rules of its own
@@ -47,7 +47,7 @@ def held(array: Array) -> Array:
         return array
 
 
-def given_array(name: str, value: Any, wanted: str) -> Array:
+def checked_array(name: str, value: Any, wanted: str) -> Array:
     """`value` as an array of its library, or of NumPy.
 
     Raises ParameterError if its rows have unequal length, or values are masked.
@@ -59,19 +59,19 @@ def given_array(name: str, value: Any, wanted: str) -> Array:
             raise ParameterError(f"{name} has masked values; fill them, and give {wanted}")
         value = value.data
     try:
-        return held(value) if hasattr(value, "dtype") else np.asarray(value)
+        return adopt_array(value) if hasattr(value, "dtype") else np.asarray(value)
     except ValueError as error:
         raise ParameterError(f"{name} is not an array: {error}; give {wanted}") from None
 
 
 def on_host(array: Array) -> Array:
     """An array of any library as NumPy's: a copy of device memory, a view of host memory."""
-    array = held(array)
+    array = adopt_array(array)
     if isinstance(array, np.ndarray):
         return array
     for name in ("to_numpy", "copy_to_host", "get", "cpu"):  # pandas and cuDF, Numba, CuPy, torch
         if hasattr(array, name):
-            return np.asarray(held(getattr(array, name)()))
+            return np.asarray(adopt_array(getattr(array, name)()))
     try:
         return np.asarray(array)
     except (TypeError, RuntimeError) as error:
@@ -97,7 +97,7 @@ def dtype_of(array: Array) -> np.dtype[np.generic] | None:
 def _check(owner: object, name: str, array: Array, dtype: type[np.generic], ndim: int) -> None:
     if type(array) is np.ndarray and array.dtype == dtype and array.ndim == ndim:
         return
-    array = held(array)
+    array = adopt_array(array)
     object.__setattr__(owner, name, array)
     given_dtype = dtype_of(array)
     if given_dtype is None or given_dtype != np.dtype(dtype) or array.ndim != ndim:
@@ -110,7 +110,7 @@ def _check_offset(owner: _ByOffset, values: Array) -> None:
     _check(owner, "offset", owner.offset, np.int64, 1)
     if len(owner.offset) == 0:
         raise ParameterError(f"{type(owner).__name__}.offset is empty; give n + 1 offsets for n rows")
-    offset = held(owner.offset)
+    offset = adopt_array(owner.offset)
     if isinstance(offset, np.ndarray):  # a device's offsets are checked by `Rows.moved`
         _check_ascends(owner, offset, values)
 
@@ -147,17 +147,17 @@ class Arrays:
     """The base of dataclasses of arrays: a repr of one line, equality by value, a table in a notebook."""
 
     def __repr__(self) -> str:
-        parts = (f"{name}={_brief(value)}" for name, value in self._shown())
+        parts = (f"{name}={_describe(value)}" for name, value in self._repr_fields())
         return f"{type(self).__name__}({', '.join([*self._count(), *parts])})"
 
     def _repr_html_(self) -> str:
-        rows = ((name, _brief(value), _beginning(value)) for name, value in self._shown())
+        rows = ((name, _describe(value), _first_values(value)) for name, value in self._repr_fields())
         return html_table(self._caption(), ("", "holds", "begins with"), rows)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Arrays) or type(other) is not type(self):
             return NotImplemented
-        return all(map(_same, self._compared(), other._compared()))
+        return all(map(_equal, self._compared_values(), other._compared_values()))
 
     __hash__ = None  # type: ignore[assignment]  # like arrays, which compare by value, too
 
@@ -167,14 +167,14 @@ class Arrays:
     def _count(self) -> list[str]:
         return [f"{len(self):,} row{'s' if len(self) != 1 else ''}"] if isinstance(self, Sized) else []
 
-    def _shown(self) -> list[tuple[str, Any]]:
+    def _repr_fields(self) -> list[tuple[str, Any]]:
         return [(one.name, getattr(self, one.name)) for one in fields(self) if one.repr]  # type: ignore[arg-type]
 
-    def _compared(self) -> list[Any]:
+    def _compared_values(self) -> list[Any]:
         return [getattr(self, one.name) for one in fields(self) if one.compare]  # type: ignore[arg-type]
 
 
-def _brief(value: object) -> str:
+def _describe(value: object) -> str:
     """The dtype and shape of an array, and its library unless that is NumPy; the repr of anything else."""
     dtype, shape = dtype_of(value), getattr(value, "shape", ())
     if dtype is None or not shape:
@@ -183,14 +183,14 @@ def _brief(value: object) -> str:
     return f"{dtype}{list(shape)}{'' if home == 'numpy' else f' of {home}'}"
 
 
-def _beginning(value: Array) -> str:
+def _first_values(value: Array) -> str:
     if not getattr(value, "shape", ()):
         return repr(value)
-    first = on_host(value.reshape(-1)[: FIRST + 1]).tolist()
-    return ", ".join([*map(str, first[:FIRST]), *(["…"] if len(first) > FIRST else [])])
+    first = on_host(value.reshape(-1)[: SHOWN_VALUES + 1]).tolist()
+    return ", ".join([*map(str, first[:SHOWN_VALUES]), *(["…"] if len(first) > SHOWN_VALUES else [])])
 
 
-def _same(one: Array, other: Array) -> bool:
+def _equal(one: Array, other: Array) -> bool:
     one, other = on_host(one), on_host(other)
     return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
 
@@ -208,14 +208,14 @@ class _ByOffset(Arrays):
         """int64 [n]: the number of values of each row."""
         return self.offset[1:] - self.offset[:-1]  # for few rows in a fifth of the time of numpy.diff
 
-    def _compared(self) -> list[Array]:
+    def _compared_values(self) -> list[Array]:
         first, last = int(self.offset[0]), int(self.offset[-1])
-        others = [value for value in super()._compared() if value is not self.offset]
+        others = [value for value in super()._compared_values() if value is not self.offset]
         return [self.offset - first, *(value[first:last] for value in others)]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Made:
+class SketchResult:
     """The result of a sketch, its `maker`: no other sketch estimates from it; without a maker, any may."""
 
     maker: object = field(default=None, compare=False, repr=False)
@@ -237,9 +237,9 @@ class Rows(_ByOffset):
 
     def slice(self, start: int, stop: int) -> Self:
         """Rows [start, stop) as a view, which shares `values`."""
-        return self.remade(self.values, self.offset[start : stop + 1])
+        return self.with_values(self.values, self.offset[start : stop + 1])
 
-    def remade(self, values: Array, offset: Array) -> Self:
+    def with_values(self, values: Array, offset: Array) -> Self:
         """Other rows of the same kind."""
         return type(self)(values, offset)
 
@@ -248,7 +248,7 @@ class Rows(_ByOffset):
         values, offset = asarray(self.values), asarray(self.offset)
         if values is self.values and offset is self.offset and isinstance(offset, np.ndarray):
             return self
-        there = self.remade(values, offset)
+        there = self.with_values(values, offset)
         if not isinstance(there.offset, np.ndarray):
             _check_ascends(self, there.offset, there.values)
         return there
@@ -292,7 +292,7 @@ class Fingerprints(Rows):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Samples(Rows, Made):
+class Samples(Rows, SketchResult):
     """Samples of sets of fingerprints: `values` uint64 [nnz], each row ascending, `offset` int64 [n + 1].
 
     `BottomS` and `ModM` make them. Raises ParameterError as `Fingerprints` does.
@@ -399,7 +399,7 @@ class _Matrix(Arrays):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Signatures(_Matrix, Made):
+class Signatures(_Matrix, SketchResult):
     """Signatures: `values` uint32 or, by the family `affine61`, uint64 [n, num_perm]; all ones where a set is empty.
 
     Libraries take it as an array. Raises ParameterError for values of another type or shape.
@@ -414,7 +414,7 @@ class Signatures(_Matrix, Made):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PackedSignatures(_Matrix, Made):
+class PackedSignatures(_Matrix, SketchResult):
     """Signatures of few bits per value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest.
 
     `BBit` makes them, and libraries take them as an array. Raises ParameterError as `Signatures` does.
@@ -437,7 +437,7 @@ class BandDigests(_Matrix):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BitSignatures(_Matrix, Made):
+class BitSignatures(_Matrix, SketchResult):
     """Signatures of bits: `values` uint64 [n, bits / 64], bit i of a row being bit i % 64 of its word i // 64.
 
     `SimHash` and `Hyperplanes` make them, and libraries take them as an array. Raises ParameterError as `Signatures`
@@ -474,7 +474,7 @@ class Neighbours(_Ids):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Signed(Arrays):
+class SignedBatch(Arrays):
     """The signed documents of a batch."""
 
     digests: Array  # uint64 [n, bands]
@@ -487,7 +487,7 @@ class Signed(Arrays):
         _check(self, "shingles", self.shingles, np.int64, 1)
 
     @classmethod
-    def end_to_end(cls, parts: Sequence[Signed]) -> Signed:
+    def concat(cls, parts: Sequence[SignedBatch]) -> SignedBatch:
         """The documents of all parts; a single part itself."""
         columns = zip(*((part.digests, part.exact, part.shingles) for part in parts), strict=True)
         return parts[0] if len(parts) == 1 else cls(*map(np.concatenate, columns))

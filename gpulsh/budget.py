@@ -13,8 +13,8 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.params import shown
 
-MOST_CHOSEN = 8 << 30  # the default, if the machine has twice as much
-PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
+MAX_DEFAULT = 8 << 30  # the default, if the machine has twice as much
+PROGRAM_BYTES = 256 << 20  # the interpreter, compiled code and libraries
 PARTITION_BYTES = 64 << 20  # most text that is signed in one step
 PARALLEL_BYTES = 16 << 20  # least text of a step
 PARTITION_BATCHES = 16  # least batches of a device in a step, because each step waits for its last batch
@@ -29,7 +29,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut:
+class TaskSizes:
     """The size of a task. No bit of the results depends on it."""
 
     memory: int  # the budget in bytes; one document may take only a part of it
@@ -47,7 +47,7 @@ def parse_memory(given: int | str | None) -> int:
     1610612736
     """
     if given is None:
-        return max(LEAST_MEMORY, min(MOST_CHOSEN, _machine() // 2))
+        return max(LEAST_MEMORY, min(MAX_DEFAULT, _machine_bytes() // 2))
     written = given if isinstance(given, str) else shown(given)
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", written.strip(), re.IGNORECASE)
     memory = float(found[1]) * UNITS[found[2].upper()] if found and not isinstance(given, bool) else math.nan
@@ -57,10 +57,10 @@ def parse_memory(given: int | str | None) -> int:
     return int(memory)
 
 
-def cut(memory: int, sizes: Sizes) -> Cut:
+def task_sizes(memory: int, sizes: Sizes) -> TaskSizes:
     """The cut for a budget of `memory` bytes."""
-    free = memory - PROGRAM
-    return Cut(
+    free = memory - PROGRAM_BYTES
+    return TaskSizes(
         memory=memory,
         partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch if sizes.readers > 1 else 0),
         digests=min(free // 2 // DIGEST_COST, MOST_DIGESTS),
@@ -75,7 +75,7 @@ def held_bytes(memory: int, *, device: bool = False) -> int:
     return memory // share if memory >= LEAST_HOLDING else 0
 
 
-def shares(memory: int, sizes: Sizes) -> dict[str, int]:
+def memory_shares(memory: int, sizes: Sizes) -> dict[str, int]:
     """The bytes of a budget: of the `host`; of these, with a device, `read_ahead`, `pinned`, and `held` for texts that
     later stages read; of each `device`.
     """
@@ -85,7 +85,7 @@ def shares(memory: int, sizes: Sizes) -> dict[str, int]:
     return {"host": memory, **parts, "device": sizes.device}
 
 
-def _machine() -> int:
+def _machine_bytes() -> int:
     """Bytes of memory that this process may use."""
     known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):

@@ -50,16 +50,16 @@ QUOTE = "'"
 _OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: ({_VALUE})(?!\w))?")
 
 
-def in_python(message: str) -> str:
+def python_message(message: str) -> str:
     """The message with keywords for options, and functions for commands.
 
-    >>> in_python("start again with --overwrite, or give --memory 2GiB")
+    >>> python_message("start again with --overwrite, or give --memory 2GiB")
     "start again with overwrite=True, or give memory='2GiB'"
-    >>> in_python("give --num-perm 64, or --shingle word:1")
+    >>> python_message("give --num-perm 64, or --shingle word:1")
     "give num_perm=64, or shingling='word:1'"
-    >>> in_python("give --as-text '*.py' or --delimiter tab")
+    >>> python_message("give --as-text '*.py' or --delimiter tab")
     "give as_text='*.py' or delimiter='tab'"
-    >>> in_python("give the OUT of `gpulsh dedup`")
+    >>> python_message("give the OUT of `gpulsh dedup`")
     'give the OUT of `gpulsh.deduplicate_files`'
     """
 
@@ -72,28 +72,28 @@ def in_python(message: str) -> str:
     return _OPTION.sub(keyword, message).replace("`gpulsh dedup`", "`gpulsh.deduplicate_files`")
 
 
-def option(keyword: str) -> str:
+def option_name(keyword: str) -> str:
     """The option of the command for a keyword of Python, in a message.
 
-    >>> option("min_cluster"), in_python(option("min_cluster"))
+    >>> option_name("min_cluster"), python_message(option_name("min_cluster"))
     ('--min-cluster', 'min_cluster')
     """
     return "--" + {name: given for given, name in RENAMED.items()}.get(keyword, keyword).replace("_", "-")
 
 
-def install(extra: Extra) -> str:
+def install_command(extra: Extra) -> str:
     """The command that installs an extra, in every shell: some need quotes around brackets, some know one kind.
 
-    >>> print(install("warc"))
+    >>> print(install_command("warc"))
     pip install "gpulsh[warc]"
     """
     return f'pip install "gpulsh[{extra}]"'
 
 
-def nearest(name: str, known: Iterable[object]) -> str | None:
+def nearest_name(name: str, known: Iterable[object]) -> str | None:
     """The one of `known` most like `name`, if any is.
 
-    >>> nearest("Titel", ["id", "title", "text"]), nearest("x", ["id"])
+    >>> nearest_name("Titel", ["id", "title", "text"]), nearest_name("x", ["id"])
     ('title', None)
     """
     folded = {str(each).lower(): str(each) for each in reversed(list(known))}
@@ -108,7 +108,7 @@ class Advice:
         self.message = message
 
     def __str__(self) -> str:
-        return in_python(self.message)
+        return python_message(self.message)
 
 
 class GpulshError(Exception):
@@ -120,7 +120,7 @@ class GpulshError(Exception):
         return str(self.args[0]) if self.args else ""
 
     def __str__(self) -> str:
-        return in_python(self.message)
+        return python_message(self.message)
 
 
 class ParameterError(GpulshError, ValueError):
@@ -136,7 +136,7 @@ def refuse_given(given: Mapping[str, object], message: str) -> None:
     """
     for name, is_given in given.items():
         if is_given:
-            raise ParameterError(message.replace("{}", option(name)))
+            raise ParameterError(message.replace("{}", option_name(name)))
 
 
 class UnknownParameterError(ParameterError, TypeError):

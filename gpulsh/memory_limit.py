@@ -16,8 +16,8 @@ from pathlib import Path
 
 from gpulsh.errors import BackendError, MemoryLimitError
 
-COMPILED = 192 << 20  # bytes for compiled code, and for the stacks and arenas of library threads
-THREAD = 16 << 20  # bytes for the stack and arena of each thread of gpulsh
+CODE_BYTES = 192 << 20  # bytes for compiled code, and for the stacks and arenas of library threads
+THREAD_BYTES = 16 << 20  # bytes for the stack and arena of each thread of gpulsh
 
 
 def limit_memory(memory: int, threads: int) -> tuple[int, int]:
@@ -26,7 +26,7 @@ def limit_memory(memory: int, threads: int) -> tuple[int, int]:
     The kernel counts private memory that can be written, touched or not (setrlimit(2), RLIMIT_DATA).
     """
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    soft, hard = _allocated() + memory + COMPILED + THREAD * threads, before[1]
+    soft, hard = _allocated_bytes() + memory + CODE_BYTES + THREAD_BYTES * threads, before[1]
     most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
     resource.setrlimit(resource.RLIMIT_DATA, (min(soft, most), hard))
     return before
@@ -45,11 +45,11 @@ def memory_limit(memory: int, threads: int) -> Iterator[None]:
 def check_room(place: str, need: int) -> None:
     """MemoryLimitError if `need` more bytes are above the limit, for a library that would end the process there."""
     soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    if soft != resource.RLIM_INFINITY and _allocated() + need > soft:
-        raise out_of_memory(place)
+    if soft != resource.RLIM_INFINITY and _allocated_bytes() + need > soft:
+        raise memory_error(place)
 
 
-def lacks_memory(error: BaseException | None) -> bool:
+def is_out_of_memory(error: BaseException | None) -> bool:
     """Whether the system gave no memory. Arrow's codecs raise an OSError without a number then."""
     while error is not None and not isinstance(error, BackendError):  # of a device
         if isinstance(error, MemoryError):
@@ -60,7 +60,7 @@ def lacks_memory(error: BaseException | None) -> bool:
     return False
 
 
-def out_of_memory(place: str) -> MemoryLimitError:
+def memory_error(place: str) -> MemoryLimitError:
     """The error of a file or a stage, `place`, that got no more memory."""
     soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
     if soft == resource.RLIM_INFINITY:
@@ -70,7 +70,7 @@ def out_of_memory(place: str) -> MemoryLimitError:
     )
 
 
-def _allocated() -> int:
+def _allocated_bytes() -> int:
     """The bytes that the kernel counts for this process."""
     found = re.search(r"VmData:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return int(found[1]) << 10 if found else 0

@@ -38,14 +38,14 @@ from gpulsh.theory import (
 Verify = Literal["exact", "signature", "none"]
 Resolve = Literal["kept", "components"]
 MeasureName = Literal["jaccard", "containment"]
-OF_SKETCHES = ("sketch", "num_perm", "bands", "rows", "seed", "distance")  # parameters without influence on containment
+SKETCH_PARAMETERS = ("sketch", "num_perm", "bands", "rows", "seed", "distance")  # without influence on containment
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Method(Parameters):
     """All parameters that decide the result, apart from the documents and their priority.
 
-    >>> Method.chosen(threshold=0.8).banding
+    >>> Method.choose(threshold=0.8).banding
     BandShape(bands=21, rows=6)
     """
 
@@ -76,7 +76,7 @@ class Method(Parameters):
             raise ParameterError(f"measure is 'containment' and verify is {self.verify!r}; give --verify exact")
 
     @classmethod
-    def chosen(
+    def choose(
         cls,
         threshold: float = 0.8,
         shingling: Shingling | str | None = None,
@@ -103,10 +103,10 @@ class Method(Parameters):
             raise ParameterError(
                 "--and is given with measure 'containment', which has no default distance; give the distance"
             )
-        filtered = None if also is None else _near("also", also, distance, threshold, near_probability)
+        filtered = None if also is None else _near_bits("also", also, distance, threshold, near_probability)
         near = None
         if hasattr(sketch, "near"):
-            near = _near("sketch", sketch, distance, threshold, meeting_probability)
+            near = _near_bits("sketch", sketch, distance, threshold, meeting_probability)
         if distance is not None and near is None and filtered is None:
             raise ParameterError(
                 f"distance is {shown(distance)} and no sketch has bits; give also=SimHash() or leave it out"
@@ -140,22 +140,22 @@ class Method(Parameters):
         )
 
     @classmethod
-    def restored(cls, stored: Mapping[str, Any]) -> Self:
+    def from_matching(cls, stored: Mapping[str, Any]) -> Self:
         """The method whose `matching` gave these values."""
         kinds = {"shingling": Shingling, "folding": Folding, "family": Family, "banding": BandShape, "near": NearBits}
         return cls(**{name: kinds[name](**value) if name in kinds else value for name, value in stored.items()})
 
     @property
-    def reading(self) -> Shingling:
+    def backend_shingling(self) -> Shingling:
         """The shingling as backends take it, for normalized texts."""
-        return self.shingling.under(self.folding)
+        return self.shingling.with_folding(self.folding)
 
     def matching(self) -> dict[str, Any]:
         """The parameters that decide which documents match, without `verify` and `resolve`, as JSON values."""
-        return {name: value for name, value in self.facts().items() if name not in ("verify", "resolve")}
+        return {name: value for name, value in self.json_fields().items() if name not in ("verify", "resolve")}
 
     def differences(self, given: Mapping[str, Any]) -> list[str]:
-        """The differences from `given`, parameters of `chosen` by name, in words.
+        """The differences from `given`, parameters of `choose` by name, in words.
 
         Bands and rows that follow from another threshold or num_perm do not count, nor does a sketch with the measure
         containment. Raises ParameterError for a value of a wrong type.
@@ -183,24 +183,24 @@ class Method(Parameters):
         sketch = given.get("sketch")
         if hasattr(sketch, "near"):
             distance = checked.get("distance", near.distance if near else None)
-            checked["sketch"] = _near("sketch", sketch, distance, self.threshold, meeting_probability)
+            checked["sketch"] = _near_bits("sketch", sketch, distance, self.threshold, meeting_probability)
         elif sketch is not None:
             checked["sketch"] = chosen_family(sketch, self.family.num_perm, self.family.seed)
         if self.measure == "containment":
-            checked = {name: value for name, value in checked.items() if name not in OF_SKETCHES}
+            checked = {name: value for name, value in checked.items() if name not in SKETCH_PARAMETERS}
         return [
-            f"{name} {_shown(own[name])} and {_shown(value)} was given"
+            f"{name} {_parameter_text(own[name])} and {_parameter_text(value)} was given"
             for name, value in checked.items()
             if value != own[name]
         ]
 
 
 def given_parameters(**parameters: Any) -> dict[str, Any]:
-    """The parameters that are not None, by name, for `Method.chosen` and `Method.differences`."""
+    """The parameters that are not None, by name, for `Method.choose` and `Method.differences`."""
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _near(
+def _near_bits(
     name: str, sketch: object, distance: int | None, threshold: float, found: Callable[[NearBits, float], float]
 ) -> NearBits:
     """The bits of a sketch; without a distance, the least at which pairs at the threshold are `found`."""
@@ -215,7 +215,7 @@ def _near(
     return default_distance(bits, threshold, found) if distance is None else bits
 
 
-def _shown(value: object) -> str:
+def _parameter_text(value: object) -> str:
     if isinstance(value, Family):
         return f"{value.name}:{value.num_perm} of seed {value.seed}"
     if isinstance(value, NearBits):

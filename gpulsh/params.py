@@ -19,10 +19,10 @@ from operator import index
 from types import NoneType
 from typing import Any, ClassVar, Literal, NamedTuple, ParamSpec, Protocol, Self, TypeGuard, TypeVar, get_args
 
-from gpulsh.errors import ParameterError, UnknownParameterError, nearest
+from gpulsh.errors import ParameterError, UnknownParameterError, nearest_name
 from gpulsh.words import stems, stop_words
 
-SHOWN = 80  # characters of a value in a message
+MAX_SHOWN = 80  # characters of a value in a message
 MOST_BITS_SHOWN = 256  # of an integer, which then has at most 78 characters
 MAX_NUM_PERM = 65536  # the longest signature
 MAX_SEED = 2**64 - 1
@@ -32,7 +32,7 @@ ITEM_TOKENS = 3  # of an item that begins with a stop word
 SCHEME = 1  # version of the definition of all bits; CHANGELOG.md lists the changes
 
 # Parameters by their names in other libraries.
-ELSEWHERE = {
+FOREIGN_KEYWORDS = {
     **dict.fromkeys(("num_hashes", "num_permutations"), "num_perm"),
     **dict.fromkeys(("ngram", "ngram_size", "n_grams", "char_ngrams"), "shingling"),
     **dict.fromkeys(("num_bands", "num_buckets"), "bands"),
@@ -59,7 +59,7 @@ SKETCHES: dict[str, str] = {  # families, and the sketch of each backend that co
     "c_minhash": "c_minhash",
 }
 ForeignName = Literal["affine64", "wrapped61", "wrapped61_low", "wrapped32", "wrapped16", "splitmix_rounds"]
-FOREIGN: dict[str, str] = {  # the same for sketches of other libraries
+FOREIGN_SKETCHES: dict[str, str] = {  # the same for sketches of other libraries
     "affine64": "affine64",
     "wrapped61": "wrapped",
     "wrapped61_low": "wrapped",
@@ -67,7 +67,7 @@ FOREIGN: dict[str, str] = {  # the same for sketches of other libraries
     "wrapped16": "wrapped",
     "splitmix_rounds": "splitmix_rounds",
 }
-_SKETCHES: Mapping[str, str] = ChainMap(SKETCHES, FOREIGN)
+_SKETCHES: Mapping[str, str] = ChainMap(SKETCHES, FOREIGN_SKETCHES)
 
 
 class Wrap(NamedTuple):
@@ -94,14 +94,14 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:  # it holds such an integer
         text = "\n"
-    return text if len(text) <= SHOWN and "\n" not in text else f"of type {type(value).__name__}"
+    return text if len(text) <= MAX_SHOWN and "\n" not in text else f"of type {type(value).__name__}"
 
 
 def refuse_unknown(call: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise UnknownParameterError at a keyword that is not `known`, with the most similar one."""
     for name in given:
         if name not in known:
-            meant = ELSEWHERE.get(name, nearest(name, known))
+            meant = FOREIGN_KEYWORDS.get(name, nearest_name(name, known))
             shown_names = f"its parameters are {', '.join(known)}" if meant not in known else f"did you mean {meant}?"
             raise UnknownParameterError(f"{call} has no parameter {name!r}; {shown_names}")
 
@@ -193,10 +193,10 @@ def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str)
 
 
-def many(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
     """A count with its noun.
 
-    >>> many(1, "file"), many(2500, "file")
+    >>> plural(1, "file"), plural(2500, "file")
     ('1 file', '2,500 files')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -208,7 +208,7 @@ def banding_name(bands: int, rows: int) -> str:
     >>> banding_name(128, 1)
     '128 bands of 1 row'
     """
-    return f"{many(bands, 'band')} of {many(rows, 'row')}"
+    return f"{plural(bands, 'band')} of {plural(rows, 'row')}"
 
 
 def shown_type(value: object) -> str:
@@ -227,7 +227,7 @@ class Reading(NamedTuple):
     case: bool = True
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether only letters and digits make tokens, and case is folded: backends have faster passes for it."""
         return self == PLAIN
 
@@ -258,29 +258,29 @@ class Parameters(Named):
 
     def to_json(self) -> str:
         """Canonical JSON of the fields: sorted names, no spaces."""
-        return json.dumps(self.facts(), sort_keys=True, separators=(",", ":"))
+        return json.dumps(self.json_fields(), sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
         """SHA-256 of the kind, the scheme and `to_json()`, in hexadecimal."""
         text = f"{self.kind}:{SCHEME}:{self.to_json()}"
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def facts(self) -> dict[str, Any]:
+    def json_fields(self) -> dict[str, Any]:
         """The fields as JSON values, by name."""
-        return {own.name: _fact(getattr(self, own.name)) for own in self._written()}
+        return {own.name: _json_value(getattr(self, own.name)) for own in self._stored_fields()}
 
     def __repr__(self) -> str:
-        shown_fields = (f"{own.name}={getattr(self, own.name)!r}" for own in self._written())
+        shown_fields = (f"{own.name}={getattr(self, own.name)!r}" for own in self._stored_fields())
         return f"{type(self).__name__}({', '.join(shown_fields)})"
 
-    def _written(self) -> list[Field[Any]]:
+    def _stored_fields(self) -> list[Field[Any]]:
         own = fields(self)  # type: ignore[arg-type]
         return [one for one in own if "omitted" not in one.metadata or getattr(self, one.name) != one.default]
 
 
-def _fact(value: object) -> object:
+def _json_value(value: object) -> object:
     if isinstance(value, Parameters):
-        return value.facts()
+        return value.json_fields()
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -325,7 +325,7 @@ class Shingling(Parameters):
     Shingling(unit='char', size=9)
     """
 
-    folds: ClassVar[bool] = True  # case is folded; see `under`
+    folds: ClassVar[bool] = True  # case is folded; see `with_folding`
 
     unit: Unit = "word"
     size: int = 5
@@ -353,7 +353,7 @@ class Shingling(Parameters):
             for word in words:
                 check_type("a word of stop", word, str)
             object.__setattr__(self, "stop", tuple(sorted(set(map(str, words)))))
-        if self.by_words and self.unit == "char":
+        if self.changes_words and self.unit == "char":
             raise ParameterError("unit is 'char', and anchor, stop and stem are of words; give unit='word' for them")
         named = self.stem == "snowball" or self.stop == "stopwords" or (self.anchor and self.stop is None)
         if self.language != "en" and not named:
@@ -361,7 +361,7 @@ class Shingling(Parameters):
                 f"language is {self.language!r}, which is not used; give anchor='stopwords', stop='stopwords' or"
                 " stem='snowball' with it"
             )
-        if self.by_words:
+        if self.changes_words:
             _ = self.stop_words, self.stems  # raise errors before there is work to lose
 
     @classmethod
@@ -385,14 +385,14 @@ class Shingling(Parameters):
         """The form that `parse` takes."""
         return "+".join([f"{self.unit}:{self.size}", *(flag for flag in FLAGS if getattr(self, flag))])
 
-    def under(self, folding: Folding) -> Shingling:
+    def with_folding(self, folding: Folding) -> Shingling:
         """The shingling as backends take it, which fold case together with the tokens."""
         if folding.case:
             return self
         return _Unfolded(**{own.name: getattr(self, own.name) for own in fields(self)})
 
     @property
-    def by_words(self) -> bool:
+    def changes_words(self) -> bool:
         """Whether stop words, stems or anchors change the words."""
         return self.anchor is not None or self.stop is not None or self.stem is not None
 
@@ -411,9 +411,9 @@ class Shingling(Parameters):
         return stems(self.language if self.stem == "snowball" else self.stem) if self.stem is not None else None
 
     @property
-    def in_one_pass(self) -> bool:
+    def is_fused(self) -> bool:
         """Whether backends have fused passes from text for it; see `backends.composed`."""
-        return not self.labels and not self.by_words and self.hash == "mix64"
+        return not self.labels and not self.changes_words and self.hash == "mix64"
 
     @property
     def reading(self) -> Reading:
@@ -436,7 +436,7 @@ def checked_text_parameters(shingling: Shingling | str | None, folding: Folding 
     return shingling, folding
 
 
-def normalizing(folding: Folding | None, normalize: NormalForm | None) -> Folding | None:
+def with_form(folding: Folding | None, normalize: NormalForm | None) -> Folding | None:
     """The folding with the form `normalize`, if given. Raises ParameterError if it has another form."""
     if normalize is None:
         return folding
@@ -451,7 +451,7 @@ def normalizing(folding: Folding | None, normalize: NormalForm | None) -> Foldin
 def text_reading(shingling: Shingling | str | None, folding: Folding | None) -> tuple[Shingling, Folding]:
     """`checked_text_parameters`, with the shingling as backends take it."""
     shingling, folding = checked_text_parameters(shingling, folding)
-    return shingling.under(folding), folding
+    return shingling.with_folding(folding), folding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -511,19 +511,19 @@ class NearBits(Parameters):
         set_integer(self, "distance", 0, most)
 
     @property
-    def agree(self) -> int:
+    def key_blocks(self) -> int:
         """The number of blocks of bits in a table's key: two, or one if that would take too many tables."""
         return 2 if comb(self.distance + 2, 2) <= MOST_TABLES else 1
 
     @property
     def blocks(self) -> int:
         """The number of blocks of bits; `distance` of them may differ."""
-        return self.distance + self.agree
+        return self.distance + self.key_blocks
 
     @property
     def tables(self) -> int:
         """The number of tables of a search: one for every choice of blocks that agree."""
-        return comb(self.blocks, self.agree)
+        return comb(self.blocks, self.key_blocks)
 
     def near(self, distance: int) -> NearBits:
         """The rule of the same bits with another distance."""

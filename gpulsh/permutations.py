@@ -70,15 +70,15 @@ def stream(name: str, seed: int, count: int) -> NDArray[np.uint64]:
 def words_at(name: str, seed: int, places: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The words of the same stream at `places`, uint64 of any shape and array library."""
     named = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
-    return _drawn(splitmix64(splitmix64(seed + _GAMMA) ^ named), places)
+    return _outputs_at(splitmix64(splitmix64(seed + _GAMMA) ^ named), places)
 
 
-def _drawn(start: int, places: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _outputs_at(start: int, places: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The outputs at `places` of the stream that begins at `start`."""
-    return mixed(places * np.uint64(_GAMMA) + np.uint64((start + _GAMMA) & _MASK))
+    return splitmix64_array(places * np.uint64(_GAMMA) + np.uint64((start + _GAMMA) & _MASK))
 
 
-def mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def splitmix64_array(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """`splitmix64` of each of an array, of any array library: a bijection with full avalanche."""
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
@@ -95,7 +95,7 @@ def coefficients(family: Family) -> Coefficients:
     if isinstance(family, GivenFamily):
         drawn = Coefficients(*(column.astype(np.uint32) for column in word_pairs(family)))
     else:
-        draws = _drawn(splitmix64(family.seed + _GAMMA), np.arange(family.num_perm, dtype=np.uint64))
+        draws = _outputs_at(splitmix64(family.seed + _GAMMA), np.arange(family.num_perm, dtype=np.uint64))
         drawn = Coefficients((draws >> np.uint64(32)).astype(np.uint32) | np.uint32(1), draws.astype(np.uint32))
     for column in drawn:
         column.flags.writeable = False  # the cache gives them to others, too

@@ -52,12 +52,12 @@ def last_of_runs(first: Array) -> Array:
     return np.append(first[1:], first[:1])
 
 
-def united(row: Numbers, begin: Numbers, end: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def merge_ranges(row: Numbers, begin: Numbers, end: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Join the ranges [begin, end) of a row that overlap or touch; rows ascend [n each].
 
     Both `begin` and `end` ascend in each row.
 
-    >>> united(np.array([0, 0, 0, 1]), np.array([1, 3, 8, 2]), np.array([4, 6, 9, 3]))
+    >>> merge_ranges(np.array([0, 0, 0, 1]), np.array([1, 3, 8, 2]), np.array([4, 6, 9, 3]))
     (array([0, 0, 1]), array([1, 8, 2]), array([6, 9, 3]))
     """
     first = first_of_runs(row)
@@ -102,10 +102,10 @@ def mask_of(rows: Values | Sequence[int], count: int) -> NDArray[np.bool_]:
     return mask
 
 
-def found_in(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
+def find_sorted(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
     """Which of `wanted` are in `known`, which ascends, and their places in it.
 
-    >>> found_in(np.array([3, 5, 8]), np.array([8, 4, 3]))
+    >>> find_sorted(np.array([3, 5, 8]), np.array([8, 4, 3]))
     (array([0, 2]), array([2, 0]))
     """
     at: Numbers = known.searchsorted(wanted)
@@ -115,19 +115,19 @@ def found_in(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
     return rows, at[rows]
 
 
-def between(ascending: Values, start: int, stop: int) -> slice:
+def slice_between(ascending: Values, start: int, stop: int) -> slice:
     """Where the values of an ascending array are from `start` to before `stop`.
 
-    >>> between(np.array([3, 5, 8]), 4, 8)
+    >>> slice_between(np.array([3, 5, 8]), 4, 8)
     slice(1, 2, None)
     """
     return slice(*np.searchsorted(ascending, [start, stop]).tolist())
 
 
-def by_range(ascending: Numbers, bounds: Numbers) -> Iterator[tuple[int, slice]]:
+def slices_by_range(ascending: Numbers, bounds: Numbers) -> Iterator[tuple[int, slice]]:
     """The number of each range [bounds[i], bounds[i + 1]) that has values, and where they are.
 
-    >>> list(by_range(np.array([1, 3, 8]), np.array([0, 5, 6, 9])))
+    >>> list(slices_by_range(np.array([1, 3, 8]), np.array([0, 5, 6, 9])))
     [(0, slice(0, 2, None)), (2, slice(2, 3, None))]
     """
     ends = np.searchsorted(ascending, bounds)
@@ -135,13 +135,13 @@ def by_range(ascending: Numbers, bounds: Numbers) -> Iterator[tuple[int, slice]]
         yield number, slice(int(ends[number]), int(ends[number + 1]))
 
 
-def runs_of(known: Values, wanted: Values) -> tuple[Numbers, Numbers, Numbers]:
-    """`found_in`, the places the first of equal values, and how often each value occurs.
+def find_equal_runs(known: Values, wanted: Values) -> tuple[Numbers, Numbers, Numbers]:
+    """`find_sorted`, the places the first of equal values, and how often each value occurs.
 
-    >>> runs_of(np.array([3, 3, 5]), np.array([3, 4, 5]))
+    >>> find_equal_runs(np.array([3, 3, 5]), np.array([3, 4, 5]))
     (array([0, 2]), array([0, 2]), array([2, 1]))
     """
-    rows, first = found_in(known, wanted)
+    rows, first = find_sorted(known, wanted)
     return rows, first, known.searchsorted(wanted[rows], side="right") - first
 
 
@@ -150,18 +150,18 @@ def run_bounds(values: Array) -> Iterator[tuple[int, int]]:
     return pairwise([*np.flatnonzero(first_of_runs(values)).tolist(), len(values)])
 
 
-def within_runs(counts: Numbers) -> Numbers:
+def run_places(counts: Numbers) -> Numbers:
     """0, 1, ... count - 1 for each count, end to end."""
-    places: Numbers = ranges(np.zeros_like(counts), counts)
+    places: Numbers = expand_ranges(np.zeros_like(counts), counts)
     return places
 
 
-def ranges(begin: Array, size: Array) -> Array:
+def expand_ranges(begin: Array, size: Array) -> Array:
     """int64: begin, begin + 1, ... for each of `begin` [n], as many as its `size` [n], end to end.
 
     Takes and returns arrays of NumPy or CuPy.
 
-    >>> ranges(np.array([5, 3]), np.array([2, 3]))
+    >>> expand_ranges(np.array([5, 3]), np.array([2, 3]))
     array([5, 6, 3, 4, 5])
     """
     if isinstance(begin, np.ndarray):
@@ -179,7 +179,7 @@ def ranges(begin: Array, size: Array) -> Array:
     return np.cumsum(steps)
 
 
-def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
+def row_ranges(offset: NDArray[np.signedinteger], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
     """[start, stop) ranges that cover all rows of `offset` [n + 1], each of at most `most` values and `longest` rows.
 
     One row alone may be larger than `most`.
@@ -196,14 +196,14 @@ def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = Non
         start = stop
 
 
-def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
+def select_rows(rows: SomeRows, which: Numbers) -> SomeRows:
     """The rows `which` [m], in that order, of NumPy or CuPy arrays; a view where they are consecutive."""
     if len(which) == 1 or (len(which) and bool((which[1:] == which[:-1] + 1).all())):
         offset = rows.offset[which[0] : which[-1] + 2]
-        return rows.remade(rows.values[offset[0] : offset[-1]], offset - offset[0])
+        return rows.with_values(rows.values[offset[0] : offset[-1]], offset - offset[0])
     begin = rows.offset[which]
     sizes = rows.offset[which + 1] - begin
-    return rows.remade(rows.values[ranges(begin, sizes)], offsets(sizes))
+    return rows.with_values(rows.values[expand_ranges(begin, sizes)], offsets(sizes))
 
 
 def total_size(rows: Rows) -> int:
@@ -216,12 +216,12 @@ def own_values(rows: Rows) -> Array:
     return rows.values[int(rows.offset[0]) : int(rows.offset[-1])]
 
 
-def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
+def concat_rows(parts: Sequence[SomeRows]) -> SomeRows:
     """The rows of all parts, end to end, of NumPy or CuPy arrays; a single part itself."""
     if len(parts) == 1:
         return parts[0]
     values = np.concatenate([own_values(part) for part in parts])
-    return parts[0].remade(values, offsets(np.concatenate([part.lengths for part in parts])))
+    return parts[0].with_values(values, offsets(np.concatenate([part.lengths for part in parts])))
 
 
 class TextParts(TextBatch):
@@ -248,16 +248,16 @@ class TextParts(TextBatch):
         """The bytes of each part, as views."""
         return [own_values(part) for part in self.parts]
 
-    def remade(self, values: Array, offset: Array) -> TextBatch:  # type: ignore[override]
+    def with_values(self, values: Array, offset: Array) -> TextBatch:  # type: ignore[override]
         """A batch of one part."""
         return TextBatch(values, offset)
 
 
-def as_one(parts: list[TextBatch]) -> TextBatch:
+def concat_texts(parts: list[TextBatch]) -> TextBatch:
     """Batches on the host as one, joined when its values are used; a single one itself."""
     return parts[0] if len(parts) == 1 else TextParts(parts)
 
 
-def counted(flags: Array, offset: Array) -> Array:
+def counts_by_row(flags: Array, offset: Array) -> Array:
     """int64 [n]: the number of set `flags` of each row, of NumPy or CuPy arrays."""
     return np.diff(offsets(flags)[offset])

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from gpulsh.arrays import html_table
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, Named, NearBits, banding_name, check_integer, known_keywords, set_integer, shown
-from gpulsh.ragged import within_runs
+from gpulsh.ragged import run_places
 
 CAPTURE = 0.995  # the least probability, by default, of finding a pair at the threshold
 
@@ -164,7 +164,7 @@ def choose_banding(
     every_rows = np.arange(1, num_perm + 1)
     most_bands = num_perm // every_rows
     rows = np.repeat(every_rows, most_bands)
-    bands = within_runs(most_bands) + 1
+    bands = run_places(most_bands) + 1
     captured, unwanted = _meeting(capture_at, bands, rows), _meeting(reject_at, bands, rows)
     met = np.flatnonzero((captured >= capture_by) & (unwanted <= reject_by))
     if met.size:
@@ -245,7 +245,7 @@ def near_probability(near: NearBits, similarity: float) -> float:
     >>> print(f"{near_probability(bits, 0.8):.3f} {near_probability(replace(bits, distance=3), 0.8):.4f}")
     0.987 0.0085
     """
-    p = _differing(similarity)
+    p = _bit_difference(similarity)
     term = total = (1 - p) ** near.bits  # the term of no differing bit, then of one more each time
     for differing in range(near.distance):
         term *= (near.bits - differing) / (differing + 1) * p / (1 - p)
@@ -259,13 +259,13 @@ def meeting_probability(near: NearBits, similarity: float) -> float:
     >>> print(f"{meeting_probability(NearBits(bits=64, weights='set', seed=1, distance=3), 0.8):.3f}")
     0.116
     """
-    p, blocks = _differing(similarity), near.blocks
+    p, blocks = _bit_difference(similarity), near.blocks
     ends = [near.bits * block // blocks for block in range(blocks + 1)]
     none, one = 1.0, 0.0  # probabilities that so many of the blocks so far are alike
     for start, stop in pairwise(ends):
         alike = (1 - p) ** (stop - start)
         none, one = none * (1 - alike), one * (1 - alike) + none * alike
-    return 1 - none - (one if near.agree == 2 else 0.0)
+    return 1 - none - (one if near.key_blocks == 2 else 0.0)
 
 
 def default_distance(near: NearBits, threshold: float, probability: Callable[[NearBits, float], float]) -> NearBits:
@@ -285,7 +285,7 @@ def default_distance(near: NearBits, threshold: float, probability: Callable[[Ne
     return next(one for one in every if probability(one, threshold) >= CAPTURE or one.distance == near.bits - 1)
 
 
-def _differing(similarity: float) -> float:
+def _bit_difference(similarity: float) -> float:
     return math.acos(2 * similarity / (1 + similarity)) / math.pi
 
 

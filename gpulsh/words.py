@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
 
-from gpulsh.errors import ParameterError, install
+from gpulsh.errors import ParameterError, install_command
 
 MOST_STEMS = 1 << 20  # in a cache
 _ALGORITHMS = [
@@ -60,4 +60,4 @@ def _package(name: str, wanted: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ParameterError(f"{wanted} needs the package {name}: {install('text')}") from None
+        raise ParameterError(f"{wanted} needs the package {name}: {install_command('text')}") from None

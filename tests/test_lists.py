@@ -10,7 +10,7 @@ import pytest
 
 import gpulsh
 from gpulsh import errors
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.cli import group
 from gpulsh.forecast.formula import RATES, Corpus, stage_works
 from gpulsh.report.page import missing_requirement
@@ -64,8 +64,8 @@ def test_runs_have_exactly_the_stages_of_the_table(
     result = gpulsh.deduplicate([*PAGES, *NEAR], backend="reference")
     assert list(result.funnel.seconds) == list(MEMORY_STAGES)
     with monkeypatch.context() as patch:  # so that one component is larger than a task
-        small = Cut(memory=1 << 30, partition=999, digests=40, group=1500)
-        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: small)
+        small = TaskSizes(memory=1 << 30, partition=999, digests=40, group=1500)
+        patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: small)
         report = deduplicate_files(corpus, tmp_path / "out", backend="reference").report
     assert list(report["funnel"]["seconds"]) == list(FILE_STAGES)
     report = deduplicate_files(corpus, tmp_path / "with", backend="reference", index=tmp_path / "known").report

@@ -13,7 +13,7 @@ import pytest
 
 from gpulsh.errors import DamagedInputError, DeviceMemoryError, GpulshError, MemoryLimitError
 from gpulsh.io.file import File, reading
-from gpulsh.memory_limit import lacks_memory, memory_limit
+from gpulsh.memory_limit import is_out_of_memory, memory_limit
 from tests.support.command import Command
 from tests.support.runs import python
 
@@ -33,10 +33,10 @@ FILE = File("a.parquet", "a.parquet", "a.parquet")
     ],
 )
 def test_memory_errors_are_recognized(error: Exception, lacks: bool) -> None:
-    assert lacks_memory(error) is lacks
+    assert is_out_of_memory(error) is lacks
     wrapped = RuntimeError("something else failed")
     wrapped.__cause__ = error
-    assert lacks_memory(wrapped) is lacks
+    assert is_out_of_memory(wrapped) is lacks
 
 
 def test_a_file_beyond_the_memory_limit_is_named() -> None:

@@ -68,7 +68,7 @@ def made(documents: int, words: int) -> pa.Array:
 
 def costs(texts: pa.Array) -> tuple[Any, dict[str, float]]:
     """The decision, and the host's seconds of each stage."""
-    method, keys, clock = Method.chosen(threshold=THRESHOLD), evidence_keys(chosen_secret(None)), Clock()
+    method, keys, clock = Method.choose(threshold=THRESHOLD), evidence_keys(chosen_secret(None)), Clock()
     with stand_in(clock) as ops:
         source = open_texts(texts, ops)
         signed = sign(source, method, keys, ops, clock)

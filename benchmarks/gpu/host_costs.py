@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from benchmarks.machine import cores, describe
 from benchmarks.record import table
-from gpulsh.arrays import Signed
+from gpulsh.arrays import SignedBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Sizes
 from gpulsh.decide.copies import first_copies
@@ -156,7 +156,7 @@ def order(size: int, count: int, folder: Path) -> tuple[Work, int]:
     for start in range(0, count, BATCH // size):
         rows = min(BATCH // size, count - start)
         digests, exact = (draw.integers(0, 1 << 63, (rows, wide), np.int64).astype(np.uint64) for wide in (BANDS, 2))
-        batches.append(Signed(np.asfortranarray(digests), exact, np.ones(rows, np.int64)))
+        batches.append(SignedBatch(np.asfortranarray(digests), exact, np.ones(rows, np.int64)))
 
     def work() -> None:
         sign._write_runs(folder, 0, iter(batches), BANDS, ops)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints
+from gpulsh.arrays import Buckets, Fingerprints, SignedBatch, TextBatch, Tokens, WeightedFingerprints
 from gpulsh.backends.protocol import Backend, sketched
-from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
+from gpulsh.params import FOREIGN_SKETCHES, SKETCHES, BandShape, Family, Shingling
 from gpulsh.secret import evidence_keys
 
 SHINGLING = Shingling(unit="word", size=5)
@@ -68,7 +68,7 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     for name in SKETCHES:
         family = FAMILY if name == FAMILY.name else Family(name=name, num_perm=FEW_COLUMNS)
         found[f"set_sketch {name}"] = sketched(backend, found["shingle"], family)
-    for foreign in FOREIGN:
+    for foreign in FOREIGN_SKETCHES:
         found[f"set_sketch {foreign}"] = sketched(
             backend, found["shingle"], Family(name=foreign, num_perm=FOREIGN_BINS)
         )
@@ -122,7 +122,7 @@ def parts(value: Any) -> list[Any]:
         return [value.values, value.weight, value.offset]
     if isinstance(value, Buckets):
         return [value.ids, value.offset]
-    if isinstance(value, Signed):
+    if isinstance(value, SignedBatch):
         return [value.digests, value.exact, value.shingles]
     if isinstance(value, tuple):
         return [part for item in value for part in parts(item)]

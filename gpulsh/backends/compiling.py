@@ -58,16 +58,16 @@ class Compiling:
                     gc.enable()
 
     def seconds(self) -> float:
-        """The seconds of `so_far`."""
-        return self.so_far().seconds
+        """The seconds of `current_count`."""
+        return self.current_count().seconds
 
-    def so_far(self) -> Compiled:
+    def current_count(self) -> Compiled:
         """The count since the process began, with other processes that it waited for and kernels in work."""
         with self._lock:
             running = time.perf_counter() - self._began if self._running else 0.0
             return Compiled(self._kernels, self._seconds + running)
 
-    def elsewhere(self, compiled: Compiled) -> None:
+    def count_elsewhere(self, compiled: Compiled) -> None:
         """Count kernels that other processes compiled while this one waited."""
         with self._lock:
             self._kernels += compiled.kernels
@@ -76,7 +76,7 @@ class Compiling:
             self._notify()
 
     @contextmanager
-    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
+    def listen(self, listener: Callable[[], None]) -> Iterator[None]:
         """Inside, the thread that is about to compile a kernel calls `listener`."""
         with self._lock:
             self._listeners.append(listener)

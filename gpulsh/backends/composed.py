@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens
-from gpulsh.backends.hashing import mixed, rolled
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_part
+from gpulsh.arrays import Fingerprints, Numbers, SignedBatch, TextBatch, Tokens
+from gpulsh.backends.hashing import mix64, rolled
+from gpulsh.backends.parts import halves_of_batch, rows_in_part, run_in_fitting_halves
 from gpulsh.backends.protocol import GOLDEN, Backend, Keys, operations
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
@@ -35,8 +35,8 @@ def add_operations(backend: type[Backend], *modules: ModuleType) -> None:
     def method(operation: Operation, composed: Operation | None) -> Operation:
         @wraps(operation)
         def run(self: Backend, /, *given: Any, **named: Any) -> Any:
-            with self.here():
-                if composed is not None and not given[1].in_one_pass:  # text, shingling, ...
+            with self.use_device():
+                if composed is not None and not given[1].is_fused:  # text, shingling, ...
                     return composed(self, *given, **named)
                 return operation(self, *given, **named)
 
@@ -62,13 +62,13 @@ def shingle_part(
 
 def sign(
     ops: Backend, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
-) -> Signed:
+) -> SignedBatch:
     """`Backend.sign`; a batch that does not fit a device is halved."""
 
-    def whole(part: TextBatch) -> Signed:
+    def whole(part: TextBatch) -> SignedBatch:
         return Backend.sign(ops, part, shingling, family, shape, keys)
 
-    return Signed.end_to_end([signed for _, signed in in_fitting_halves(text, whole, halves_of_batch)])
+    return SignedBatch.concat([signed for _, signed in run_in_fitting_halves(text, whole, halves_of_batch)])
 
 
 # The compositions by name; the others are defined in `Backend`.
@@ -83,7 +83,9 @@ COMPOSED: dict[str, Operation] = {
 
 def _fingerprints(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys) -> Fingerprints:
     """The fingerprints of all shingles, before labels."""
-    tokens = _chosen_tokens(ops, text, shingling, keys) if shingling.by_words else ops.tokens(text, shingling, keys)
+    tokens = (
+        _chosen_tokens(ops, text, shingling, keys) if shingling.changes_words else ops.tokens(text, shingling, keys)
+    )
     if shingling.hash == "mix64":
         return ops.shingles(tokens, shingling.size, keys)
     return rolled(tokens, shingling, keys)
@@ -101,7 +103,7 @@ def _labelled(fingerprints: Fingerprints, shingling: Shingling) -> Fingerprints:
     begins = first_of_runs(values) | first_of_runs(row)
     label = (places - np.flatnonzero(begins)[np.cumsum(begins) - 1]).astype(np.uint64)
     found = np.empty_like(values)
-    found[order] = np.where(label > 0, mixed(values + label * np.uint64(GOLDEN)), values)
+    found[order] = np.where(label > 0, mix64(values + label * np.uint64(GOLDEN)), values)
     return Fingerprints(found, offset)
 
 
@@ -130,7 +132,7 @@ def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Ke
         stems = [stem if stem.translate(letters).split() == [stem] else word for stem, word in pairs]
     encoded = [stem.encode() for stem in stems]  # folded tokens, read as they are
     batch = TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offsets(list(map(len, encoded))))
-    hashes = ops.asnumpy(ops.tokens(batch, shingling.under(Folding(case=False)), keys).values)
+    hashes = ops.asnumpy(ops.tokens(batch, shingling.with_folding(Folding(case=False)), keys).values)
     tokens = Tokens(ops.asarray(hashes[numbers]), ops.asarray(offset))
     return tokens if shingling.anchor is None else _items(ops, tokens, is_stop, offset, keys)
 

@@ -23,7 +23,7 @@ _PRIME_BITS = _U(61)
 _PRIME = _U((1 << 61) - 1)
 
 
-def mixed(x: Array) -> Array:
+def mix64(x: Array) -> Array:
     """`mix64` of each of uint64 `x`."""
     x = (x ^ x >> _U(27)) * _U(MIX_1)
     x = (x ^ x >> _U(33)) * _U(MIX_2)
@@ -34,7 +34,7 @@ def mixed(x: Array) -> Array:
 def place_keys(stream: int, count: int) -> Words:
     """key(stream, place) for the first `count` places."""
     x = np.arange(1, count + 1, dtype=np.uint64) * _U(GOLDEN) + np.full(count, stream, np.uint64)
-    keys: Words = mixed(x) | _U(1)
+    keys: Words = mix64(x) | _U(1)
     return keys
 
 
@@ -63,7 +63,7 @@ def rolled(tokens: Tokens, shingling: Shingling, keys: EvidenceKeys | None) -> F
             _times_x64(found) ^ token if shingling.hash == "rabin" else _reduced(_times(found, base) + _reduced(token))
         )
         found = np.where(at <= last, longer, found)
-    return Fingerprints(mixed(found), offset)
+    return Fingerprints(mix64(found), offset)
 
 
 def _times_x64(f: Array) -> Array:

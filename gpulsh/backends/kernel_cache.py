@@ -40,7 +40,7 @@ def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCa
     name = f"gpulsh-{hashlib.sha256(os.fsencode(package.absolute())).hexdigest()[:16]}"
     places: list[Callable[[], Path]] = [
         lambda: package / "__pycache__",
-        lambda: _users(environment) / name,
+        lambda: _user_folder(environment) / name,
         lambda: _temporary() / name,
     ]
     if given := environment.get("NUMBA_CACHE_DIR"):
@@ -48,7 +48,7 @@ def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCa
     refused: list[str] = []
     for place in places:
         try:
-            return KernelCache(str(_made(place())), tuple(refused))
+            return KernelCache(str(_make_folder(place())), tuple(refused))
         except OSError as error:
             refused.append(f"{error.filename}: {os.strerror(error.errno)}" if error.errno else str(error))
     return KernelCache(None, tuple(refused))
@@ -57,7 +57,7 @@ def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCa
 def temporary_folder(name: str) -> str | None:
     """A folder in the temporary folder that only this user can write to; None if there is none."""
     try:
-        return str(_made(_temporary() / name))
+        return str(_make_folder(_temporary() / name))
     except OSError:
         return None
 
@@ -77,7 +77,7 @@ def sources_digest() -> bytes:
     return digest.digest()
 
 
-def _users(environment: Mapping[str, str]) -> Path:
+def _user_folder(environment: Mapping[str, str]) -> Path:
     """The user's cache folder, if the user has a home."""
     given = environment.get("XDG_CACHE_HOME", "")
     if os.path.isabs(given):
@@ -107,7 +107,7 @@ def _temporary() -> Path:
     return folder
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     """The folder, made if missing, private and without links in its path."""
     above = next(place for place in (folder, *folder.parents) if place.exists())
     place = Path(os.path.realpath(above))

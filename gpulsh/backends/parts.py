@@ -67,7 +67,7 @@ def _merge(runs: list[Array]) -> None:
     runs.append(distinct(values))
 
 
-def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST_PARTS) -> tuple[Result, int]:
+def run_in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST_PARTS) -> tuple[Result, int]:
     """`work(parts)` and its number of parts, which doubles while device memory does not suffice.
 
     Raises DeviceMemoryError if `most` parts are not enough.
@@ -81,7 +81,7 @@ def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST
             parts *= 2
 
 
-def in_fitting_halves(
+def run_in_fitting_halves(
     items: Items,
     work: Callable[[Items], Result],
     halves: Callable[[Items], Sequence[Items]],
@@ -102,7 +102,7 @@ def in_fitting_halves(
         yield items, alone(items)
         return
     for half in halves(items):
-        yield from in_fitting_halves(half, work, halves, alone)
+        yield from run_in_fitting_halves(half, work, halves, alone)
 
 
 def halves_of_batch(batch: TextBatch) -> Sequence[TextBatch]:

@@ -100,7 +100,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints, on_host
+from gpulsh.arrays import Array, Buckets, Fingerprints, SignedBatch, TextBatch, Tokens, WeightedFingerprints, on_host
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -249,7 +249,7 @@ class Backend:
         """An array of this backend as a NumPy array; not copied if it is one."""
         return on_host(array)
 
-    def here(self) -> AbstractContextManager[None]:
+    def use_device(self) -> AbstractContextManager[None]:
         """Inside, the array module may compute with arrays of this backend: their device is the current one."""
         return nullcontext()
 
@@ -317,7 +317,7 @@ class Backend:
         """
 
     def set_sketch(self, family: Family) -> SketchFold:
-        """The sketch of sets by `family`, for use within `here`."""
+        """The sketch of sets by `family`, for use within `use_device`."""
 
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
         """uint64 [n, bands] from uint32 or uint64 [n, num_perm]; band j has the columns j * rows to (j + 1) * rows - 1.
@@ -434,11 +434,11 @@ class Backend:
 
     def sign(
         self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
-    ) -> Signed:
+    ) -> SignedBatch:
         """The band digests, exact hashes and number of shingles of each document."""
         fingerprints = self.shingle(text, shingling)
         digests = self.band_digests(sketched(self, fingerprints, family), shape)
-        return Signed(digests, self.exact_hashes(text, shingling, keys)[0], fingerprints.lengths)
+        return SignedBatch(digests, self.exact_hashes(text, shingling, keys)[0], fingerprints.lengths)
 
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         """`work(backend, item)` of every item, in order.
@@ -477,7 +477,7 @@ def operations(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
 
 def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:
     """Signatures of every row: `family.value_type` [n, num_perm]."""
-    with ops.here():
+    with ops.use_device():
         sketch = ops.set_sketch(family)
         return sketch.finish(sketch.fold(fingerprints))
 

@@ -10,7 +10,7 @@ import click
 
 from gpulsh.cli import options as opt
 from gpulsh.cli.terminal import conclude, say
-from gpulsh.params import many
+from gpulsh.params import plural
 
 
 @click.group(short_help="Keep an index of documents and find their near-duplicates later.")
@@ -127,7 +127,7 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
     from gpulsh.run.index.jobs import index_counts
 
     found = index_counts(path, output=output, overwrite=overwrite)
-    _print_listing(found, output, f"The counts of {many(len(found), 'document')} are")
+    _print_listing(found, output, f"The counts of {plural(len(found), 'document')} are")
 
 
 @index.command(short_help="Remove documents from an index.")
@@ -153,7 +153,7 @@ def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> No
     with Index.open(path, backend="reference") as opened:
         opened.remove(parsed_keys(named, opened.collection.contents.kind))
         opened.save()
-        conclude(f"{path} holds {many(len(opened) - opened.dropped(), 'document')}.")
+        conclude(f"{path} holds {plural(len(opened) - opened.dropped(), 'document')}.")
 
 
 @index.command(short_help="Merge an index's segments, without removed documents.")
@@ -164,7 +164,7 @@ def compact(path: str) -> None:
 
     with Index.open(path, backend="cpu") as opened:
         opened.compact()
-        conclude(f"{path} holds {many(len(opened) - opened.dropped(), 'document')}.")
+        conclude(f"{path} holds {plural(len(opened) - opened.dropped(), 'document')}.")
 
 
 def _parameter(value: object) -> str:
@@ -193,6 +193,6 @@ def _change_index(as_json: bool, function: Callable[..., Any], *places: object, 
         conclude(json.dumps(counts, indent=2))
         return
     conclude(
-        f"Kept {counts['kept']:,} of {many(counts['documents'], 'document')} and dropped {counts['dropped']:,}."
+        f"Kept {counts['kept']:,} of {plural(counts['documents'], 'document')} and dropped {counts['dropped']:,}."
         f" The index holds {counts['held']:,}."
     )

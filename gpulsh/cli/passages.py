@@ -141,7 +141,7 @@ def _run(
     function: Callable[..., Any], inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]
 ) -> None:
     """Run the job, and print its report or some lines about its passages."""
-    from gpulsh.params import many
+    from gpulsh.params import plural
     from gpulsh.report.wording import share
 
     with enforced_memory(options):
@@ -154,15 +154,15 @@ def _run(
         return
     found, lines = report["passages"], []
     if "passages" in found:  # the job has found them, or only cut them
-        documents = f"{found['documents_marked']:,} of {many(found['documents'], 'document')}"
+        documents = f"{found['documents_marked']:,} of {plural(found['documents'], 'document')}"
         part = share(found["bytes_marked"], found["bytes"])
-        lines.append(f"Found {many(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}.")
+        lines.append(f"Found {plural(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}.")
     if found.get("earlier_documents"):
-        held = f"{many(found['earlier_documents'], 'document')} of earlier runs"
-        lines.append(f"First occurrence in the {held}: {many(found['first_earlier'], 'passage')}.")
+        held = f"{plural(found['earlier_documents'], 'document')} of earlier runs"
+        lines.append(f"First occurrence in the {held}: {plural(found['first_earlier'], 'passage')}.")
     if "cut_bytes" in found:
-        counts = f"{many(found['cut_passages'], 'passage')} of {many(found['cut_documents'], 'document')}"
-        lines.append(f"Cut {counts}, and dropped {many(found['short'], 'document')} with too few tokens left.")
+        counts = f"{plural(found['cut_passages'], 'passage')} of {plural(found['cut_documents'], 'document')}"
+        lines.append(f"Cut {counts}, and dropped {plural(found['short'], 'document')} with too few tokens left.")
     if found.get("rejected"):
         lines.append(f"Bad records are in rejected.parquet: {found['rejected']:,}.")
     lines.append(f"Results are in {output}, after {report['seconds']:.1f} s on {report['backend']['name']}.")

@@ -122,12 +122,12 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
         from gpulsh.budget import parse_memory
         from gpulsh.forecast.sample import plan as sampled
         from gpulsh.method import Method
-        from gpulsh.sketch.named import sketches_named
+        from gpulsh.sketch.named import sketches_by_name
 
         named = {name: value for name, value in options.items() if name.replace("_", "-") in opt.DECISION}
         parameters = opt.given_options(named)
-        sketch, _ = sketches_named(parameters.pop("sketch", None), None, options["num_perm"], options["seed"])
-        Method.chosen(**parameters, sketch=sketch)
+        sketch, _ = sketches_by_name(parameters.pop("sketch", None), None, options["num_perm"], options["seed"])
+        Method.choose(**parameters, sketch=sketch)
         parse_memory(options["memory"])
         found = sampled(inputs, {name: value for name, value in options.items() if name not in of_other})
         facts, lines = found, sample_lines(found)
@@ -156,7 +156,7 @@ def device_shares(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """A plan from samples, for a terminal; stages of less than 0.05 s are left out."""
-    from gpulsh.params import many
+    from gpulsh.params import plural
     from gpulsh.report.summary import LEAST_SECONDS
     from gpulsh.report.wording import duration, share, size
 
@@ -170,9 +170,9 @@ def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
         return row(name, likely, f"  at most {most}" if most != likely else "")
 
     part = f"{plan['sample']:,.0f} of them ({share(plan['sample'], corpus['documents'])})"
-    files = f"{many(plan['files'], 'file')} of {size(plan['bytes'])}"
-    yield f"{many(round(corpus['documents']), 'document')}, {size(int(corpus['bytes']))} of text in {files}"
-    machine = f"{plan['backend']}, {many(plan['threads'], 'thread')}"
+    files = f"{plural(plan['files'], 'file')} of {size(plan['bytes'])}"
+    yield f"{plural(round(corpus['documents']), 'document')}, {size(int(corpus['bytes']))} of text in {files}"
+    machine = f"{plan['backend']}, {plural(plan['threads'], 'thread')}"
     took = duration(plan["measured"])
     yield f"gpulsh ran {'all of them' if whole else part} on this machine in {took}: {machine}"
     yield "\nstage              time"
@@ -195,9 +195,9 @@ def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
 
 def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estimate]:
     """The facts of the plan as JSON values, and the estimate."""
-    from gpulsh.backends.cuda.memory import most_sizes
+    from gpulsh.backends.cuda.memory import max_text_sizes
     from gpulsh.backends.parallel import processors
-    from gpulsh.budget import MOST_CHOSEN, parse_memory, shares
+    from gpulsh.budget import MAX_DEFAULT, memory_shares, parse_memory
     from gpulsh.errors import ParameterError
     from gpulsh.forecast.formula import MOST_WORKERS, RATES, Corpus, check_rates, estimate, read_rates, workers_needed
     from gpulsh.method import Method, given_parameters
@@ -216,9 +216,9 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     rates = {**known.get("rates", {}), **options["rates"]}
     assumed = {**read_rates()["corpus"], **{name: options[name] for name in SHARES if options[name] is not None}}
     corpus = Corpus(documents=options["docs"], bytes=options["size"], **assumed)
-    memory = MOST_CHOSEN if options["memory"] is None else parse_memory(options["memory"])
+    memory = MAX_DEFAULT if options["memory"] is None else parse_memory(options["memory"])
     parameters = {name: options[name] for name in ("threshold", "num_perm", "bands", "rows")}
-    method = Method.chosen(**given_parameters(**parameters))
+    method = Method.choose(**given_parameters(**parameters))
     banding: dict[str, Any] = {"bands": method.banding.bands, "rows": method.banding.rows}
     remote = options["remote"]
     fixed = {name: known.get(name, 0.0) for name in ("start", "process")}
@@ -230,7 +230,7 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     found = estimated(workers)
     deadline, held = {}, {}
     if gpus is not None:  # the devices' own memory is not known
-        sizes = shares(memory, most_sizes(memory, -(-workers // machines(workers))))
+        sizes = memory_shares(memory, max_text_sizes(memory, -(-workers // machines(workers))))
         held = {name: sizes[name] for name in ("read_ahead", "pinned")}
     if hours is not None:
         if not (math.isfinite(hours) and hours > 0):
@@ -269,7 +269,7 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
 
 def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
     """The stages that take 0.05 s or more."""
-    from gpulsh.params import banding_name, many
+    from gpulsh.params import banding_name, plural
     from gpulsh.report.summary import LEAST_SECONDS
     from gpulsh.report.wording import duration, size
 
@@ -278,7 +278,7 @@ def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
     def row(name: str, time: str, bound: str = "", *amounts: str) -> str:
         return (f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)).rstrip()
 
-    machines = f"{many(given['workers'], given['worker'])} of {many(given['nodes'], 'machine')}"
+    machines = f"{plural(given['workers'], given['worker'])} of {plural(given['nodes'], 'machine')}"
     yield f"{given['documents']:,.0f} documents, {size(int(given['bytes']))} of text, on {machines}"
     yield f"threshold {given['threshold']:g}: {banding_name(given['bands'], given['rows'])}"
     yield ""
@@ -338,12 +338,12 @@ def _note_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str,
 
 def _deadline(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> str:
     """How many workers meet the time limit."""
-    from gpulsh.params import many
+    from gpulsh.params import plural
 
     needed, kind = given["workers_needed"], given["worker"]
     if needed is not None:
         nodes = options["nodes"] or (1 if kind == "thread" else needed)
-        return f"{many(needed, kind)} on {many(nodes, 'machine')}"
+        return f"{plural(needed, kind)} on {plural(nodes, 'machine')}"
     if found.seconds is None:
         return "not known until every rate is measured"
     return f"no number of {kind}s is enough: start, disks or networks alone take longer"

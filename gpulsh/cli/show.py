@@ -98,11 +98,11 @@ def weights(run: str, output: str, weights: str, weight_by: str) -> None:
     The counts come from OUT/clusters.parquet, so INPUT is not needed. A row marked as dropped has the weight 0.
     OUT/data must have the rows as the run wrote them, in the same order.
     """
-    from gpulsh.params import many
+    from gpulsh.params import plural
     from gpulsh.run.output.finished import weigh_run
 
     rows = weigh_run(run, output, weights, weight_by=weight_by)  # type: ignore[arg-type]
-    conclude(f"Wrote {many(rows, 'row')} with weights to {output}.")
+    conclude(f"Wrote {plural(rows, 'row')} with weights to {output}.")
 
 
 @click.command(short_help="Show backends, devices and versions.")
@@ -115,7 +115,7 @@ def info(as_json: bool) -> None:
     from gpulsh.backends.kernel_cache import kernel_cache
     from gpulsh.backends.parallel import processors
     from gpulsh.backends.select import backend_status, select_backend
-    from gpulsh.budget import parse_memory, shares
+    from gpulsh.budget import memory_shares, parse_memory
     from gpulsh.cli.plan import device_shares
     from gpulsh.report.reproduce import versions
     from gpulsh.report.wording import size
@@ -126,7 +126,7 @@ def info(as_json: bool) -> None:
         from gpulsh.backends.cuda import devices
 
         gpus = devices()
-        memory = shares(memory["host"], select_backend("cuda", memory=memory["host"]).sizes())
+        memory = memory_shares(memory["host"], select_backend("cuda", memory=memory["host"]).sizes())
     found: Mapping[str, Any] = {
         "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
         "devices": {"cpu": {"threads": processors()}, "cuda": gpus},

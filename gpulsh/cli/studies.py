@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from gpulsh.cli import options as opt
 from gpulsh.cli.terminal import aligned_lines, mark_differences, say, say_marked
-from gpulsh.errors import install
+from gpulsh.errors import install_command
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.io.files.file_texts import FileTexts
@@ -210,7 +210,7 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
     kind=float,
 )
 @of_files
-@opt.value("--plot", "FILE", f"Draw the curve to a file, .png or .svg ({install('report')}).")
+@opt.value("--plot", "FILE", f"Draw the curve to a file, .png or .svg ({install_command('report')}).")
 @opt.flag("--overwrite", "Replace FILE, if gpulsh drew it.")
 @click.pass_context
 def curve(

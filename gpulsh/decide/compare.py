@@ -22,11 +22,11 @@ from threading import Lock
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.parts import in_fitting_halves, in_fitting_parts
+from gpulsh.backends.parts import run_in_fitting_halves, run_in_fitting_parts
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.decide.fingerprint_source import FingerprintSource
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.pairs import chosen_pairs, order_of, renumbered, share
+from gpulsh.lsh.pairs import radix_order, ratio, renumber, select_pairs
 from gpulsh.method import Method
 from gpulsh.params import Family
 from gpulsh.ragged import first_of_runs
@@ -44,26 +44,26 @@ BITMAP_BYTES = 32 << 20  # of all bitmaps, unless documents are very many
 Measure = Callable[[Array, Iterable[Fingerprints], Backend], Array]
 
 
-def exact(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
+def exact_jaccard(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
     """Exact Jaccard similarity."""
     both = either = np.zeros(len(rows), np.int64, like=rows)
     for part in parts:
         shared, together = ops.intersect(rows, part)
         both, either = both + shared, either + together
-    return share(both, either)
+    return ratio(both, either)
 
 
-def contained(rows: Array, parts: Iterable[Fingerprints], ops: Backend, *, either: bool = False) -> Array:
+def contained_share(rows: Array, parts: Iterable[Fingerprints], ops: Backend, *, either: bool = False) -> Array:
     """The share of the second document of each pair that the first contains; with `either`, of the smaller one."""
     both, sizes = np.zeros(len(rows), np.int64, like=rows), np.zeros_like(rows)
     for part in parts:
         both, sizes = both + ops.intersect(rows, part)[0], sizes + part.lengths[rows]
-    return share(both, sizes.min(axis=1) if either else sizes[:, 1])
+    return ratio(both, sizes.min(axis=1) if either else sizes[:, 1])
 
 
-def estimated(family: Family, rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
+def estimated_jaccard(family: Family, rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
     """The share of equal signature values."""
-    with ops.here():
+    with ops.use_device():
         sketch = ops.set_sketch(family)
         return estimates(sketch.finish(reduce(sketch.merge, map(sketch.fold, parts))), rows)
 
@@ -71,10 +71,10 @@ def estimated(family: Family, rows: Array, parts: Iterable[Fingerprints], ops: B
 def measure_of(method: Method) -> Measure:
     """The measure that `verify` and `measure` choose; `verify="none"` measures nothing."""
     if method.verify == "signature":
-        return partial(estimated, method.family)
+        return partial(estimated_jaccard, method.family)
     if method.measure == "containment":
-        return partial(contained, either=not method.drop_contained_only)
-    return exact
+        return partial(contained_share, either=not method.drop_contained_only)
+    return exact_jaccard
 
 
 def compare(
@@ -96,22 +96,22 @@ def compare(
     sizes, reporting = ops.sizes(), Lock()
     # Several tiles at once hide the way of texts to a device. Where they are there, larger tiles in turn are faster:
     # the host starts fewer kernels, and its threads do not wait for one another.
-    in_turn = sizes.only > 0 and (texts.on_device or int(text_sizes.sum()) < sizes.only)
+    in_turn = sizes.only > 0 and (texts.is_on_device or int(text_sizes.sum()) < sizes.only)
     if in_turn:
         sizes = sizes._replace(tile=sizes.only, largest_tile=sizes.only)
-    order, spans = grouped_by_tile(pairs, text_sizes, sizes, ops)
+    order, spans = order_by_tile(pairs, text_sizes, sizes, ops)
 
     def report(done: int) -> None:
         with reporting:
             advance(done)
 
     def measured(lane: Backend, span: tuple[int, int]) -> Array:
-        with ops.here():  # the lane may have another device
+        with ops.use_device():  # the lane may have another device
             numbers = order[slice(*span)]
-            some, flags = chosen_pairs(pairs, numbers), is_drawn[numbers]
+            some, flags = select_pairs(pairs, numbers), is_drawn[numbers]
         some, flags = lane.asarray(some), lane.asarray(flags)
-        tile = _Tile(some, flags, texts.on(lane), text_sizes, measure, threshold, lane, report)
-        parts = in_fitting_halves(range(len(numbers)), tile.whole, _halves, tile.by_range)
+        tile = _Tile(some, flags, texts.with_backend(lane), text_sizes, measure, threshold, lane, report)
+        parts = run_in_fitting_halves(range(len(numbers)), tile.compare_whole, _halves, tile.compare_by_range)
         return np.concatenate([values for _, values in parts])
 
     similarity = np.empty(len(pairs), np.float64, like=pairs)
@@ -139,24 +139,24 @@ class _Tile:
     ops: Backend
     report: Advance
 
-    def whole(self, numbers: range) -> Array:
+    def compare_whole(self, numbers: range) -> Array:
         """The similarity of the pairs `numbers`; DeviceMemoryError if memory does not hold all fingerprints."""
         ops, done = self.ops, 0
         try:
-            with ops.here():
+            with ops.use_device():
                 places, rows, ranges = self._documents(numbers)
                 if ranges > 1:
                     raise DeviceMemoryError("the texts of a tile are more than the budget allows")
                 similarity, fingerprints = np.full_like(rows[:, 0], -1.0, np.float64), self.texts.fingerprints(places)
                 sizes, bitmaps = fingerprints.lengths, None
                 if self.threshold > 0 and len(rows) > BITMAPS_PAY * len(places):
-                    bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), self.threshold))
+                    bitmaps = ops.bitmaps(fingerprints, bitmap_words(sizes, len(sizes), self.threshold))
                 at_once = PAIRS_AT_ONCE if self.threshold > 0 else max(len(rows), 1)  # each call may make signatures
                 for start in range(0, len(rows), at_once):
                     some = rows[start : start + at_once]
                     is_drawn = self.is_drawn[numbers.start + start : numbers.start + start + len(some)]
                     chosen = np.flatnonzero(bounds_allow(some, bitmaps, sizes, self.threshold, ops) | is_drawn)
-                    similarity[start + chosen] = self.measure(chosen_pairs(some, chosen), [fingerprints], ops)
+                    similarity[start + chosen] = self.measure(select_pairs(some, chosen), [fingerprints], ops)
                     self.report(len(some))
                     done += len(some)
                 return similarity
@@ -164,10 +164,10 @@ class _Tile:
             self.report(-done)
             raise
 
-    def by_range(self, numbers: range) -> Array:
+    def compare_by_range(self, numbers: range) -> Array:
         """The similarity of one pair that memory does not hold, from ranges of fingerprints."""
         places, rows, ranges = self._documents(numbers)
-        found, _ = in_fitting_parts(
+        found, _ = run_in_fitting_parts(
             lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops), max(2, ranges)
         )
         self.report(1)
@@ -175,7 +175,7 @@ class _Tile:
 
     def _documents(self, numbers: range) -> tuple[Array, Array, int]:
         """The places in the pairs `numbers`, the pairs as rows of these, and the number of ranges. Memory holds one."""
-        places, rows = renumbered(self.pairs[numbers.start : numbers.stop], len(self.text_sizes))
+        places, rows = renumber(self.pairs[numbers.start : numbers.stop], len(self.text_sizes))
         whole = self.ops.sizes().whole
         return places, rows, 1 if whole is None else -(-int(self.text_sizes[places].sum()) // whole)
 
@@ -183,7 +183,7 @@ class _Tile:
 # --- bounds
 
 
-def words_for(sizes: Array, documents: int, threshold: float) -> int:
+def bitmap_words(sizes: Array, documents: int, threshold: float) -> int:
     """Words of a bitmap, a power of two, for `documents` of about `sizes` [n] fingerprints.
 
     Sets of n that are just similar enough differ in 2 n (1 - t) / (1 + t) elements. Four times as many bits tell most
@@ -211,14 +211,14 @@ def bounds_allow(pairs: Array, bitmaps: Array | None, sizes: Array, threshold: f
             bound = ops.overlap_bounds(some, bitmaps, sizes)
         # NumPy adds and subtracts in place: arrays with names would need new memory for each result.
         both = sizes[first] + sizes[second] - bound
-        allowed[start : start + BOUNDS_AT_ONCE] = share(bound, both) >= threshold
+        allowed[start : start + BOUNDS_AT_ONCE] = ratio(bound, both) >= threshold
     return allowed
 
 
 # --- tiles
 
 
-def grouped_by_tile(pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend) -> tuple[Array, list[tuple[int, int]]]:
+def order_by_tile(pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend) -> tuple[Array, list[tuple[int, int]]]:
     """The order int64 [m] of pairs by the tiles of their places, and each tile's [start, stop) in it.
 
     Components stay whole where they fit, in the order of their first place.
@@ -231,7 +231,7 @@ def grouped_by_tile(pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend)
     is_read = np.zeros(len(text_sizes), bool, like=pairs)  # documents of large buckets alone take no room in a tile
     is_read[pairs] = True
     component = ops.components(len(text_sizes), pairs)
-    by_component = order_of(component, len(component))
+    by_component = radix_order(component, len(component))
     read = np.where(is_read, text_sizes, 0)[by_component]
     begins = np.cumsum(read) - read
     is_first = first_of_runs(component[by_component])
@@ -242,6 +242,6 @@ def grouped_by_tile(pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend)
     tiles[by_component] = np.cumsum(first_of_runs(component_start // sizes.tile) | first_of_runs(inside)) - 1
     first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
     both = np.minimum(first, second) << 32 | np.maximum(first, second) if bool((first != second).any()) else first
-    order = order_of(both, int(both.max()) + 1)
+    order = radix_order(both, int(both.max()) + 1)
     starts = ops.asnumpy(np.flatnonzero(first_of_runs(both[order])))
     return order, list(pairwise([*starts.tolist(), len(pairs)]))

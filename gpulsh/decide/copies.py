@@ -14,7 +14,7 @@ from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.decision import Decision
 from gpulsh.lsh.collisions import bucket_of_member
-from gpulsh.lsh.pairs import order_by
+from gpulsh.lsh.pairs import lexicographic_order
 from gpulsh.ragged import first_of_runs
 
 ByRow = Callable[[Array], Array]
@@ -42,13 +42,13 @@ def first_copies(
     if source is not None or not bool(same.all()):
         by += [second] if source is None else [second, source(members)]
     if len(by) > 1:
-        order = order_by(*by)
+        order = lexicographic_order(*by)
         members, by = members[order], [column[order] for column in by]
     is_first = first_of_runs(group)
     for column in by[1:]:
         is_first |= first_of_runs(column)
     if rank is not None:
-        members = members[order_by(np.cumsum(is_first), rank(members))]
+        members = members[lexicographic_order(np.cumsum(is_first), rank(members))]
     first = members[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
     later = np.flatnonzero(~is_first)
     later = later[np.argsort(members[later], kind="stable")]

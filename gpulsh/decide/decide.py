@@ -22,26 +22,26 @@ from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.meeting import Meeting
 from gpulsh.io.rows import ChosenTexts
 from gpulsh.lsh.collisions import Collisions
-from gpulsh.lsh.pairs import packed, unpacked
+from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import MEMORY_STAGES, Funnel, Progress
 
 
-def involved_in(met: Collisions, documents: int, ops: Backend) -> Array:
+def documents_in_buckets(met: Collisions, documents: int, ops: Backend) -> Array:
     """The documents that share a bucket with others, ascending."""
     meets = np.zeros(documents, bool, like=met.pairs)
     meets[met.pairs] = meets[ops.asarray(met.in_large)] = True
     return np.flatnonzero(meets)
 
 
-def is_read(method: Method, in_large: int) -> bool:
+def reads_texts(method: Method, in_large: int) -> bool:
     """Whether the decision reads texts again; without a measure, only the prefix filter of large buckets does."""
     return method.verify != "none" or method.also is not None or in_large > 0
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedComponent:
     """One connected component, by position, whose pairs of small buckets were compared before."""
 
     involved: Array  # int64 [v] ascending: documents that share a bucket with others
@@ -49,11 +49,11 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Undecided:
+class UndecidedDocuments:
     """n documents to decide about, by position."""
 
     documents: int
-    met: Collisions
+    collisions: Collisions
     copies: Array  # int64 [c] ascending: exact copies, which are in no pair
     first: Array  # int64 [c] the first copy of each in decision order
     rank: Array | None  # int64 [n] numbers that ascend in decision order; None: positions do
@@ -62,7 +62,7 @@ class Undecided:
     method: Method
     keys: EvidenceKeys
     ops: Backend
-    compared: Compared | None = None  # then `met` has no pairs
+    compared: ComparedComponent | None = None  # then `collisions` has no pairs
     sampler: PairSampler | None = None  # samples the compared pairs
     twins: tuple[Array, Array] | None = None  # int64 [t] documents of `first` that are copies, too; their first copies
     retention: Retention = NO_POLICIES  # applied to the decision
@@ -73,15 +73,15 @@ class Undecided:
 
         Without `ordered`, its pairs, which may be many, have no order and no similarity.
         """
-        with self.ops.here(), funnel.stage(progress, MEMORY_STAGES["verify"], len(self.met.pairs)):
+        with self.ops.use_device(), funnel.stage(progress, MEMORY_STAGES["verify"], len(self.collisions.pairs)):
             if self.compared is None:
-                small = self.meeting.similar(progress.advance, self.sampler)
+                small = self.meeting.similar_pairs(progress.advance, self.sampler)
             else:
-                small = self.compared.edges().named(self.meeting.places)
-        with self.ops.here(), funnel.stage(progress, MEMORY_STAGES["resolve"], len(self.met.in_large)):
+                small = self.compared.edges().renumber(self.meeting.places)
+        with self.ops.use_device(), funnel.stage(progress, MEMORY_STAGES["resolve"], len(self.collisions.in_large)):
             kept, edges = self.meeting.resolve(small, progress.advance)
-            funnel.candidates = len(self.met.pairs) + len(edges.later) - len(small.later)
-            decision = self._put_back(kept, edges, funnel, ordered)
+            funnel.candidates = len(self.collisions.pairs) + len(edges.later) - len(small.later)
+            decision = self._decide_all(kept, edges, funnel, ordered)
             progress.count(dropped=funnel.dropped)
             return decision
 
@@ -89,22 +89,22 @@ class Undecided:
     def meeting(self) -> Meeting:
         """The documents that share a bucket with others."""
         compared, ops = self.compared, self.ops
-        numbers = involved_in(self.met, self.documents, ops) if compared is None else compared.involved
+        numbers = documents_in_buckets(self.collisions, self.documents, ops) if compared is None else compared.involved
         order = np.arange(len(numbers), like=numbers)
         if self.rank is not None:
             order = np.argsort(self.rank[numbers], kind="stable")
             numbers = numbers[order]
         texts = ShingledTexts(order, ops, self.texts, self.method, self.keys)
-        return Meeting(self.met, numbers, self.rules, texts, self.method, ops, connected=compared is not None)
+        return Meeting(self.collisions, numbers, self.rules, texts, self.method, ops, is_connected=compared is not None)
 
-    def _put_back(self, kept: Array, edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
+    def _decide_all(self, kept: Array, edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
         """The decision about all documents: each copy follows its first copy; documents without a bucket stay."""
         count, numbers, ops = self.documents, self.meeting.numbers, self.ops
         counted = self.rules.can_be_dropped(self.copies)
         copies, first = self.copies[counted], self.first[counted]
         place = np.arange(count, dtype=np.int64, like=copies)
         target, similarity = place.copy(), np.ones_like(place, np.float64)
-        witnesses = self.meeting.dropped(kept, edges)
+        witnesses = self.meeting.find_witnesses(kept, edges)
         later = numbers[witnesses.later]
         target[later], similarity[later] = numbers[witnesses.earlier], witnesses.similarity
         target[copies], similarity[copies] = target[first], similarity[first]
@@ -114,19 +114,19 @@ class Undecided:
             target[copies[stays]] = copies[stays]
             gone = copies[~stays]
             joined = Edges(target[gone], gone, similarity[gone])
-        joined = Edges.joined([edges.named(numbers), joined])
+        joined = Edges.concat([edges.renumber(numbers), joined])
         if ordered:
             lower, higher = np.minimum(joined.earlier, joined.later), np.maximum(joined.earlier, joined.later)
-            both = packed(lower, higher)
+            both = pack_pairs(lower, higher)
             order = np.argsort(both, kind="stable")
-            pairs, how_similar = unpacked(both[order]), joined.similarity[order]
+            pairs, how_similar = unpack_pairs(both[order]), joined.similarity[order]
         else:
             pairs, how_similar = np.stack([joined.earlier, joined.later], axis=1), similarity[:0]
         cluster, keep = ops.components(count, pairs), target == place
         if self.retention != NO_POLICIES:
             rank = place if self.rank is None else self.rank
             witness, component, order, fixed = map(ops.asnumpy, (target, cluster, rank, place < self.rules.protected))
-            found = self.retention.applied(witness, component, order, fixed, self.sightings)
+            found = self.retention.apply(witness, component, order, fixed, self.sightings)
             target, keep = map(ops.asarray, found)
         dropped, exact_copy = target != place, np.zeros_like(keep)
         exact_copy[self._count_copies(target, funnel)] = True

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Arrays, Rows, Values, html_table, on_host
-from gpulsh.decide.counts.counts import Sightings, count, dates, seen
+from gpulsh.decide.counts.counts import Sightings, count, dates, kept_sightings
 from gpulsh.errors import BackendError, ParameterError
-from gpulsh.params import many, shown_type
-from gpulsh.ragged import chosen_rows, offsets
+from gpulsh.params import plural, shown_type
+from gpulsh.ragged import offsets, select_rows
 from gpulsh.stats.stages import Funnel
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Decision(Arrays):
         ranked = np.argsort(-sizes, kind="stable")
         ranked = ranked[sizes[ranked] > 1]
         kept = np.bincount(here.cluster[here.keep], minlength=len(here))
-        rows = chosen_rows(Rows(np.argsort(here.cluster, kind="stable"), offsets(sizes)), ranked)
+        rows = select_rows(Rows(np.argsort(here.cluster, kind="stable"), offsets(sizes)), ranked)
         columns: dict[str, Any] = {"cluster": labels[ranked], "size": sizes[ranked], "kept": kept[labels[ranked]]}
         return pa.table({**columns, "rows": pa.LargeListArray.from_arrays(rows.offset, rows.values)})
 
@@ -197,11 +197,11 @@ class Decision(Arrays):
         >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu").weights("txt360")
         array([3., 1.])
         """
-        from gpulsh.decide.counts.weights import chosen_recipe, sizes_by
+        from gpulsh.decide.counts.weights import parse_recipe, sizes_by
 
         here = self.to_numpy()
         counts = count(here.duplicate_of, here.exact_copy, here.cluster)
-        return chosen_recipe(recipe).of(sizes_by(weight_by, counts)[here.keep])
+        return parse_recipe(recipe).weights(sizes_by(weight_by, counts)[here.keep])
 
     def mark(self, table: Any, *, ids: object = None) -> Any:
         """Add the decision and the counts to all n rows of a table of pyarrow, pandas or polars.
@@ -244,7 +244,7 @@ class Decision(Arrays):
         import pyarrow as pa
 
         found = count(self.duplicate_of, self.exact_copy, self.cluster)
-        where = seen(self.duplicate_of, row, self.sightings or Sightings.of_one_source())
+        where = kept_sightings(self.duplicate_of, row, self.sightings or Sightings.from_one_source())
         return {
             **{name: pa.array(column[row]) for name, column in found._asdict().items()},
             "sources": pa.array(where.sources),
@@ -309,7 +309,7 @@ class Decision(Arrays):
 
     def _check_length(self, name: str, given: int, wanted: str = "one for each document") -> None:
         if given != len(self):
-            raise ParameterError(f"{name} has {many(given, 'row')} and the decision {len(self)}; give {wanted}")
+            raise ParameterError(f"{name} has {plural(given, 'row')} and the decision {len(self)}; give {wanted}")
 
 
 def _library(name: str) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.permutations import mixed
+from gpulsh.permutations import splitmix64_array
 from gpulsh.sketch.bits import distances
 
 MOST_DRAWN = 4096  # pairs
@@ -33,17 +33,17 @@ class Edges(NamedTuple):
         return Edges(*map(asarray, self))
 
     @classmethod
-    def joined(cls, parts: Sequence[Edges]) -> Edges:
+    def concat(cls, parts: Sequence[Edges]) -> Edges:
         """The edges of all `parts`, end to end; a single part itself."""
         return parts[0] if len(parts) == 1 else cls(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def where(self, chosen: Array | slice) -> Edges:
+    def select(self, chosen: Array | slice) -> Edges:
         """The edges that `chosen` marks (bool [m]), lists (int64) or spans (slice)."""
         if not isinstance(chosen, slice) and chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)  # once for all columns
         return Edges(*(column[chosen] for column in self))
 
-    def named(self, numbers: Array) -> Edges:
+    def renumber(self, numbers: Array) -> Edges:
         """The same edges between numbers: place i becomes `numbers[i]`."""
         return Edges(numbers[self.earlier], numbers[self.later], self.similarity)
 
@@ -69,7 +69,7 @@ class DropRules:
 
     def moved(self, asarray: Callable[[Array], Array]) -> DropRules:
         """The same rules in other memory."""
-        there = {name: asarray(array) for name in ARRAYS if (array := getattr(self, name)) is not None}
+        there = {name: asarray(array) for name in RULE_ARRAYS if (array := getattr(self, name)) is not None}
         return replace(self, **there) if there else self
 
     def can_be_witness(self, documents: Array) -> Array:
@@ -92,8 +92,8 @@ class DropRules:
         return allowed
 
 
-ARRAYS = ("source", "words", "places")
-ALL = DropRules()
+RULE_ARRAYS = ("source", "words", "places")
+NO_RULES = DropRules()
 
 
 class Sample(NamedTuple):
@@ -102,7 +102,7 @@ class Sample(NamedTuple):
     hash: NDArray[np.uint64]
     similarity: NDArray[np.float64]
 
-    def joined(self, other: Sample) -> Sample:
+    def merge(self, other: Sample) -> Sample:
         """The sample of the pairs of both."""
         hashes = np.concatenate([self.hash, other.hash])
         order = np.argsort(hashes, kind="stable")[:MOST_DRAWN]
@@ -128,7 +128,7 @@ class PairSampler:
         hashes, drawn = NO_SAMPLE.hash, np.empty(0, np.int64)
         for start in range(0, len(pairs), AT_ONCE):
             first, second = self._positions[ops.asnumpy(numbers[pairs[start : start + AT_ONCE]])].astype(np.uint64).T
-            found = mixed(mixed(first) + second)
+            found = splitmix64_array(splitmix64_array(first) + second)
             near = np.flatnonzero(found < hashes[-1]) if len(hashes) == MOST_DRAWN else np.arange(len(found))
             hashes, drawn = np.concatenate([hashes, found[near]]), np.concatenate([drawn, start + near])
             order = np.argsort(hashes, kind="stable")[:MOST_DRAWN]
@@ -136,6 +136,6 @@ class PairSampler:
         self._hash = hashes
         return drawn
 
-    def take(self, similarity: NDArray[np.float64]) -> None:
+    def complete(self, similarity: NDArray[np.float64]) -> None:
         """Complete the sample with the similarities of the drawn pairs, float64 [s]."""
         self.sample = Sample(self._hash, similarity)

@@ -15,14 +15,14 @@ from typing import Self, TypeVar
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
-from gpulsh.backends.parts import in_fitting_halves
+from gpulsh.backends.parts import run_in_fitting_halves
 from gpulsh.backends.protocol import Backend, prefix_lengths
 from gpulsh.io.rows import ChosenTexts, normalized
 from gpulsh.method import Method
 from gpulsh.params import NearBits
-from gpulsh.ragged import cuts, end_to_end, offsets
+from gpulsh.ragged import concat_rows, offsets, row_ranges
 from gpulsh.secret import EvidenceKeys
-from gpulsh.sketch.simhash import keys_of
+from gpulsh.sketch.simhash import word_keys
 
 Result = TypeVar("Result")
 
@@ -36,11 +36,11 @@ class FingerprintSource(ABC):
     chosen: Array  # int64 [places] the document at each place
     ops: Backend
 
-    def on(self, ops: Backend) -> Self:
+    def with_backend(self, ops: Backend) -> Self:
         """The same documents, read by another backend."""
         return replace(self, ops=ops)
 
-    def renumbered(self, places: Array) -> Self:
+    def select(self, places: Array) -> Self:
         """The documents at `places`: new place i is place `places[i]` here."""
         return replace(self, chosen=self.documents(places))
 
@@ -49,7 +49,7 @@ class FingerprintSource(ABC):
         return self.ops.asarray(self.chosen)[self.ops.asarray(places)]
 
     @property
-    def on_device(self) -> bool:
+    def is_on_device(self) -> bool:
         """Whether a device holds the texts."""
         return False
 
@@ -75,15 +75,15 @@ class FingerprintSource(ABC):
         return self.ops.prefixes(sets, counts, prefix_lengths(sets.lengths, share), rare), sets.lengths
 
 
-def in_runs(
+def read_in_runs(
     places: Numbers, text_sizes: Numbers, most: int, read: Callable[[Numbers], Result]
 ) -> Iterator[tuple[Numbers, Result]]:
     """(some of `places`, `read` of them) in order, each of at most `most` bytes of text, or halves that memory holds.
 
     Raises DeviceMemoryError if memory does not hold one document alone.
     """
-    for first, last in cuts(offsets(text_sizes[places]), most):
-        yield from in_fitting_halves(places[first:last], read, partial(np.array_split, indices_or_sections=2))
+    for first, last in row_ranges(offsets(text_sizes[places]), most):
+        yield from run_in_fitting_halves(places[first:last], read, partial(np.array_split, indices_or_sections=2))
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ShingledTexts(FingerprintSource):
         return self.evidence if self.method.verify == "exact" else None
 
     @property
-    def on_device(self) -> bool:
+    def is_on_device(self) -> bool:
         """Whether a device holds the texts."""
         return not isinstance(self.texts.sizes, np.ndarray)
 
@@ -114,26 +114,28 @@ class ShingledTexts(FingerprintSource):
 
     def fingerprints(self, places: Array) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
-        return self.ops.shingle_sets(self._batch(places), self.method.reading, self.keys)
+        return self.ops.shingle_sets(self._batch(places), self.method.backend_shingling, self.keys)
 
     def fingerprints_by_range(self, places: Array, parts: int) -> Iterator[Fingerprints]:
         """The fingerprints in `parts` equal ranges of values, one after another; holds one text at a time."""
         for part in range(parts):
             one_by_one = (self._batch(places[at : at + 1]) for at in range(len(places)))
-            asked = self.method.reading, part, parts, self.keys
-            yield end_to_end([self.ops.shingle_part(one, *asked) for one in one_by_one])
+            asked = self.method.backend_shingling, part, parts, self.keys
+            yield concat_rows([self.ops.shingle_part(one, *asked) for one in one_by_one])
 
     def simhash(self, places: Array, near: NearBits) -> Array:
         """uint64 [m, bits / 64]: SimHash signatures of the documents at `places`, from public fingerprints."""
-        asked = self.method.reading, keys_of(near.bits, near.seed), near.weights == "set"
+        asked = self.method.backend_shingling, word_keys(near.bits, near.seed), near.weights == "set"
         return self.ops.text_simhash(self._batch(places), *asked)
 
     def frequencies(self, places: Array, counts: Array) -> Array:
         """`counts` plus the counts of the shingles at `places`, each as often as its document has it."""
-        return self.ops.frequencies(self.ops.shingle(self._batch(places), self.method.reading, self.keys), counts)
+        return self.ops.frequencies(
+            self.ops.shingle(self._batch(places), self.method.backend_shingling, self.keys), counts
+        )
 
     def _batch(self, places: Array) -> TextBatch:
         chosen = self.documents(places)
-        if not self.on_device:
+        if not self.is_on_device:
             chosen = self.ops.asnumpy(chosen)
         return normalized(self.texts.take(chosen), self.method.folding.form)

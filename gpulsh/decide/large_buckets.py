@@ -28,15 +28,15 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare import BOUNDS_AT_ONCE, bounds_allow, compare, measure_of, words_for
-from gpulsh.decide.edges import ALL, DropRules, Edges
-from gpulsh.decide.fingerprint_source import FingerprintSource, in_runs
+from gpulsh.decide.compare import BOUNDS_AT_ONCE, bitmap_words, bounds_allow, compare, measure_of
+from gpulsh.decide.edges import NO_RULES, DropRules, Edges
+from gpulsh.decide.fingerprint_source import FingerprintSource, read_in_runs
 from gpulsh.decide.prefixes import Entries, Prefixes, PrefixIndex
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
-from gpulsh.lsh.pairs import chosen_pairs, renumbered, unpacked
+from gpulsh.lsh.pairs import renumber, select_pairs, unpack_pairs
 from gpulsh.method import Method
-from gpulsh.ragged import cuts, offsets, sorted_distinct
+from gpulsh.ragged import offsets, row_ranges, sorted_distinct
 from gpulsh.stats.stages import Advance, no_progress
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined together; no bit depends on these bounds
@@ -71,7 +71,7 @@ class LargeBucketJoin:
     texts: FingerprintSource  # by place
     method: Method
     ops: Backend
-    rules: DropRules = ALL
+    rules: DropRules = NO_RULES
     advance: Advance = no_progress  # called with the number of documents that were decided
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class LargeBucketJoin:
         """All documents in order, in blocks that grow while they have little in common."""
         start, size, offset = 0, FIRST_BLOCK, offsets(self._text_sizes)
         while start < len(self._rows):
-            _, stop = next(cuts(offset[start:], self._block_bytes, size))
+            _, stop = next(row_ranges(offset[start:], self._block_bytes, size))
             stop += start
             try:
                 block = self._block(start, stop)
@@ -120,22 +120,22 @@ class LargeBucketJoin:
         stay = block.start + np.flatnonzero(kept & can_be_witness)
         self.known = np.concatenate([self.known, stay])
         if self._entries is not None:
-            self._kept.add(self._entries.of(stay))
+            self._kept.add(self._entries.select(stay))
         elif self._prefixes is not None and len(stay):  # the block needed no prefixes, but others do
-            self._kept.add(self._prefixes.of(stay))
+            self._kept.add(self._prefixes.entries(stay))
 
     def _block(self, start: int, stop: int) -> Block:
         """The block; DeviceMemoryError if several documents have too many matches to look at together."""
         self._entries = None
         here, numbers = np.arange(start, stop), self.documents[start:stop]
         new = here[self.rules.can_be_dropped(numbers)]
-        with_kept = self._verified(self._pairs(self.known, new, here))
+        with_kept = self._verify(self._find_pairs(self.known, new, here))
         # A document that a kept one rules out is not kept: only the others can rule out documents of the block.
         is_open = self.rules.can_be_witness(numbers)
         is_open[with_kept.later - start] = False
-        return Block(start, stop, with_kept, self._verified(self._pairs(here[is_open], new, here)))
+        return Block(start, stop, with_kept, self._verify(self._find_pairs(here[is_open], new, here)))
 
-    def _pairs(self, known: Numbers, new: Numbers, here: Numbers) -> Numbers:
+    def _find_pairs(self, known: Numbers, new: Numbers, here: Numbers) -> Numbers:
         """Pairs (known, later new) [m, 2], lexicographic, that count and may be similar enough.
 
         `known` are kept documents, or documents of the block `here`, to which all `new` belong. DeviceMemoryError
@@ -145,57 +145,57 @@ class LargeBucketJoin:
             return np.empty((0, 2), np.int64)
         most = self._largest_join if len(here) > 1 else math.inf
         if self._held is not None:
-            return self._near(known, new, most)
+            return self._pairs_by_bitmaps(known, new, most)
         if self._is_exact and (len(known) <= FEW_KEPT or max(len(known), len(new)) <= FEW_DOCUMENTS):
-            return self._counted(product(known, new))
+            return self._allowed_pairs(all_pairs(known, new))
         if self._prefixes is None:  # of all documents from here on, and of earlier kept ones, which go into the index
             read = np.concatenate([self.known, np.arange(here[0], len(self._rows))])
             self._prefixes = Prefixes(read, self.texts, self.method.threshold, self.ops, exact=self._is_exact)
             if len(self.known):
-                self._kept.add(self._prefixes.of(self.known))
+                self._kept.add(self._prefixes.entries(self.known))
         if self._entries is None:
-            self._entries = self._prefixes.of(here)
-        index = self._kept if known[0] < here[0] else PrefixIndex(self._entries.of(known))
-        queries, sizes = self._entries.of(new), self._prefixes.sizes
+            self._entries = self._prefixes.entries(here)
+        index = self._kept if known[0] < here[0] else PrefixIndex(self._entries.select(known))
+        queries, sizes = self._entries.select(new), self._prefixes.sizes
         known, new, matches = index.documents(), queries.owners(), index.matches(queries)
         every = len(known) * len(new)
         if self._is_exact and matches.count >= every + self._bitmaps.cost(known, new, sizes):
-            return self._near(known, new, most)
+            return self._pairs_by_bitmaps(known, new, most)
         _check_count(matches.count, most)
-        pairs = unpacked(sorted_distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))
+        pairs = unpack_pairs(sorted_distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))
         allowed = bounds_allow(pairs, None, sizes, self.method.threshold, self.ops)
-        return self._counted(chosen_pairs(pairs, allowed))
+        return self._allowed_pairs(select_pairs(pairs, allowed))
 
-    def _near(self, known: Numbers, new: Numbers, most: float) -> Numbers:
-        """The pairs of `_pairs` whose bitmaps allow the threshold."""
+    def _pairs_by_bitmaps(self, known: Numbers, new: Numbers, most: float) -> Numbers:
+        """The pairs of `_find_pairs` whose bitmaps allow the threshold."""
         near, count = [np.empty((0, 2), np.int64)], 0
-        for pairs in self._bitmaps.near(known, new):
-            near.append(self._counted(pairs))
+        for pairs in self._bitmaps.near_pairs(known, new):
+            near.append(self._allowed_pairs(pairs))
             count += len(near[-1])
             _check_count(count, most)
         return np.concatenate(near)
 
-    def _counted(self, pairs: Numbers) -> Numbers:
+    def _allowed_pairs(self, pairs: Numbers) -> Numbers:
         """The `pairs` [m, 2] that count: in order, allowed by the rules, and of one large bucket."""
-        pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
+        pairs = select_pairs(pairs, pairs[:, 0] < pairs[:, 1])
         earlier, later = pairs.T
         allowed = self.rules.allows(self.documents[earlier], self.documents[later])
         shares = self.collisions.share_large_bucket(self._rows[earlier], self._rows[later])
-        counted: Numbers = chosen_pairs(pairs, allowed & shares)
+        counted: Numbers = select_pairs(pairs, allowed & shares)
         return counted
 
-    def _verified(self, pairs: Numbers) -> Edges:
+    def _verify(self, pairs: Numbers) -> Edges:
         """The lexicographic `pairs` [m, 2] at or above the threshold; reads their documents unless they are held."""
         measure, similarity = measure_of(self.method), np.full(len(pairs), np.nan)
         if self._held is not None:
             similarity = self.ops.asnumpy(measure(self.ops.asarray(pairs), [self._held], self.ops))
         elif self.method.verify != "none":
-            places, rows = renumbered(pairs, len(self._rows))
+            places, rows = renumber(pairs, len(self._rows))
             bound = self.method.threshold if self._is_exact else 0.0  # sizes bound the Jaccard, not its estimate
-            texts = self.texts.renumbered(places)
+            texts = self.texts.select(places)
             similarity = self.ops.asnumpy(compare(self.ops.asarray(rows), texts, measure, bound, self.ops))
         edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
-        return edges.where(~(similarity < self.method.threshold))  # NaN, which is not measured, counts as similar
+        return edges.select(~(similarity < self.method.threshold))  # NaN, which is not measured, counts as similar
 
 
 class Bitmaps:
@@ -212,24 +212,24 @@ class Bitmaps:
         """Fingerprints, by `sizes` [c], to read for the missing bitmaps of these documents."""
         return int(sizes[self._missing(known, new)].sum())
 
-    def near(self, known: Numbers, new: Numbers) -> Iterator[Numbers]:
+    def near_pairs(self, known: Numbers, new: Numbers) -> Iterator[Numbers]:
         """Pairs (known, new) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
         missing = self._missing(known, new)
-        for read in in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
+        for read in read_in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
             self.add(*read)
         at_once = max(1, BOUNDS_AT_ONCE // max(len(new), 1))
         for start in range(0, len(known), at_once):
-            pairs = product(known[start : start + at_once], new)
+            pairs = all_pairs(known[start : start + at_once], new)
             if len(new) and known[-1] >= new[0]:  # both of one block: each pair occurs twice
-                pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
+                pairs = select_pairs(pairs, pairs[:, 0] < pairs[:, 1])
             given = self._ops.asarray(pairs), self._bitmaps, self._sizes
-            yield chosen_pairs(pairs, self._ops.asnumpy(bounds_allow(*given, self._threshold, self._ops)))
+            yield select_pairs(pairs, self._ops.asnumpy(bounds_allow(*given, self._threshold, self._ops)))
 
     def add(self, places: Numbers, fingerprints: Fingerprints) -> None:
         """Make the bitmaps of the documents at `places` [m] from their fingerprints."""
         if self._bitmaps is None or self._sizes is None:
             documents = len(self._made)
-            words = words_for(self._ops.asnumpy(fingerprints.lengths), documents, self._threshold)
+            words = bitmap_words(self._ops.asnumpy(fingerprints.lengths), documents, self._threshold)
             self._bitmaps = self._ops.asarray(np.zeros((documents, words), np.uint64))
             self._sizes = self._ops.asarray(np.zeros(documents, np.int64))
         rows = self._ops.asarray(places)
@@ -249,7 +249,7 @@ def _check_count(count: int, most: float) -> None:
         raise DeviceMemoryError(f"a block of large buckets has {count} matches, and memory has room for {most}")
 
 
-def product(known: Numbers, new: Numbers) -> Numbers:
+def all_pairs(known: Numbers, new: Numbers) -> Numbers:
     """Each known document with each new one: int64 [known * new, 2], lexicographic."""
     pairs = np.empty((len(known), len(new), 2), np.int64)
     pairs[:, :, 0], pairs[:, :, 1] = known[:, None], new

@@ -1,8 +1,8 @@
 """Compares and resolves documents that share buckets: one decision for runs in memory, runs over files, and indexes.
 
-    shared buckets -> pairs of small buckets -> bounds -> exact intersection -> similar pairs   (`similar`)
+    shared buckets -> pairs of small buckets -> bounds -> exact intersection -> similar pairs   (`similar_pairs`)
                    -> kept documents, block by block with the pairs of large buckets            (`resolve`)
-                   -> the witness of each dropped document                                      (`dropped`)
+                   -> the witness of each dropped document                                      (`find_witnesses`)
 
 The kept documents are the lexicographically first maximal set without duplicates: a document is dropped exactly when an
 earlier kept one is its duplicate. A definition leaves nothing to the order of work. `settle` decides in rounds all
@@ -26,11 +26,11 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.cached import cached_value
 from gpulsh.decide.compare import compare, measure_of
-from gpulsh.decide.edges import ALL, DropRules, Edges, PairSampler
+from gpulsh.decide.edges import NO_RULES, DropRules, Edges, PairSampler
 from gpulsh.decide.fingerprint_source import FingerprintSource, ShingledTexts
 from gpulsh.decide.large_buckets import LargeBucketJoin
 from gpulsh.lsh.collisions import Collisions
-from gpulsh.lsh.pairs import chosen_pairs, order_by, order_of, packed, renumbered, unpacked
+from gpulsh.lsh.pairs import lexicographic_order, pack_pairs, radix_order, renumber, select_pairs, unpack_pairs
 from gpulsh.method import Method
 from gpulsh.ragged import first_of_runs, offsets, sorted_distinct
 from gpulsh.stats.stages import Advance, no_progress
@@ -44,13 +44,13 @@ WALKED_AT_ONCE = 1 << 16  # pairs as Python's numbers
 class Meeting:
     """Documents that share a bucket with others, by place: 0, 1, ... in decision order."""
 
-    met: Collisions
-    numbers: Array  # int64 [v] distinct: the number of each place in `met` and `rules`
+    collisions: Collisions
+    numbers: Array  # int64 [v] distinct: the number of each place in `collisions` and `rules`
     rules: DropRules
     texts: FingerprintSource  # by place
     method: Method
     ops: Backend
-    connected: bool = False  # whether they are one component; `met` may lack some of its pairs
+    is_connected: bool = False  # whether they are one component; `collisions` may lack some of its pairs
 
     @cached_value
     def places(self) -> Array:
@@ -61,7 +61,7 @@ class Meeting:
         return places
 
     @cached_value
-    def allowed(self) -> DropRules:
+    def drop_rules(self) -> DropRules:
         """The rules, and the distance of bits that the method adds."""
         near, texts, ops = self.method.also, self.texts, self.ops
         rules = self.rules.moved(ops.asarray)
@@ -74,14 +74,14 @@ class Meeting:
             words.append(texts.simhash(np.arange(start, stop, like=self.numbers), near))
         return replace(rules, words=np.concatenate(words), places=self.places, distance=near.distance)
 
-    def similar(self, advance: Advance = no_progress, sampler: PairSampler | None = None) -> Edges:
+    def similar_pairs(self, advance: Advance = no_progress, sampler: PairSampler | None = None) -> Edges:
         """The allowed pairs of small buckets at or above the threshold; all of them without a measure.
 
         `sampler` draws from the allowed pairs, except by containment: there the cut of the work changes the candidates.
         """
         pairs, numbers, method, ops = self._pairs, self.numbers, self.method, self.ops
-        if self.allowed is not ALL:
-            pairs = chosen_pairs(pairs, self.allowed.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]]))
+        if self.drop_rules is not NO_RULES:
+            pairs = select_pairs(pairs, self.drop_rules.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]]))
         if method.verify == "none":
             return Edges(pairs[:, 0], pairs[:, 1], np.full_like(pairs[:, 0], np.nan, np.float64))
         bounded = method.verify == "exact" and method.measure == "jaccard"  # by sizes
@@ -90,17 +90,17 @@ class Meeting:
         drawn = None if sampler is None else ops.asarray(sampler.draw(pairs, numbers, ops))
         similarity = compare(pairs, self.texts, measure_of(method), bound, ops, advance, drawn)
         if sampler is not None:
-            sampler.take(ops.asnumpy(similarity[drawn]))
-        return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < method.threshold))
+            sampler.complete(ops.asnumpy(similarity[drawn]))
+        return Edges(pairs[:, 0], pairs[:, 1], similarity).select(~(similarity < method.threshold))
 
     def resolve(self, small: Edges, advance: Advance = no_progress) -> tuple[Array, Edges]:
         """(kept bool [v], all verified pairs), from the verified pairs of small buckets."""
-        ops, in_large, found = self.ops, self._in_large(), list[Edges]()
+        ops, in_large, found = self.ops, self._large_places(), list[Edges]()
         status = np.zeros_like(self.numbers, np.int8)
         if self.method.verify == "exact" or len(in_large) == 0:
             join = self._join(in_large, advance) if len(in_large) else None
-            found += resolved(status, small, join, in_large, ops)
-            return status != DROPPED, Edges.joined(found)
+            found += resolve_blocks(status, small, join, in_large, ops)
+            return status != DROPPED, Edges.concat(found)
         # Without an exact measure the frequencies of the prefix filter decide which pairs count. They are counted
         # within one connected component, so that nothing depends on what else is decided together with it.
         label = self._component_of(in_large)
@@ -108,17 +108,17 @@ class Meeting:
         of_each = ops.asnumpy(of_large)
         for component in sorted_distinct(of_each).tolist():
             members = np.flatnonzero(label == component)
-            own = small.where(label[small.later] == component)
+            own = small.select(label[small.later] == component)
             own = Edges(np.searchsorted(members, own.earlier), np.searchsorted(members, own.later), own.similarity)
             chosen, of_members = in_large[of_each == component], status[members]
             places = ops.asnumpy(np.searchsorted(members, ops.asarray(chosen)))
-            edges = resolved(of_members, own, self._join(chosen, advance), places, ops)
-            found += [some.named(members) for some in edges]
+            edges = resolve_blocks(of_members, own, self._join(chosen, advance), places, ops)
+            found += [some.renumber(members) for some in edges]
             status[members] = of_members
-        found += resolved(status, small.where(~np.isin(label[small.later], of_large)), None, in_large, ops)
-        return status != DROPPED, Edges.joined(found)
+        found += resolve_blocks(status, small.select(~np.isin(label[small.later], of_large)), None, in_large, ops)
+        return status != DROPPED, Edges.concat(found)
 
-    def dropped(self, kept: Array, edges: Edges) -> Edges:
+    def find_witnesses(self, kept: Array, edges: Edges) -> Edges:
         """Each dropped document, ascending, with its witness, by `resolve` of the method."""
         if self.method.resolve == "kept":
             return witnesses(kept, edges)
@@ -131,20 +131,20 @@ class Meeting:
         pairs = np.stack([first, later], axis=1)
         return Edges(first, later, compare(pairs, self.texts, measure_of(self.method), 0.0, self.ops))
 
-    def by_block(self, small: Edges) -> Iterator[tuple[Array, Edges]]:
+    def resolve_by_block(self, small: Edges) -> Iterator[tuple[Array, Edges]]:
         """Results of `resolve`, by an exact measure, in blocks of later documents, in order: (kept bool [v], pairs).
 
         `kept` holds up to the documents of the block. Thousands of held near-duplicates make a pair with each of
         thousands of new ones, so an index never has the pairs of all blocks.
         """
-        in_large, status = self._in_large(), np.zeros_like(self.numbers, np.int8)
+        in_large, status = self._large_places(), np.zeros_like(self.numbers, np.int8)
         join = self._join(in_large, no_progress) if len(in_large) else None
-        for edges in resolved(status, small, join, in_large, self.ops):
+        for edges in resolve_blocks(status, small, join, in_large, self.ops):
             yield status != DROPPED, edges
 
-    def _in_large(self) -> Numbers:
+    def _large_places(self) -> Numbers:
         """int64 [c], on the host: the places of the documents of large buckets."""
-        in_large = self.met.in_large
+        in_large = self.collisions.in_large
         if len(in_large):
             in_large = self.ops.asnumpy(np.flatnonzero(np.isin(self.numbers, self.ops.asarray(in_large))))
         return in_large
@@ -152,7 +152,7 @@ class Meeting:
     @property
     def _pairs(self) -> Array:
         """The pairs of small buckets, the earlier document first."""
-        pairs = self.places[self.met.pairs]
+        pairs = self.places[self.collisions.pairs]
         first, second = pairs[:, 0], pairs[:, 1]
         if bool((first < second).all()):  # decision order is the order of numbers
             return pairs
@@ -160,12 +160,12 @@ class Meeting:
 
     def _component_of(self, in_large: Numbers) -> Array:
         """int64 [v]: the component of each document, by candidate pairs and large buckets."""
-        if self.connected:
+        if self.is_connected:
             return np.zeros_like(self.numbers)
         ops = self.ops
-        rows = np.searchsorted(self.met.in_large, ops.asnumpy(self.numbers[ops.asarray(in_large)]))
+        rows = np.searchsorted(self.collisions.in_large, ops.asnumpy(self.numbers[ops.asarray(in_large)]))
         edges = [self._pairs]
-        for band in self.met.bucket.T:
+        for band in self.collisions.bucket.T:
             bucket = band[rows]
             members, bucket = in_large[bucket >= 0], bucket[bucket >= 0]
             _, first, which = np.unique(bucket, return_index=True, return_inverse=True)
@@ -173,9 +173,11 @@ class Meeting:
         return ops.components(len(self.numbers), np.concatenate(edges))
 
     def _join(self, in_large: Numbers, advance: Advance) -> LargeBucketJoin:
-        ops, allowed = self.ops, self.allowed.moved(self.ops.asnumpy)
+        ops, allowed = self.ops, self.drop_rules.moved(self.ops.asnumpy)
         numbers = ops.asnumpy(self.numbers[ops.asarray(in_large)])
-        return LargeBucketJoin(numbers, self.met, self.texts.renumbered(in_large), self.method, ops, allowed, advance)
+        return LargeBucketJoin(
+            numbers, self.collisions, self.texts.select(in_large), self.method, ops, allowed, advance
+        )
 
 
 def settle(status: Array, start: int, stop: int, earlier: Array, later: Array, ops: Backend) -> None:
@@ -194,14 +196,14 @@ def settle(status: Array, start: int, stop: int, earlier: Array, later: Array, o
         blocked[later[status[later] == UNDECIDED] - start] = True
         view[(view == UNDECIDED) & ~blocked] = KEPT
     else:
-        _walk(status, earlier, later, ops)
+        _decide_in_order(status, earlier, later, ops)
     view[view == UNDECIDED] = KEPT
 
 
-def _walk(status: Array, earlier: Array, later: Array, ops: Backend) -> None:
+def _decide_in_order(status: Array, earlier: Array, later: Array, ops: Backend) -> None:
     """Decide pair after pair on the host."""
-    places, rows = renumbered(np.stack([later, earlier], axis=1), len(status))
-    pairs = unpacked(ops.asnumpy(np.sort(packed(rows[:, 0], rows[:, 1]))))
+    places, rows = renumber(np.stack([later, earlier], axis=1), len(status))
+    pairs = unpack_pairs(ops.asnumpy(np.sort(pack_pairs(rows[:, 0], rows[:, 1]))))
     decided = bytearray(ops.asnumpy(status[places]))
     for start in range(0, len(pairs), WALKED_AT_ONCE):
         for j, i in pairs[start : start + WALKED_AT_ONCE].tolist():
@@ -212,7 +214,7 @@ def _walk(status: Array, earlier: Array, later: Array, ops: Backend) -> None:
     status[places] = ops.asarray(np.frombuffer(decided, np.int8))
 
 
-def resolved(
+def resolve_blocks(
     status: Array, small: Edges, join: LargeBucketJoin | None, in_large: Numbers, ops: Backend
 ) -> Iterator[Edges]:
     """Decide `status` int8 [n] from its start; yield the verified pairs whose later document is decided, once each.
@@ -222,38 +224,38 @@ def resolved(
     """
     count, done = len(status), 0
     if join is not None:
-        by_later = small.where(order_of(small.later, count))
+        by_later = small.select(radix_order(small.later, count))
         for block in join.blocks():
             end = int(in_large[block.stop - 1]) + 1
-            own, by_later = _cut(by_later, end, ops)
-            with_kept, within = (part.named(in_large).moved(ops.asarray) for part in (block.with_kept, block.within))
-            known = Edges.joined([own, with_kept, within])
+            own, by_later = _split_edges(by_later, end, ops)
+            with_kept, within = (part.renumber(in_large).moved(ops.asarray) for part in (block.with_kept, block.within))
+            known = Edges.concat([own, with_kept, within])
             settle(status, done, end, known.earlier, known.later, ops)
             join.keep(block, ops.asnumpy(status[ops.asarray(in_large[block.start : block.stop])] == KEPT))
             # A pair of a small bucket and of a large one is there twice.
-            found = Edges.joined([own, with_kept, within.where(status[within.earlier] == KEPT)])
+            found = Edges.concat([own, with_kept, within.select(status[within.earlier] == KEPT)])
             yield distinct_edges(found)
             done = end
-        small = small.where(small.later >= done)  # keeps the order of pairs, so sorting again is fast
+        small = small.select(small.later >= done)  # keeps the order of pairs, so sorting again is fast
     settle(status, done, count, small.earlier, small.later, ops)
     yield small
 
 
-def _cut(edges: Edges, end: int, ops: Backend) -> tuple[Edges, Edges]:
+def _split_edges(edges: Edges, end: int, ops: Backend) -> tuple[Edges, Edges]:
     """The edges, ordered by `later`, whose later document is before `end`, and the others."""
     at = int(ops.asnumpy(np.searchsorted(edges.later, ops.asarray(np.array([end]))))[0])
-    return edges.where(slice(at)), edges.where(slice(at, None))
+    return edges.select(slice(at)), edges.select(slice(at, None))
 
 
 def witnesses(kept: Array, edges: Edges) -> Edges:
     """Each dropped place with its most similar earlier kept one, ties to the earlier; `later` ascends."""
-    possible = edges.where(kept[edges.earlier] & ~kept[edges.later])
-    ordered = possible.where(order_by(possible.later, -possible.similarity, possible.earlier))
-    return ordered.where(first_of_runs(ordered.later))
+    possible = edges.select(kept[edges.earlier] & ~kept[edges.later])
+    ordered = possible.select(lexicographic_order(possible.later, -possible.similarity, possible.earlier))
+    return ordered.select(first_of_runs(ordered.later))
 
 
 def distinct_edges(edges: Edges) -> Edges:
     """Each edge once, lexicographic."""
-    pairs = packed(edges.earlier, edges.later)
+    pairs = pack_pairs(edges.earlier, edges.later)
     order = np.argsort(pairs)  # equal pairs may come in any order, and an unstable sort is three times as fast
-    return edges.where(order[first_of_runs(pairs[order])])
+    return edges.select(order[first_of_runs(pairs[order])])

@@ -35,18 +35,18 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
-from gpulsh.decide.fingerprint_source import TEXT_OF_A_SHINGLE, FingerprintSource, in_runs
-from gpulsh.lsh.pairs import packed, unpacked
+from gpulsh.decide.fingerprint_source import TEXT_OF_A_SHINGLE, FingerprintSource, read_in_runs
+from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.ragged import (
-    chosen_rows,
-    cuts,
-    end_to_end,
+    concat_rows,
+    expand_ranges,
+    find_equal_runs,
+    find_sorted,
     first_of_runs,
-    found_in,
     mask_of,
     offsets,
-    ranges,
-    runs_of,
+    row_ranges,
+    select_rows,
     sorted_distinct,
 )
 
@@ -71,13 +71,13 @@ class Entries:
     def sorted(self) -> Entries:
         """By shingle: sorted queries walk an index in its order."""
         if self.shingles.dtype == np.uint32:  # both fit into a word, which a vector sort orders in a tenth of the time
-            both = packed(self.shingles, self.documents)
+            both = pack_pairs(self.shingles, self.documents)
             both.sort()
             return Entries((both >> np.uint64(32)).astype(np.uint32), both.astype(np.uint32))
         order = np.argsort(self.shingles, kind="stable")
         return Entries(self.shingles[order], self.documents[order])
 
-    def of(self, documents: Numbers) -> Entries:
+    def select(self, documents: Numbers) -> Entries:
         """The entries of some documents, in the same order."""
         count = int(self.documents.max(initial=0)) + 1
         chosen = mask_of(documents[documents < count], count)[self.documents]
@@ -125,7 +125,7 @@ class PrefixIndex:
 
     def matches(self, queries: Entries) -> Matches:
         """The places of the shingles of `queries`, which are sorted."""
-        runs = [(run.documents, *runs_of(run.shingles, queries.shingles)) for run in self.runs]
+        runs = [(run.documents, *find_equal_runs(run.shingles, queries.shingles)) for run in self.runs]
         return Matches(queries, runs, sum(int(count.sum()) for *_, count in runs))
 
 
@@ -140,10 +140,10 @@ class Matches:
     def pairs(self, most: int) -> Iterator[NDArray[np.uint64]]:
         """Pairs (known, asking), packed, of at most `most` matches at a time."""
         for documents, asked, first, count in self.runs:
-            for begin, end in cuts(offsets(count), most):
-                known = documents[ranges(first[begin:end], count[begin:end])]
+            for begin, end in row_ranges(offsets(count), most):
+                known = documents[expand_ranges(first[begin:end], count[begin:end])]
                 asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
-                yield sorted_distinct(packed(known, asking))
+                yield sorted_distinct(pack_pairs(known, asking))
 
 
 class Prefixes:
@@ -152,7 +152,7 @@ class Prefixes:
     def __init__(
         self, places: Numbers, texts: FingerprintSource, threshold: float, ops: Backend, *, exact: bool
     ) -> None:
-        """Read the documents at the ascending `places` [p], which `of` takes.
+        """Read the documents at the ascending `places` [p], which `entries` takes.
 
         `exact` says that an exact measure follows: then any counts serve, and shingles may be mistaken for others.
         """
@@ -169,12 +169,12 @@ class Prefixes:
         self._several, held = self._read()
         self._held = None if held is None else self._prefixes(self._places, held)
 
-    def of(self, places: Numbers) -> Entries:
+    def entries(self, places: Numbers) -> Entries:
         """The sorted entries of documents [m], without shingles that no other document has."""
         if self._held is None:
-            rows = self._prefixes(places, [self._rows(taken) for taken in self._taken(places)])
+            rows = self._prefixes(places, [self._held_rows(taken) for taken in self._rare_shingles(places)])
         else:
-            rows = chosen_rows(self._held, np.searchsorted(self._places, places))
+            rows = select_rows(self._held, np.searchsorted(self._places, places))
         return Entries(rows.values, np.repeat(places.astype(np.uint32), rows.lengths)).sorted()
 
     def _frequencies(self) -> Array:
@@ -184,15 +184,15 @@ class Prefixes:
         """
         everything, documents = int(self._text_sizes.sum()), len(self._text_sizes)
         if not self._exact:
-            return self._counted(np.arange(documents), 0, _bits(everything / 3, LARGEST_OF_ALL))
+            return self._count_slots(np.arange(documents), 0, _bits(everything / 3, LARGEST_OF_ALL))
         step = int(np.clip(everything // SAMPLE_BYTES, 1, SAMPLED))
         bits = _bits(everything / step / TEXT_OF_A_SHINGLE, self._largest_table)
-        return self._counted(np.arange(0, documents, step), MET, bits)
+        return self._count_slots(np.arange(0, documents, step), MET, bits)
 
-    def _counted(self, places: Numbers, first: int, bits: int) -> Array:
+    def _count_slots(self, places: Numbers, first: int, bits: int) -> Array:
         """A table of 2^bits counts of the shingles of documents, each starting at `first`."""
         counts = self._ops.asarray(np.full(1 << bits, first, np.uint8))
-        for start, stop in cuts(offsets(self._text_sizes[places]), self._at_once):
+        for start, stop in row_ranges(offsets(self._text_sizes[places]), self._at_once):
             counts = self._texts.frequencies(places[start:stop], counts)
         return counts
 
@@ -201,24 +201,24 @@ class Prefixes:
         entries = (1 - self._share) * float(self._text_sizes.sum()) / TEXT_OF_A_SHINGLE + len(self._places)
         slots = 1 << _bits(SLOTS_OF_A_SHINGLE * entries, self._largest_table)
         several, held, size = self._ops.asarray(np.zeros(slots, np.uint8)), [], 0
-        for taken in self._taken(self._places):
+        for taken in self._rare_shingles(self._places):
             several = self._ops.frequencies(taken, several)
             if size <= self._most_held:
-                held.append(self._rows(taken))
+                held.append(self._held_rows(taken))
                 size += held[-1].values.nbytes
             else:
                 held.clear()
         return several, held if size <= self._most_held else None
 
-    def _taken(self, places: Numbers) -> Iterator[Fingerprints]:
+    def _rare_shingles(self, places: Numbers) -> Iterator[Fingerprints]:
         """The rare shingles of documents, or their prefixes, some at a time, in order."""
         rare = RARE if self._exact else 0
         read = partial(self._texts.prefixes, counts=self._counts, rare=rare, share=self._share)
-        for some, (taken, sizes) in in_runs(places, self._text_sizes, self._at_once, read):
+        for some, (taken, sizes) in read_in_runs(places, self._text_sizes, self._at_once, read):
             self.sizes[some] = self._ops.asnumpy(sizes)
             yield taken
 
-    def _rows(self, taken: Fingerprints) -> Rows:
+    def _held_rows(self, taken: Fingerprints) -> Rows:
         """The rows as they are held, like the shingles of `Entries`: 32 bits of each where that is enough."""
         values, offset = self._ops.asnumpy(taken.values), self._ops.asnumpy(taken.offset)
         return Rows((values >> np.uint64(32)).astype(np.uint32) if self._exact else values, offset)
@@ -232,9 +232,9 @@ class Prefixes:
             values = rows.values.astype(np.uint64) << np.uint64(32) if self._exact else rows.values
             fingerprints = Fingerprints(values, rows.offset).moved(self._ops.asarray)
             chosen = self._ops.prefixes(fingerprints, self._several, self._ops.asarray(lengths[done:end]))
-            found.append(self._rows(chosen))
+            found.append(self._held_rows(chosen))
             done = end
-        return end_to_end(found)
+        return concat_rows(found)
 
 
 def _bits(slots: float, most: int) -> int:
@@ -258,11 +258,11 @@ def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *
     # Counts of each slot of shingles: any counts give an exact join, good ones a fast one.
     bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), FEWEST_BITS, MOST_BITS))
     counts = ops.asarray(np.zeros(1 << bits, np.uint8))
-    for start, stop in cuts(offsets(text_sizes), at_once):
+    for start, stop in row_ranges(offsets(text_sizes), at_once):
         counts = texts.frequencies(every[start:stop], counts)
     share = least_share(threshold)
     owners, owned, sizes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], np.zeros(len(every), np.int64)
-    for places, (prefixes, numbers) in in_runs(
+    for places, (prefixes, numbers) in read_in_runs(
         every, text_sizes, at_once, lambda some: texts.prefixes(some, counts, rare=0, share=share)
     ):
         sizes[places] = ops.asnumpy(numbers)
@@ -270,13 +270,13 @@ def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *
         owned.append(ops.asnumpy(prefixes.values))
     owned_by = Owners(np.concatenate(owned), np.concatenate(owners))
     found = [np.empty(0, np.uint64)]
-    for places, rows in in_runs(every, text_sizes, at_once, texts.fingerprints):
+    for places, rows in read_in_runs(every, text_sizes, at_once, texts.fingerprints):
         holders = np.repeat(places, ops.asnumpy(rows.lengths))
-        for holder, owner in owned_by.met_by(ops.asnumpy(rows.values), holders):
+        for holder, owner in owned_by.pairs_with(ops.asnumpy(rows.values), holders):
             may = (holder != owner if either else holder < owner) & (sizes[holder] >= share * sizes[owner])
             pairs = np.sort(np.stack([holder[may], owner[may]], axis=1), axis=1)
-            found.append(sorted_distinct(packed(*pairs.T)))
-    every_pair: Numbers = unpacked(sorted_distinct(np.concatenate(found)))
+            found.append(sorted_distinct(pack_pairs(*pairs.T)))
+    every_pair: Numbers = unpack_pairs(sorted_distinct(np.concatenate(found)))
     return every_pair
 
 
@@ -289,11 +289,11 @@ class Owners:
         begins = np.flatnonzero(first_of_runs(ordered))
         self.known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]
 
-    def met_by(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+    def pairs_with(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
         """Pairs (holder, owner), some at a time, of each holder [h] of `fingerprints` [h] with every owner."""
-        met, slots = found_in(self.known, fingerprints)
+        met, slots = find_sorted(self.known, fingerprints)
         holders = holders[met]
         begin, counts = self._offset[slots], self._offset[slots + 1] - self._offset[slots]
-        for start, stop in cuts(offsets(counts), LARGEST_JOIN):
+        for start, stop in row_ranges(offsets(counts), LARGEST_JOIN):
             some = counts[start:stop]
-            yield np.repeat(holders[start:stop], some), self._owners[ranges(begin[start:stop], some)]
+            yield np.repeat(holders[start:stop], some), self._owners[expand_ranges(begin[start:stop], some)]

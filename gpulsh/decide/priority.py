@@ -20,7 +20,7 @@ def decision_order(priority: object, count: int) -> Numbers:
     if values.dtype.kind == "M":
         values = values.view(np.int64)  # NaT has the least value
     if isinstance(priority, (str, bytes)) or values.dtype.kind in "OSTU":
-        raise ParameterError(_no_numbers(priority))
+        raise ParameterError(_not_numeric_message(priority))
     if values.dtype.kind not in "iuf" or values.shape != (count,):
         raise ParameterError(
             f"priority is an array of {values.dtype} with shape {values.shape};"
@@ -48,7 +48,7 @@ def _dates(priority: object, values: Values) -> Values:
     return np.asarray(found.to_numpy(zero_copy_only=False)) if is_date else values
 
 
-def _no_numbers(priority: object) -> str:
+def _not_numeric_message(priority: object) -> str:
     """The message for a priority that holds other values."""
     rule = "give floats, integers or dates, one for each document, the higher kept first"
     if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__") or np.ndim(_numbers(priority)) == 0:

@@ -171,7 +171,7 @@ def estimate(
     start: float = 0.0,
     process: float = 0.0,
     remote: bool = False,
-    memory: int = budget.MOST_CHOSEN,
+    memory: int = budget.MAX_DEFAULT,
 ) -> Estimate:
     """The stages on `workers` equal workers of `nodes` machines, which share the work evenly.
 
@@ -195,7 +195,7 @@ def estimate(
                 if shared in rates:
                     known[shared] = amount / (rates[shared] * nodes)
         bound = max(known, key=known.__getitem__, default=None)
-        held = min(memory, budget.PROGRAM + stage_memory(name, corpus, bands, workers, nodes, memory))
+        held = min(memory, budget.PROGRAM_BYTES + stage_memory(name, corpus, bands, workers, nodes, memory))
         stages.append(
             Stage(
                 name=name,

@@ -33,9 +33,9 @@ from gpulsh.index.evidence.texts import TEXT_BYTES, fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment
 from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
-from gpulsh.lsh.pairs import packed, unpacked
+from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.method import Method
-from gpulsh.ragged import chosen_rows, offsets, own_values, ranges, sorted_distinct, within_runs
+from gpulsh.ragged import expand_ranges, offsets, own_values, run_places, select_rows, sorted_distinct
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
 
@@ -67,7 +67,7 @@ class SignedBatch:
 
     def sets(self, rows: Numbers) -> Fingerprints:
         """The unique fingerprints, as evidence, of the documents `rows` [m], in host memory."""
-        return fingerprint_sets(self.batch, rows, self.method.reading, self.keys, self.ops)
+        return fingerprint_sets(self.batch, rows, self.method.backend_shingling, self.keys, self.ops)
 
     def meeting(
         self, rows: Numbers, sets: Fingerprints, snapshot: Snapshot, *, querying: bool = False
@@ -115,19 +115,19 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, tally: Funnel) ->
     witness[copies_of_held], similarity[copies_of_held] = known[is_known], how_similar[is_known]
 
     rest = with_token[~is_known]
-    with ops.here():
+    with ops.use_device():
         copies, first = map(ops.asnumpy, first_copies(ops.asarray(signed.exact), ops.asarray(rest), None, ops))
     taking_part = np.setdiff1d(rest, copies, assume_unique=True) if len(copies) else rest
     sets = signed.sets(taking_part)
-    with ops.here():
+    with ops.use_device():
         earlier, meeting = signed.meeting(taking_part, sets, snapshot)
         base = len(earlier)  # held documents, which are never dropped
-        small = meeting.similar()
+        small = meeting.similar_pairs()
         parts, verified = list[Edges](), 0
-        for kept, edges in meeting.by_block(small):
+        for kept, edges in meeting.resolve_by_block(small):
             parts.append(witnesses(kept, edges))
             verified += len(edges.later)
-        dropped = Edges.joined(parts).moved(ops.asnumpy)
+        dropped = Edges.concat(parts).moved(ops.asnumpy)
     later = taking_part[dropped.later - base]
     witness[later] = np.concatenate([earlier, numbers[taking_part]])[dropped.earlier]
     similarity[later] = dropped.similarity
@@ -143,12 +143,12 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, tally: Funnel) ->
     tally.copies_of_dropped += all_copies - of_kept
     tally.near_duplicates += int(np.count_nonzero(witness[taking_part] != numbers[taking_part]))
     tally.similar += verified
-    tally.dissimilar += len(meeting.met.pairs) - len(small.later)
-    tally.candidates += len(meeting.met.pairs) + verified - len(small.later)
+    tally.dissimilar += len(meeting.collisions.pairs) - len(small.later)
+    tally.candidates += len(meeting.collisions.pairs) + verified - len(small.later)
     tally.verified += verified + all_copies
 
     stays = witness[taking_part] == numbers[taking_part]
-    held = chosen_rows(sets, np.flatnonzero(stays))
+    held = select_rows(sets, np.flatnonzero(stays))
     return signed.segment(numbers, witness, similarity, taking_part[stays], held)
 
 
@@ -161,16 +161,16 @@ def find_similar(
     """
     rows, ops = signed.with_token, signed.ops
     sets = signed.sets(rows)
-    with ops.here():
+    with ops.use_device():
         held, meeting = signed.meeting(rows, sets, snapshot, querying=True)
         parts = [Edges(rows[:0], rows[:0], np.empty(0))]
-        for _, block in meeting.by_block(meeting.similar()):
+        for _, block in meeting.resolve_by_block(meeting.similar_pairs()):
             edges = block.moved(ops.asnumpy)
-            edges = edges.where(np.lexsort((edges.earlier, -edges.similarity, edges.later)))
+            edges = edges.select(np.lexsort((edges.earlier, -edges.similarity, edges.later)))
             if top is not None:
-                edges = edges.where(within_runs(np.bincount(edges.later)) < top)
+                edges = edges.select(run_places(np.bincount(edges.later)) < top)
             parts.append(edges)
-    edges = Edges.joined(parts)
+    edges = Edges.concat(parts)
     return rows[edges.later - len(held)], held[edges.earlier], edges.similarity
 
 
@@ -213,11 +213,11 @@ class HeldSets(FingerprintSource):
         old, new = np.flatnonzero(chosen < len(self.held)), np.flatnonzero(chosen >= len(self.held))
         parts = []
         if len(old) and self.cached is not None:
-            parts.append(chosen_rows(self.cached, chosen[old]))
+            parts.append(select_rows(self.cached, chosen[old]))
         elif len(old):
             parts.append(self.snapshot.fingerprints(self.held[chosen[old]], self.ops))
         if len(new):
-            parts.append(chosen_rows(self.sets, chosen[new] - len(self.held)))
+            parts.append(select_rows(self.sets, chosen[new] - len(self.held)))
         return rows_by_place(parts, [old, new])
 
 
@@ -239,21 +239,21 @@ def bucket_candidates(
         is_large = part.is_large[part.held_bucket]
         bucket = part.held_bucket[~is_large]
         count = part.new[bucket]
-        partner = rows[ranges((np.cumsum(part.new) - part.new)[bucket], count)]
-        found = [packed(np.repeat(held[~is_large], count), partner)]
+        partner = rows[expand_ranges((np.cumsum(part.new) - part.new)[bucket], count)]
+        found = [pack_pairs(np.repeat(held[~is_large], count), partner)]
         several = ~part.is_large & (part.new > 1)
         if one_another and several.any():
             members = rows[np.repeat(several, part.new)]
             buckets = Buckets(ops.asarray(members), ops.asarray(offsets(part.new[several])))
-            found.append(packed(*ops.asnumpy(ops.candidates(buckets)).T))
+            found.append(pack_pairs(*ops.asnumpy(ops.candidates(buckets)).T))
         pairs.append(sorted_distinct(np.concatenate(found)))
         if part.is_large.any():
             bucket = np.repeat(np.arange(len(part.new)), part.new)
             fresh = part.is_large[bucket]
             bucket = np.concatenate([part.held_bucket[is_large], bucket[fresh]])
             large.append(Memberships(np.concatenate([held[is_large], rows[fresh]]), part.band[bucket], bucket))
-    found = unpacked(sorted_distinct(np.concatenate(pairs)))
-    return numbers, Collisions.of(found, Memberships.joined(large), digests.shape[1])
+    found = unpack_pairs(sorted_distinct(np.concatenate(pairs)))
+    return numbers, Collisions.from_buckets(found, Memberships.concat(large), digests.shape[1])
 
 
 @dataclass(frozen=True)
@@ -293,13 +293,13 @@ def containment_candidates(
     held, holders = np.unique(numbers, return_inverse=True)
     held_sizes = snapshot.sizes(held)
     found = [np.empty(0, np.uint64)]
-    for holder, row in prefixes.met_by(prefixes.known[places], holders):
+    for holder, row in prefixes.pairs_with(prefixes.known[places], holders):
         may = held_sizes[holder] >= share * sizes[row]
-        found.append(sorted_distinct(packed(holder[may], row[may] + len(held))))
+        found.append(sorted_distinct(pack_pairs(holder[may], row[may] + len(held))))
     if one_another and len(sets) > 1:
         new = HeldSets.of(snapshot, held[:0], sets, ops)
-        found.append(packed(*(containing_pairs(new, threshold, ops) + len(held)).T))
-    return held, Collisions(unpacked(sorted_distinct(np.concatenate(found))), *NO_LARGE_BUCKETS)
+        found.append(pack_pairs(*(containing_pairs(new, threshold, ops) + len(held)).T))
+    return held, Collisions(unpack_pairs(sorted_distinct(np.concatenate(found))), *NO_LARGE_BUCKETS)
 
 
 def _rarest_fingerprints(sets: Fingerprints, snapshot: Snapshot, lengths: Numbers) -> Owners:
@@ -314,7 +314,7 @@ def _rarest_fingerprints(sets: Fingerprints, snapshot: Snapshot, lengths: Number
     known = known[(left > 0)[row[known]]]
     have = np.where(left > 0, have, 0)
     known = known[np.lexsort((count[known], row[known]))]
-    chosen = known[within_runs(have) < np.repeat(left, have)]
+    chosen = known[run_places(have) < np.repeat(left, have)]
     return Owners(values[chosen], row[chosen])
 
 
@@ -322,7 +322,7 @@ def held_buckets(snapshot: Snapshot, bands: int, ops: Backend) -> Iterator[Bucke
     """The buckets of two or more held documents, by number; in host memory, one band at a time."""
     for band in range(bands):
         digests, numbers = snapshot.band(band)
-        with ops.here():
+        with ops.use_device():
             found = ops.collisions(ops.asarray(digests), ops.asarray(numbers))
             yield Buckets(ops.asnumpy(found.ids), ops.asnumpy(found.offset))
 
@@ -336,7 +336,7 @@ def similar_pairs(snapshot: Snapshot, method: Method, ops: Backend) -> tuple[Num
     if method.measure == "containment":
         held = sorted_distinct(snapshot.band(0)[1])
         sets = HeldSets.of(snapshot, held, NO_SETS, ops)
-        with ops.here():
+        with ops.use_device():
             pairs = containing_pairs(sets, threshold, ops)
             found = ops.asnumpy(compare(ops.asarray(pairs), sets, measure, 0.0, ops))  # sizes bound no containment
         enough = found >= threshold
@@ -345,10 +345,10 @@ def similar_pairs(snapshot: Snapshot, method: Method, ops: Backend) -> tuple[Num
     held = sorted_distinct(np.concatenate([np.empty(0, np.int64), *(band.ids for band in buckets)]))
     sets = HeldSets.of(snapshot, held, NO_SETS, ops)
     similar, similarity = [np.empty((0, 2), np.int64)], [np.empty(0)]
-    with ops.here():
+    with ops.use_device():
         members = [ops.asarray(np.searchsorted(held, band.ids)) for band in buckets]
         sizes = [ops.asarray(band.lengths) for band in buckets]
-        for piece in SmallBuckets.joined(members, sizes, len(held), ops).pieces(PAIRS_AT_ONCE):
+        for piece in SmallBuckets.concat(members, sizes, len(held), ops).pieces(PAIRS_AT_ONCE):
             found = ops.asnumpy(compare(ops.asarray(piece), sets, measure, threshold, ops))
             similar.append(piece[found >= threshold])
             similarity.append(found[found >= threshold])

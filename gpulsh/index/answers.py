@@ -18,14 +18,14 @@ class Answer(Arrays):
     """Arrays of equal length, one row per document or pair."""
 
     def __len__(self) -> int:
-        return len(next(column for _, column in self._shown()))
+        return len(next(column for _, column in self._repr_fields()))
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Yield each row, as Python's own values in the order of the fields."""
-        return zip(*(column.tolist() for _, column in self._shown()), strict=True)
+        return zip(*(column.tolist() for _, column in self._repr_fields()), strict=True)
 
     def _repr_html_(self) -> str:
-        names, columns = zip(*self._shown(), strict=True)
+        names, columns = zip(*self._repr_fields(), strict=True)
         return html_table(self._caption(), names, zip(*(column[:MAX_ROWS].tolist() for column in columns), strict=True))
 
 

@@ -71,7 +71,7 @@ class Collection:
         """The collection of the newest commit in a folder."""
         folder, contents = Folder.open(path, contents=check)
         manifest = folder.manifest
-        method = Method.restored(manifest.parameters)
+        method = Method.from_matching(manifest.parameters)
         found = cls(method, bytes.fromhex(manifest.secret), ops, spill, manifest.evidence, read)
         found.folder, found.contents = folder, replace(contents, rereader=found.rereader)
         return found
@@ -186,7 +186,7 @@ class Collection:
             with_token = np.flatnonzero(shingles)
             return SignedBatch(batch, exact, digests, with_token, int(shingles.sum()), method, keys, ops)
 
-        with ops.here():
+        with ops.use_device():
             prepare = partial(normalized, form=method.folding.form)
             batches: Iterable[TextBatch] = with_progress(source.batches(ops.sizes().batch), progress, prepare)
             if isinstance(source, Sized) and len(source) == 1:

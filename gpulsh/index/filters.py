@@ -37,12 +37,12 @@ def find_members_by_filter(
     filters: Sequence[Words], which: Numbers, values: NDArray[np.uint64], *, together: bool = False
 ) -> Numbers:
     """`find_members` where each value has a filter of its own: the one of its number in `which` [m], ascending."""
-    from gpulsh.backends.cpu.hashes import passing
+    from gpulsh.backends.cpu.hashes import passing_places
 
     places, found = np.empty(len(values), np.int64), 0
     for start, stop in run_bounds(which) if len(which) else ():
         if len(words := filters[int(which[start])]):
-            found += passing(words, values, start, stop, together, places[found:])
+            found += passing_places(words, values, start, stop, together, places[found:])
     return places[:found]
 
 

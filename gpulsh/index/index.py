@@ -41,11 +41,11 @@ from gpulsh.params import (
     checked_folder,
     is_url,
     known_keywords,
-    many,
+    plural,
     shown_type,
 )
 from gpulsh.secret import chosen_secret
-from gpulsh.sketch.named import sketches_named
+from gpulsh.sketch.named import sketches_by_name
 
 
 class Index:
@@ -110,9 +110,9 @@ class Index:
         read: Read | None = None,
         secret: bytes | None = None,
     ) -> None:
-        sketch, _ = sketches_named(sketch, None, num_perm, seed, distance)
+        sketch, _ = sketches_by_name(sketch, None, num_perm, seed, distance)
         chosen = threshold, shingling, folding, sketch, num_perm, bands, rows, seed
-        method = Method.chosen(*chosen, measure=measure, distance=distance)
+        method = Method.choose(*chosen, measure=measure, distance=distance)
         check_choice("evidence", evidence, get_args(EvidenceName))
         _check_read(read, evidence)
         if evidence == "source" and method.measure == "containment":
@@ -176,7 +176,7 @@ class Index:
         ops, spill = self.collection.ops, self.collection.spill
         collection = Collection.open(_local_folder(path), ops, spill, check=check, read=read)
         _check_read(read, collection.evidence)
-        sketch, _ = sketches_named(sketch, None, num_perm, seed, distance)
+        sketch, _ = sketches_by_name(sketch, None, num_perm, seed, distance)
         given = given_parameters(
             threshold=threshold,
             shingling=shingling,
@@ -420,7 +420,7 @@ class Index:
         source = open_texts(texts, self.collection.ops)
         array, _ = checked_keys(keys)
         if len(array) != len(source):
-            given = f"{many(len(array), 'key')} for {many(len(source), 'text')}"
+            given = f"{plural(len(array), 'key')} for {plural(len(source), 'text')}"
             raise ParameterError(f"keys has {given}; give one key for each text")
         return array, source
 

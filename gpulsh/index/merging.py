@@ -41,7 +41,7 @@ from gpulsh.index.segment import (
     write_places,
 )
 from gpulsh.io.arrow.buffers import number_values, to_arrow
-from gpulsh.ragged import end_to_end, sorted_distinct
+from gpulsh.ragged import concat_rows, sorted_distinct
 from gpulsh.store.columns import Column, columns_file, write_columns
 from gpulsh.store.durable import FileFact
 
@@ -65,7 +65,7 @@ def merge_in_memory(parts: Sequence[Segment], removed: Numbers = NO_NUMBERS) -> 
     """The live documents of several segments in memory, which ascend by number, as one in memory."""
     merge = _Merge(parts, removed, None)
     bands = HeldBands.joined([part.bands for part in parts if isinstance(part.bands, HeldBands)], removed)
-    sets = None if parts[0].fingerprints is None else end_to_end(list(merge.fingerprints()))
+    sets = None if parts[0].fingerprints is None else concat_rows(list(merge.fingerprints()))
     found = merge.documents(), merge.hashes(), bands, sets, merge.keys(), merge.places()
     return Segment(*found, reads_source=parts[0].reads_source)
 
@@ -178,11 +178,11 @@ class _Merge:
             for first in range(0, max(len(rows), 1), SETS_AT_ONCE):
                 waiting.append(part.sets(rows[first : first + SETS_AT_ONCE]))
                 if sum(map(len, waiting)) >= SETS_AT_ONCE:
-                    yield end_to_end(waiting)
+                    yield concat_rows(waiting)
                     waiting = []
             part.release()
         if waiting:
-            yield end_to_end(waiting)
+            yield concat_rows(waiting)
 
     def places(self) -> Places | None:
         """The places of all live documents; None if a part has none."""

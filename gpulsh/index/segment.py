@@ -36,7 +36,7 @@ from gpulsh.cached import cached_value
 from gpulsh.index.evidence.blocks import BlockRows
 from gpulsh.index.evidence.places import PlaceColumns, Places, Source
 from gpulsh.index.filters import Words, bloom_filter, find_members, find_members_by_filter
-from gpulsh.ragged import chosen_rows, first_of_runs, ranges, run_bounds, runs_of
+from gpulsh.ragged import expand_ranges, find_equal_runs, first_of_runs, run_bounds, select_rows
 from gpulsh.store.columns import Column, MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 
@@ -204,7 +204,7 @@ class Segment:
         assert self.fingerprints is not None
         if isinstance(self.fingerprints, BlockRows):
             return self.fingerprints.read(rows)
-        return chosen_rows(self.fingerprints, rows)
+        return select_rows(self.fingerprints, rows)
 
     def keys_at(self, rows: Numbers | slice) -> pa.Array:
         """The keys of the documents `rows`."""
@@ -260,7 +260,7 @@ class Segment:
 
         at_once = is_found(place, first)  # nearly always; otherwise look at the other documents with the hash
         later = np.flatnonzero(~at_once & (count > 1))
-        others, at = np.repeat(place[later], count[later] - 1), ranges(first[later] + 1, count[later] - 1)
+        others, at = np.repeat(place[later], count[later] - 1), expand_ranges(first[later] + 1, count[later] - 1)
         found = is_found(others, at)
         others, at = others[found], at[found]
         fresh = first_of_runs(others)
@@ -424,7 +424,7 @@ def equal_pairs(
     found, first, count = find_runs(known, values, words)
     if len(found) == 0:
         return found, first
-    return np.repeat(found, count), ranges(first, count)
+    return np.repeat(found, count), expand_ranges(first, count)
 
 
 def find_runs(
@@ -435,9 +435,9 @@ def find_runs(
     `known` is not searched for a value that its filter of `words` excludes.
     """
     if words is None:
-        return runs_of(known, values)
+        return find_equal_runs(known, values)
     passed = find_members(words, values)
-    found, first, count = runs_of(known, values[passed])
+    found, first, count = find_equal_runs(known, values[passed])
     return passed[found], first, count
 
 

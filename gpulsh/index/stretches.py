@@ -21,7 +21,7 @@ from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method
 from gpulsh.params import check_integer
-from gpulsh.ragged import cuts, first_of_runs, found_in, last_of_runs, offsets, ranges, row_of
+from gpulsh.ragged import expand_ranges, find_sorted, first_of_runs, last_of_runs, offsets, row_of, row_ranges
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
@@ -33,15 +33,15 @@ def find_stretches(
     text: bytes, least: int | None, snapshot: Snapshot, method: Method, evidence: EvidenceKeys, ops: Backend
 ) -> Stretches:
     """`Index.find` of a text as UTF-8; `least` is its `tokens`."""
-    size = method.reading.size
-    if method.reading.by_words:
+    size = method.backend_shingling.size
+    if method.backend_shingling.changes_words:
         raise ParameterError(
             "the index removes or replaces words, so its shingles have no place in a text; build one without stop,"
             " stem and anchor"
         )
     least = 1 if least is None else check_integer("tokens", least, 1, 2**63 - 1)
     source = open_texts(pa.array([text], pa.large_binary()), ops)
-    reading = Documents(source=source, shingling=method.reading, folding=method.folding, ops=ops)
+    reading = Documents(source=source, shingling=method.backend_shingling, folding=method.folding, ops=ops)
     (batch,) = reading.batches()
     shingles: NDArray[np.uint64] = ops.asnumpy(ops.shingle(batch, reading.shingling, evidence).values)
     length = min(size, int(ops.asnumpy(ops.tokens(batch, reading.shingling).lengths)[0]))
@@ -50,7 +50,7 @@ def find_stretches(
     place, number = (np.concatenate(column) for column in zip(*parts, strict=True))
 
     counts = np.bincount(which, minlength=len(values))
-    at = np.argsort(which, kind="stable")[ranges(offsets(counts)[place], counts[place])]
+    at = np.argsort(which, kind="stable")[expand_ranges(offsets(counts)[place], counts[place])]
     number = np.repeat(number, counts[place])
     order = np.lexsort((at, number))
     at, number = at[order], number[order]
@@ -79,9 +79,9 @@ def _held_documents(
         documents = segment.documents
         is_held = segment.is_live(snapshot.removed) & (documents.witness == documents.number) & (documents.size > 0)
         rows = np.flatnonzero(is_held)
-        for start, stop in cuts(offsets(documents.size[rows]), READ_AT_ONCE):
+        for start, stop in row_ranges(offsets(documents.size[rows]), READ_AT_ONCE):
             numbers = documents.number[rows[start:stop]]
             sets = snapshot.fingerprints(numbers, ops)
-            found, place = found_in(values, sets.values)
+            found, place = find_sorted(values, sets.values)
             yield place, numbers[row_of(sets.offset, found)]
             segment.release()

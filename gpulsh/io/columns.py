@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpulsh.errors import InputError, ParameterError, nearest
+from gpulsh.errors import InputError, ParameterError, nearest_name
 from gpulsh.io.file import File
 from gpulsh.params import shown
 
@@ -110,7 +110,7 @@ def missing_column(file: File, place: FieldPath, columns: Columns, present: Sequ
     if place in columns.texts:
         is_name = columns.text in present
         hint = f"; give column:{columns.text} for the one of that name" if is_name else "; name one by --text-column"
-    meant = nearest(name, present)
+    meant = nearest_name(name, present)
     near = "" if meant in (None, name) else f"; did you mean {meant!r}?"
     return InputError(f"{file.name}: has no column {column}; its columns are: {names or 'none'}{hint}{near}")
 

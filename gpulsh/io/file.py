@@ -24,8 +24,8 @@ from typing import Any, BinaryIO, Self, cast
 
 import pyarrow as pa
 
-from gpulsh.errors import ChangedInputError, DamagedInputError, Extra, GpulshError, InputError, install
-from gpulsh.memory_limit import lacks_memory, out_of_memory
+from gpulsh.errors import ChangedInputError, DamagedInputError, Extra, GpulshError, InputError, install_command
+from gpulsh.memory_limit import is_out_of_memory, memory_error
 
 Stamp = list[int | str | None]  # of a file: its size, and its last change; JSON values
 # Fields of remote stores that change when the file is written to.
@@ -49,7 +49,7 @@ def missing_package(url: str) -> str | None:
     for part in url.split("::"):
         known = PACKAGES.get(part.partition("://")[0])
         if known is not None and find_spec(known[0]) is None:
-            return f"{url}: needs the package {known[0]}; {install(known[1])}"
+            return f"{url}: needs the package {known[0]}; {install_command(known[1])}"
     return None
 
 
@@ -187,8 +187,8 @@ class reading:  # a class: a small file needs several, and contextlib's take lon
         if error is None or isinstance(error, GpulshError):
             return
         if isinstance(error, (OSError, EOFError, ValueError, MemoryError, pa.ArrowException)):
-            if lacks_memory(error):
-                raise out_of_memory(self._file.name) from error
+            if is_out_of_memory(error):
+                raise memory_error(self._file.name) from error
             cause = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
             # An error of the system or network says nothing about the content. Arrow reports broken pages by a bare
             # OSError.
@@ -207,8 +207,8 @@ def _reading_remote(file: File) -> Iterator[None]:
     except GpulshError:
         raise
     except Exception as error:
-        if lacks_memory(error):
-            raise out_of_memory(file.name) from error
+        if is_out_of_memory(error):
+            raise memory_error(file.name) from error
         cause: BaseException = error
         if error.args == (file.path,):  # fsspec tells no more, whatever a web server's error was
             cause = error.__cause__ or error

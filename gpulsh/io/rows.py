@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
 from gpulsh.io.normal_form import PIECE_BYTES, normal_bytes, normal_pieces
 from gpulsh.params import NormalForm
-from gpulsh.ragged import as_one, cuts, offsets, total_size
+from gpulsh.ragged import concat_texts, offsets, row_ranges, total_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,7 +126,7 @@ def gather_texts(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> Tex
 
 def batch_cuts(offset: NDArray[np.signedinteger], max_bytes: int) -> Iterator[tuple[int, int]]:
     """Row ranges [start, stop) that cover all rows of `offset` [n + 1], each within the bounds of a batch."""
-    return cuts(offset, max_bytes, max(MIN_BATCH_ROWS, max_bytes // ROW_COST))
+    return row_ranges(offset, max_bytes, max(MIN_BATCH_ROWS, max_bytes // ROW_COST))
 
 
 def split_batch(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
@@ -144,7 +144,7 @@ def repack(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
         added = total_size(piece)
         large = added * 4 >= max_bytes
         if held and (large or size + added > max_bytes or count + len(piece) > most_rows):
-            yield as_one(held)
+            yield concat_texts(held)
             held, size, count = [], 0, 0
         if large:
             yield piece
@@ -153,7 +153,7 @@ def repack(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
             size, count = size + added, count + len(piece)
         del piece  # before the next one is read
     if held:
-        yield as_one(held)
+        yield concat_texts(held)
 
 
 def piece_rows(texts: Sequence[Bytes | None]) -> Rows:

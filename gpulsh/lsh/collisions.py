@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, BandDigests, Buckets, Numbers
-from gpulsh.backends.parts import in_fitting_parts
+from gpulsh.backends.parts import run_in_fitting_parts
 from gpulsh.backends.protocol import Backend, Result
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.pairs import renumbered
+from gpulsh.lsh.pairs import renumber
 from gpulsh.params import check_type
 from gpulsh.ragged import first_of_runs
 
@@ -41,9 +41,9 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
     ops = select_backend(backend, threads=threads)
     values = ops.asarray(digests.values)
     ids = ops.asarray(np.arange(len(digests), dtype=np.int64))
-    buckets = list(_each_band(digests.shape[1], len(digests), ops, lambda one, j: one.collisions(values[:, j], ids)))
+    buckets = list(_map_bands(digests.shape[1], len(digests), ops, lambda one, j: one.collisions(values[:, j], ids)))
     sizes = [bucket.lengths for bucket in buckets]
-    return SmallBuckets.joined([bucket.ids for bucket in buckets], sizes, len(digests), ops).pairs()
+    return SmallBuckets.concat([bucket.ids for bucket in buckets], sizes, len(digests), ops).pairs()
 
 
 class Memberships(NamedTuple):
@@ -54,7 +54,7 @@ class Memberships(NamedTuple):
     bucket: Numbers
 
     @classmethod
-    def joined(cls, parts: Sequence[Memberships]) -> Memberships:
+    def concat(cls, parts: Sequence[Memberships]) -> Memberships:
         """The memberships of all `parts`, end to end."""
         none = np.empty(0, np.int64)
         return cls(*map(np.concatenate, zip((none, none, none), *parts, strict=True)))
@@ -69,9 +69,9 @@ class Collisions:
     bucket: NDArray[np.signedinteger]  # [c, bands]: the large bucket of each in each band, by any number, or -1
 
     @classmethod
-    def of(cls, pairs: Array, large: Memberships, bands: int) -> Collisions:
+    def from_buckets(cls, pairs: Array, large: Memberships, bands: int) -> Collisions:
         """The collisions by pairs of small buckets and memberships in large ones."""
-        in_large, place = renumbered(large.document, int(large.document.max(initial=-1)) + 1)
+        in_large, place = renumber(large.document, int(large.document.max(initial=-1)) + 1)
         bucket = np.full((len(in_large), bands), -1, np.int64)
         bucket[place, large.band] = large.bucket
         return cls(pairs, in_large, bucket)
@@ -105,7 +105,7 @@ class SmallBuckets:
     ops: Backend
 
     @classmethod
-    def joined(cls, members: list[Array], sizes: list[Array], documents: int, ops: Backend) -> SmallBuckets:
+    def concat(cls, members: list[Array], sizes: list[Array], documents: int, ops: Backend) -> SmallBuckets:
         """The buckets of several bands, for `documents` in all."""
         none = ops.asarray(np.zeros(1, np.int64))
         ids, offset = np.concatenate([none[:0], *members]), np.cumsum(np.concatenate([none, *sizes]))
@@ -130,7 +130,7 @@ class SmallBuckets:
             yield self.ops.asnumpy(self.ops.candidates(Buckets(self.ids, self.offset), (start, stop)))
 
 
-def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Memberships]:
+def find_buckets(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Memberships]:
     """The small buckets of all bands, and the members of the large ones.
 
     The bands are sorted one after another, or together where a device has room.
@@ -139,16 +139,16 @@ def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> 
 
     def of_band(ops: Backend, band: int) -> list[tuple[Buckets, Array]]:
         nonlocal parts
-        found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
+        found, parts = run_in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
         return [(buckets, np.full_like(buckets.offset[1:], band)) for buckets in found]
 
     every: Iterable[list[tuple[Buckets, Array]]] = ()  # buckets, and the band of each, int64
     at_once = digests.bands
     if ops.sizes().device and digests.documents * digests.bands <= SORTED_TOGETHER:
-        with suppress(DeviceMemoryError), ops.here():
-            every = [[_together(digests, ops)]]
+        with suppress(DeviceMemoryError), ops.use_device():
+            every = [[_buckets_at_once(digests, ops)]]
     if not every:
-        every, at_once = _each_band(digests.bands, digests.documents, ops, of_band), 1
+        every, at_once = _map_bands(digests.bands, digests.documents, ops, of_band), 1
     members, member_sizes, large = list[Array](), list[Array](), list[Memberships]()
     for found in every:
         for buckets, band in found:
@@ -163,10 +163,10 @@ def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> 
             members.append(ids)
             member_sizes.append(sizes)
         advance(at_once)
-    return SmallBuckets.joined(members, member_sizes, digests.documents, ops), Memberships.joined(large)
+    return SmallBuckets.concat(members, member_sizes, digests.documents, ops), Memberships.concat(large)
 
 
-def _together(digests: Digests, ops: Backend) -> tuple[Buckets, Array]:
+def _buckets_at_once(digests: Digests, ops: Backend) -> tuple[Buckets, Array]:
     """The buckets of all bands by one call of `collisions`, which costs a device little more than one band does."""
     values, ids = zip(*(digests.band(band, 0, 1) for band in range(digests.bands)), strict=True)
     ends = ops.asarray(np.cumsum(list(map(len, values))))
@@ -184,7 +184,7 @@ def _together(digests: Digests, ops: Backend) -> tuple[Buckets, Array]:
     return Buckets(np.concatenate(ids)[found.ids[shared]], offset), band[shared][first]
 
 
-def _each_band(bands: int, documents: int, ops: Backend, work: Callable[[Backend, int], Result]) -> Iterable[Result]:
+def _map_bands(bands: int, documents: int, ops: Backend, work: Callable[[Backend, int], Result]) -> Iterable[Result]:
     """`work(backend, band)` of every band, in order; in parallel where a band is work for one thread."""
     return ops.parallel_map(range(bands), work) if documents <= FEW_DOCUMENTS else map(partial(work, ops), range(bands))
 
@@ -192,7 +192,7 @@ def _each_band(bands: int, documents: int, ops: Backend, work: Callable[[Backend
 def _buckets(digests: Digests, band: int, ops: Backend, parts: int) -> list[Buckets]:
     """The buckets of a band, from one range of digests after another."""
     found = []
-    with ops.here():
+    with ops.use_device():
         for part in range(parts):
             values, ids = digests.band(band, part, parts)
             if digests.ascending:

@@ -17,9 +17,9 @@ from gpulsh.arrays import Array, Arrays, BitSignatures, Neighbours
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.lsh.pairs import packed, unpacked
+from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.params import MOST_TABLES, Named, check_integer, check_type, set_integer, shown
-from gpulsh.permutations import mixed
+from gpulsh.permutations import splitmix64_array
 from gpulsh.sketch.bits import WORD_BITS, check_bits, distances, set_bits
 
 MAX_BITS = 1 << 16
@@ -148,10 +148,10 @@ class HammingTables(Named):
         ParameterError if signatures have another number of bits, as all calls here do.
         """
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             found = [ops.asarray(np.empty(0, np.uint64))]
-            found += [packed(*piece.T) for piece in self.pieces(bit_signatures, backend=backend, threads=threads)]
-            return unpacked(np.sort(np.concatenate(found)))
+            found += [pack_pairs(*piece.T) for piece in self.pieces(bit_signatures, backend=backend, threads=threads)]
+            return unpack_pairs(np.sort(np.concatenate(found)))
 
     def pieces(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
@@ -162,15 +162,15 @@ class HammingTables(Named):
         """
         ops, words = self._words(bit_signatures, backend, threads)
         keys = self.design(len(words)).keys
-        with ops.here():
+        with ops.use_device():
             for number, key in enumerate(keys):
-                digests, order = _sorted(words, key)
+                digests, order = _sorted_table(words, key)
                 here = words[order]
                 begin = np.arange(1, len(words) + 1, dtype=np.int64, like=words)
                 end = np.searchsorted(digests, digests, side="right")
-                for left, right in _expanded(begin, end):
-                    chosen = _near(here[left], here[right], self.distance, keys[: number + 1])
-                    yield _ordered(order[left[chosen]], order[right[chosen]])
+                for left, right in _expand_places(begin, end):
+                    chosen = _near_rows(here[left], here[right], self.distance, keys[: number + 1])
+                    yield _ordered_pairs(order[left[chosen]], order[right[chosen]])
 
     def build(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
@@ -181,8 +181,8 @@ class HammingTables(Named):
         """
         ops, words = self._words(bit_signatures, backend, threads)
         design = self.design(len(words))
-        with ops.here():
-            built = BuiltTables(self, design, words, [_sorted(words, key) for key in design.keys])
+        with ops.use_device():
+            built = BuiltTables(self, design, words, [_sorted_table(words, key) for key in design.keys])
         self._built[:] = [built]
         return built
 
@@ -201,12 +201,12 @@ class HammingTables(Named):
         return ops, ops.asarray(signatures.values)
 
 
-def _ordered(i: Array, j: Array) -> Array:
+def _ordered_pairs(i: Array, j: Array) -> Array:
     """int64 [m, 2]: pairs with the lower row first."""
     return np.stack([np.minimum(i, j), np.maximum(i, j)], axis=1)
 
 
-def _sorted(words: Array, key: int) -> tuple[Array, Array]:
+def _sorted_table(words: Array, key: int) -> tuple[Array, Array]:
     """A table: the digests of a key, uint64 [n], ascending, and the row of each, int64 [n]."""
     digests = key_digests(words, key)
     order = np.argsort(digests, kind="stable")
@@ -232,45 +232,45 @@ class BuiltTables(Arrays):
         ops, asked = self.search._words(bit_signatures, backend, threads)
         words, keys = ops.asarray(self.words), self.design.keys
         found = [ops.asarray(np.empty(0, np.uint64))]
-        with ops.here():
+        with ops.use_device():
             for number, table in enumerate(self.tables):
                 digests, order = map(ops.asarray, table)
                 wanted = key_digests(asked, keys[number])
                 ranges = (np.searchsorted(digests, wanted, side=side) for side in ("left", "right"))
-                for query, place in _expanded(*ranges):
+                for query, place in _expand_places(*ranges):
                     row = order[place]
-                    chosen = _near(asked[query], words[row], self.search.distance, keys[: number + 1])
-                    found.append(packed(query[chosen], row[chosen]))
-            query, ids = unpacked(np.sort(np.concatenate(found))).T.copy()
+                    chosen = _near_rows(asked[query], words[row], self.search.distance, keys[: number + 1])
+                    found.append(pack_pairs(query[chosen], row[chosen]))
+            query, ids = unpack_pairs(np.sort(np.concatenate(found))).T.copy()
             return Neighbours(ids, np.searchsorted(query, np.arange(len(asked) + 1, dtype=np.int64, like=query)))
 
 
 def key_digests(words: Array, key: int) -> Array:
     """uint64 [n]: equal where the bits of `key` are equal; for signatures of one word, exactly there."""
     digests = np.zeros_like(words[:, 0])
-    for bits in _of_key(words, key):
-        digests = mixed(digests ^ bits)
+    for bits in _key_bits(words, key):
+        digests = splitmix64_array(digests ^ bits)
     return digests
 
 
-def _of_key(words: Array, key: int) -> Iterator[Array]:
+def _key_bits(words: Array, key: int) -> Iterator[Array]:
     """The bits of a key in each word, uint64 [n]."""
     for word in range(words.shape[1]):
         yield words[:, word] & np.uint64(key >> WORD_BITS * word & (1 << WORD_BITS) - 1)
 
 
-def _near(left: Array, right: Array, distance: int, keys: tuple[int, ...]) -> Array:
+def _near_rows(left: Array, right: Array, distance: int, keys: tuple[int, ...]) -> Array:
     """int64: the rows within `distance` that agree in the bits of the last key, but of no key before."""
     near = np.flatnonzero(distances(left, right) <= distance)
     apart = left[near] ^ right[near]
     chosen = np.ones_like(near, bool)
     for key in keys:
-        alike = sum(bits != 0 for bits in _of_key(apart, key)) == 0
+        alike = sum(bits != 0 for bits in _key_bits(apart, key)) == 0
         chosen &= alike if key == keys[-1] else ~alike
     return near[chosen]
 
 
-def _expanded(begin: Array, end: Array) -> Iterator[tuple[Array, Array]]:
+def _expand_places(begin: Array, end: Array) -> Iterator[tuple[Array, Array]]:
     """Every (i, place) with begin[i] <= place < end[i], int64, in pieces of `AT_ONCE`."""
     rows = np.flatnonzero(end > begin)
     if len(rows) == 0:

@@ -11,29 +11,29 @@ from gpulsh.arrays import Array
 from gpulsh.ragged import distinct
 
 
-def packed(i: Array, j: Array) -> Array:
+def pack_pairs(i: Array, j: Array) -> Array:
     """Pairs as i << 32 | j, whose order is the lexicographic order of pairs."""
     return i.astype(np.uint64) << np.uint64(32) | j.astype(np.uint64)
 
 
-def unpacked(pairs: Array) -> Array:
+def unpack_pairs(pairs: Array) -> Array:
     """int64 [m, 2] of packed pairs [m]."""
     both = np.empty((len(pairs), 2), np.int64, like=pairs)
     both[:, 0], both[:, 1] = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
     return both
 
 
-def chosen_pairs(pairs: Array, which: Array) -> Array:
+def select_pairs(pairs: Array, which: Array) -> Array:
     """The `pairs` [m, 2] that are marked (bool [m]) or listed (int64), in a tenth of the time of an index."""
     return pairs.compress(which, axis=0) if which.dtype == bool else pairs.take(which, axis=0)
 
 
-def order_of(numbers: Array, below: int) -> Array:
+def radix_order(numbers: Array, below: int) -> Array:
     """The stable order of numbers below `below`; a radix sort takes a tenth of the time for small ones."""
     return np.argsort(numbers.astype(np.uint16) if below <= 1 << 16 else numbers, kind="stable")
 
 
-def order_by(*columns: Array) -> Array:
+def lexicographic_order(*columns: Array) -> Array:
     """The stable order of rows by all columns, the first one above the others; CuPy's lexsort takes one dtype alone."""
     order = np.argsort(columns[-1], kind="stable")
     for column in reversed(columns[:-1]):
@@ -41,7 +41,7 @@ def order_by(*columns: Array) -> Array:
     return order
 
 
-def renumbered(pairs: Array, count: int) -> tuple[Array, Array]:
+def renumber(pairs: Array, count: int) -> tuple[Array, Array]:
     """The numbers below `count` in `pairs` [m, 2] or [m], ascending, and `pairs` by their places among these.
 
     Flags for all numbers cost a tenth of a sort, unless few numbers occur.
@@ -55,7 +55,7 @@ def renumbered(pairs: Array, count: int) -> tuple[Array, Array]:
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pairs]
 
 
-def share(part: Array, whole: Array) -> Array:
+def ratio(part: Array, whole: Array) -> Array:
     """float64 [m]: `part` [m] / `whole` [m], integers; 0 where the whole is 0.
 
     All similarities of counts that are compared with a threshold come from here, so they are the same float64

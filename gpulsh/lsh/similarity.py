@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.lsh.pairs import share
+from gpulsh.lsh.pairs import ratio
 from gpulsh.params import check_type
-from gpulsh.ragged import cuts, offsets, ranges
+from gpulsh.ragged import expand_ranges, offsets, row_ranges
 from gpulsh.sketch.base import checked_pairs, estimates
 
 AT_ONCE = 1 << 20  # weights looked up at once
@@ -46,7 +46,7 @@ def jaccard(
     if isinstance(sketches, Signatures):
         return estimates(ops.asarray(sketches.values), rows)
     if isinstance(sketches, WeightedFingerprints):
-        with ops.here():
+        with ops.use_device():
             weighted = sketches.moved(ops.asarray)
             least, greatest = ops.weighted_overlap(rows, weighted)
             over = np.flatnonzero(greatest == np.inf)
@@ -55,7 +55,7 @@ def jaccard(
                 least[over], greatest[over] = ops.weighted_overlap(rows[over], smaller)
             return least / np.where(greatest > 0, greatest, 1.0)
     both, either = ops.intersect(rows, ops.unique(sketches.moved(ops.asarray)))
-    return share(both, either)
+    return ratio(both, either)
 
 
 def containment(
@@ -71,7 +71,7 @@ def containment(
     array([1. , 0.5])
     """
     both, size, _ = _overlaps(fingerprints, pairs, backend, threads)
-    return share(both, size)
+    return ratio(both, size)
 
 
 def cosine(
@@ -97,7 +97,7 @@ def cosine(
         rows = ops.asnumpy(checked_pairs(pairs, len(fingerprints), ops))
         return ops.asarray(_weighted_cosine(fingerprints.moved(ops.asnumpy), rows))
     both, one, other = _overlaps(fingerprints, pairs, backend, threads)
-    return share(both, np.sqrt(one.astype(np.float64) * other.astype(np.float64)))
+    return ratio(both, np.sqrt(one.astype(np.float64) * other.astype(np.float64)))
 
 
 def _weighted_cosine(rows: WeightedFingerprints, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -109,10 +109,10 @@ def _weighted_cosine(rows: WeightedFingerprints, pairs: NDArray[np.int64]) -> ND
     distinct, place = np.unique(rows.values[here], return_inverse=True)
     keys = row * len(distinct) + place  # ascending
     found = np.zeros(len(pairs))
-    for start, stop in cuts(offsets(rows.lengths[pairs[:, 0]]), AT_ONCE, AT_ONCE):
+    for start, stop in row_ranges(offsets(rows.lengths[pairs[:, 0]]), AT_ONCE, AT_ONCE):
         one, other = pairs[start:stop].T
         sizes = rows.lengths[one]
-        entry = ranges(offset[one], sizes)
+        entry = expand_ranges(offset[one], sizes)
         pair = np.repeat(np.arange(len(one)), sizes)
         sought = other[pair] * len(distinct) + place[entry]
         at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)

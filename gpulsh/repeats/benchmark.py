@@ -28,8 +28,8 @@ from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import texts_named
 from gpulsh.io.rows import normalized
-from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing
-from gpulsh.ragged import cuts, first_of_runs, found_in, mask_of, offsets, ranges, row_of, within_runs
+from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, with_form
+from gpulsh.ragged import expand_ranges, find_sorted, first_of_runs, mask_of, offsets, row_of, row_ranges, run_places
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.text.documents import BATCH_BYTES, Documents
@@ -57,7 +57,7 @@ class Overlap:
     ignore_common: int | None = None
 
     @classmethod
-    def chosen(cls, name: str, tokens: object, coverage: object, ignore_common: object) -> Overlap:
+    def from_arguments(cls, name: str, tokens: object, coverage: object, ignore_common: object) -> Overlap:
         """Checks a user's values. `name` is the name of `tokens` in a ParameterError."""
         size = check_integer(name, tokens, 1, LONGEST_SHINGLE)
         share = checked_number("coverage", coverage)
@@ -99,7 +99,7 @@ class Flags(NamedTuple):
     flag: NDArray[np.bool_]
 
 
-class Found(NamedTuple):
+class FoundItems(NamedTuple):
     """Items that documents hold, by row, then item."""
 
     row: Numbers
@@ -109,13 +109,13 @@ class Found(NamedTuple):
     stop: Numbers  # the token after the last
 
     @classmethod
-    def joined(cls, parts: Iterable[Found]) -> Found:
+    def concat(cls, parts: Iterable[FoundItems]) -> FoundItems:
         """Rows of all parts, end to end."""
         none = np.empty(0, np.int64)
         return cls(*map(np.concatenate, zip((none, none, np.empty(0), none, none), *parts, strict=True)))
 
 
-class Covered(NamedTuple):
+class ItemSpans(NamedTuple):
     """Stretches of documents' tokens, by row, apart from one another."""
 
     row: Numbers
@@ -140,7 +140,7 @@ class Benchmark:
         return [int(size) for size in np.unique(self.windows.tokens)]
 
     @cached_value
-    def _moved(self) -> dict[Backend, list[Array]]:
+    def _columns_by_backend(self) -> dict[Backend, list[Array]]:
         """The columns that documents are compared with, in the memory of each backend that has compared some."""
         return {}
 
@@ -151,38 +151,40 @@ class Benchmark:
         order = np.argsort(self.places.item, kind="stable")
         return self.places.item[order], windows[order]
 
-    def find(self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys) -> Found:
+    def find(self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys) -> FoundItems:
         """The items that documents of a batch hold. `text` is normalized."""
-        return self._found(*self._matches(ops, text, reading, keys))
+        return self._find_items(*self._matches(ops, text, reading, keys))
 
-    def cover(self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys) -> tuple[Found, Covered]:
+    def cover(
+        self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys
+    ) -> tuple[FoundItems, ItemSpans]:
         """The same, and the windows of these items that the documents hold, anywhere."""
         row, token, window = self._matches(ops, text, reading, keys)
-        found = self._found(row, token, window)
+        found = self._find_items(row, token, window)
         if not len(found.row):
-            return found, Covered(*(found.row[:0] for _ in Covered._fields))
+            return found, ItemSpans(*(found.row[:0] for _ in ItemSpans._fields))
         items, windows = self._windows_by_item
         begin, end = (np.searchsorted(items, found.item, side=side) for side in ("left", "right"))
         pair = np.repeat(np.arange(len(found.row)), end - begin)
-        of_pair = windows[ranges(begin, end - begin)]
+        of_pair = windows[expand_ranges(begin, end - begin)]
         wanted, at = np.unique(found.row[pair] * len(self.windows.stop) + of_pair, return_index=True)
-        rows, places = found_in(wanted, row * len(self.windows.stop) + window)
+        rows, places = find_sorted(wanted, row * len(self.windows.stop) + window)
         row, item, first, size = (
             row[rows],
             found.item[pair[at[places]]],
             token[rows],
             self.windows.tokens[window[rows]],
         )
-        return found, _apart(row, item, first, first + size)
+        return found, _merge_stretches(row, item, first, first + size)
 
-    def _found(self, row: Numbers, token: Numbers, window: Numbers) -> Found:
+    def _find_items(self, row: Numbers, token: Numbers, window: Numbers) -> FoundItems:
         number = row * len(self.windows.stop) + window
         _, first = np.unique(number, return_index=True)  # ascending in each document and window
         row, token, window = row[first], token[first], window[first]
         bounds = np.append(np.flatnonzero(first_of_runs(row)), len(row))  # of whole documents
         places = offsets(np.diff(self.windows.stop, prepend=0)[window])[bounds]
-        parts = (slice(bounds[start], bounds[stop]) for start, stop in cuts(places, PLACES_AT_ONCE))
-        return Found.joined(self._covered(row[some], token[some], window[some]) for some in parts)
+        parts = (slice(bounds[start], bounds[stop]) for start, stop in row_ranges(places, PLACES_AT_ONCE))
+        return FoundItems.concat(self._measure_coverage(row[some], token[some], window[some]) for some in parts)
 
     def _matches(
         self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys
@@ -191,14 +193,14 @@ class Benchmark:
         none = np.empty(0, np.int64)
         row, token, window = [none], [none], [none]
         tokens = ops.tokens(text, reading, keys)
-        with ops.here():
-            if ops not in self._moved:
+        with ops.use_device():
+            if ops not in self._columns_by_backend:
                 columns = self.flags.flag, self.windows.fingerprint, self.windows.tokens
-                self._moved[ops] = list(map(ops.asarray, columns))
-            flags, known, sizes = self._moved[ops]
+                self._columns_by_backend[ops] = list(map(ops.asarray, columns))
+            flags, known, sizes = self._columns_by_backend[ops]
             for size in self.sizes:
                 rows = ops.shingles(tokens, size, keys)
-                near = _flagged(rows.values, flags)
+                near = _find_flagged(rows.values, flags)
                 at = np.minimum(np.searchsorted(known, rows.values[near]), len(known) - 1)
                 # A document of fewer tokens has one shingle of all, which is no window of this size.
                 equal = (known[at] == rows.values[near]) & (sizes[at] == size)
@@ -208,26 +210,26 @@ class Benchmark:
                     column.append(ops.asnumpy(part))
         return np.concatenate(row), np.concatenate(token), np.concatenate(window)
 
-    def _covered(self, row: Numbers, token: Numbers, window: Numbers) -> Found:
+    def _measure_coverage(self, row: Numbers, token: Numbers, window: Numbers) -> FoundItems:
         stop = self.windows.stop[window]
         counts = stop - np.where(window > 0, self.windows.stop[window - 1], 0)
-        use, match = ranges(stop - counts, counts), np.repeat(np.arange(len(row)), counts)
+        use, match = expand_ranges(stop - counts, counts), np.repeat(np.arange(len(row)), counts)
         order = np.lexsort((self.places.token[use], self.places.item[use], row[match]))
         use, match = use[order], match[order]
         item, size = self.places.item[use], self.windows.tokens[window][match]
         fresh = first_of_runs(row[match]) | first_of_runs(item)
         begins = np.flatnonzero(fresh)
-        share = _united(fresh, self.places.token[use], size) / self.items.counted[item[begins]]
+        share = _count_tokens(fresh, self.places.token[use], size) / self.items.counted[item[begins]]
         held = np.flatnonzero(share >= self.overlap.coverage)
         first = np.minimum.reduceat(token[match], begins)[held]
         last = np.maximum.reduceat(token[match] + size, begins)[held]
-        return Found(row[match][begins][held], item[begins][held], share[held], first, last)
+        return FoundItems(row[match][begins][held], item[begins][held], share[held], first, last)
 
 
-def _apart(row: Numbers, item: Numbers, first: Numbers, stop: Numbers) -> Covered:
+def _merge_stretches(row: Numbers, item: Numbers, first: Numbers, stop: Numbers) -> ItemSpans:
     """Stretches of tokens; overlapping stretches are one."""
     if not len(row):
-        return Covered(row, item, first, stop)
+        return ItemSpans(row, item, first, stop)
     order = np.lexsort((-stop, first, row))
     row, item, first, stop = row[order], item[order], first[order], stop[order]
     fresh = first_of_runs(row)
@@ -236,10 +238,10 @@ def _apart(row: Numbers, item: Numbers, first: Numbers, stop: Numbers) -> Covere
     document = np.cumsum(fresh) * width
     fresh[1:] |= document[1:] + first[1:] >= np.maximum.accumulate(document + stop)[:-1]
     begins = np.flatnonzero(fresh)
-    return Covered(row[begins], item[begins], first[begins], np.maximum.reduceat(stop, begins))
+    return ItemSpans(row[begins], item[begins], first[begins], np.maximum.reduceat(stop, begins))
 
 
-def _flagged(values: Array, flags: Array) -> Array:
+def _find_flagged(values: Array, flags: Array) -> Array:
     """int64 [m]: the places of the fingerprints whose upper bits are flagged."""
     shift = np.uint64(64 - (len(flags).bit_length() - 1))
     found = [np.flatnonzero(flags[:0])]
@@ -248,7 +250,7 @@ def _flagged(values: Array, flags: Array) -> Array:
     return np.concatenate(found)
 
 
-def _united(fresh: Values, token: Numbers, size: Numbers) -> Numbers:
+def _count_tokens(fresh: Values, token: Numbers, size: Numbers) -> Numbers:
     """How many tokens the windows of each group have together, by token; `fresh` marks the first of each group."""
     step = size.copy()
     step[:-1] = np.where(fresh[1:], size[:-1], np.minimum(size[:-1], token[1:] - token[:-1]))
@@ -281,11 +283,11 @@ def index_items(
             f" bytes of memory, and there are {memory:,}; give more --memory, or a smaller benchmark"
         )
     counts = np.concatenate(per_item)
-    item, token = np.repeat(np.arange(len(counts)), counts), within_runs(counts)
-    return _indexed(np.concatenate(hashes), np.concatenate(sizes), item, token, len(counts), overlap)
+    item, token = np.repeat(np.arange(len(counts)), counts), run_places(counts)
+    return _index_windows(np.concatenate(hashes), np.concatenate(sizes), item, token, len(counts), overlap)
 
 
-def _indexed(
+def _index_windows(
     hashes: NDArray[np.uint64], size: Numbers, item: Numbers, token: Numbers, items: int, overlap: Overlap
 ) -> Benchmark:
     """The index of windows, each with its tokens, item and first token, by item and token."""
@@ -299,7 +301,7 @@ def _indexed(
     counts = np.zeros(items, np.int64)
     kept = np.sort(order)
     opens = first_of_runs(item[kept])
-    counts[item[kept][opens]] = _united(opens, token[kept], size[kept])
+    counts[item[kept][opens]] = _count_tokens(opens, token[kept], size[kept])
     stop = np.append(np.flatnonzero(fresh)[1:], len(order)) if len(order) else np.empty(0, np.int64)
     distinct = hashes[order][fresh]
     bits = min(max((len(distinct) * FLAGS).bit_length(), LEAST_BITS), MOST_BITS)
@@ -363,16 +365,16 @@ def contamination(
     """
     import pyarrow as pa
 
-    overlap = Overlap.chosen("tokens", tokens, coverage, ignore_common)
-    shingling, folding = Shingling(unit=unit, symbols=symbols), normalizing(folding, normalize)
+    overlap = Overlap.from_arguments("tokens", tokens, coverage, ignore_common)
+    shingling, folding = Shingling(unit=unit, symbols=symbols), with_form(folding, normalize)
     keys = evidence_keys(chosen_secret(secret))
-    documents = Documents.opened(texts, shingling, folding, backend, threads)
+    documents = Documents.open(texts, shingling, folding, backend, threads)
     ops, reading, form = documents.ops, documents.shingling, documents.folding.form
     with texts_named("benchmark"):
-        items = Documents.opened(benchmark, shingling, folding, backend, threads)
+        items = Documents.open(benchmark, shingling, folding, backend, threads)
         index = index_items(ops, items.batches(), reading, keys, overlap)
 
-    def held(ops: Backend, text: TextBatch) -> tuple[Found, Numbers, int]:
+    def held(ops: Backend, text: TextBatch) -> tuple[FoundItems, Numbers, int]:
         found = index.find(ops, normalized(text, form), reading, keys)
         return found, byte_spans(replace(documents, ops=ops), text, found.row, found.first, found.stop), len(text)
 
@@ -381,6 +383,6 @@ def contamination(
         parts.append(found._replace(row=found.row + first))
         spans.append(span)
         first += count
-    whole, (start, stop) = Found.joined(parts), np.concatenate(spans).T
+    whole, (start, stop) = FoundItems.concat(parts), np.concatenate(spans).T
     columns = {"row": whole.row, "item": whole.item, "coverage": whole.coverage, "start": start, "stop": stop}
     return pa.table({name: pa.array(column) for name, column in columns.items()})

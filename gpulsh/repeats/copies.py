@@ -17,7 +17,7 @@ from gpulsh.backends.repeats import groups as equal_windows
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
 from gpulsh.params import NormalForm, Shingling
-from gpulsh.ragged import first_of_runs, own_values, row_of, sorted_distinct, stable_order, total_size, within_runs
+from gpulsh.ragged import first_of_runs, own_values, row_of, run_places, sorted_distinct, stable_order, total_size
 from gpulsh.repeats.lines import LINE_END
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
@@ -116,7 +116,7 @@ def part_offsets(text: TextBatch, unit: Part) -> tuple[Numbers, Numbers]:
     return np.append(starts, last), row
 
 
-def copies_of(parts: Parts, groups: Numbers | None) -> Copies:
+def find_copies(parts: Parts, groups: Numbers | None) -> Copies:
     """The parts that occur more than once, or within one of `groups` int64 [n], a number for each document."""
     first = equal_windows(*np.ascontiguousarray(parts.hashes.T))
     part = np.flatnonzero(first != -1)
@@ -128,7 +128,7 @@ def copies_of(parts: Parts, groups: Numbers | None) -> Copies:
     sizes = np.diff(np.append(begins, len(order)))
     back = np.argsort(order)
     back = back[np.repeat(sizes, sizes)[back] > 1]
-    columns = part[order], np.repeat(part[order[begins]], sizes), within_runs(sizes), np.repeat(sizes, sizes)
+    columns = part[order], np.repeat(part[order[begins]], sizes), run_places(sizes), np.repeat(sizes, sizes)
     return Copies(*(column[back] for column in columns))
 
 

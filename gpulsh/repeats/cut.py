@@ -13,8 +13,8 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
-from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing, shown_type
-from gpulsh.ragged import between, chosen_rows, distinct, end_to_end, offsets, united
+from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, shown_type, with_form
+from gpulsh.ragged import concat_rows, distinct, merge_ranges, offsets, select_rows, slice_between
 from gpulsh.text.documents import BATCH_BYTES, Documents
 
 if TYPE_CHECKING:
@@ -100,25 +100,25 @@ def cut(
     min_left = check_integer("min_left", min_left, 0, MOST)
     min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MOST)
     reading = Shingling(unit=unit, symbols=symbols)
-    documents = Documents.opened(texts, reading, normalizing(folding, normalize), backend, threads)
+    documents = Documents.open(texts, reading, with_form(folding, normalize), backend, threads)
     count, ops = len(documents.source), documents.ops
     row, start, stop = _columns(spans, count, min_occurrences)
     parts, tokens, first = [_NO_TEXT], np.full(count, -1, np.int64), 0
     for batch in documents.source.batches(BATCH_BYTES):
-        here = between(row, first, first + len(batch))
+        here = slice_between(row, first, first + len(batch))
         if here.start == here.stop:
             parts.append(batch.moved(on_host))
         else:
-            parts.append(without(ops, batch, row[here] - first, start[here], stop[here]))
+            parts.append(remove_spans(ops, batch, row[here] - first, start[here], stop[here]))
             changed = distinct(row[here][start[here] < stop[here]])
-            read = normalized(chosen_rows(parts[-1], changed - first), documents.folding.form)
+            read = normalized(select_rows(parts[-1], changed - first), documents.folding.form)
             tokens[changed] = ops.asnumpy(ops.tokens(read, documents.shingling).lengths)
         first += len(batch)
     keep = (tokens < 0) | (tokens >= min_left)
-    return Cut(strings_of(end_to_end(parts), documents.source.null_rows()), keep, tokens)
+    return Cut(strings_of(concat_rows(parts), documents.source.null_rows()), keep, tokens)
 
 
-def without(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: Numbers) -> TextBatch:
+def remove_spans(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: Numbers) -> TextBatch:
     """A batch on the host without the spans [start, stop), in bytes of documents `row`, ascending, which must exist."""
     offset = ops.asnumpy(text.offset)
     begin, end = offset[row] + start, offset[row] + stop
@@ -126,7 +126,7 @@ def without(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: N
     if len(wrong):
         span = f"{start[wrong[0]]} to {stop[wrong[0]]} of a text of {offset[row + 1][wrong[0]] - offset[row][wrong[0]]}"
         raise ParameterError(f"spans have bytes {span}; give the spans of these texts")
-    row, begin, end = united(row, begin, np.maximum.accumulate(end))
+    row, begin, end = merge_ranges(row, begin, np.maximum.accumulate(end))
     first, last = np.sort(np.concatenate([offset[:-1], end])), np.sort(np.concatenate([begin, offset[1:]]))
     pieces = ops.gather(ops.asarray(text.values), ops.asarray(first), ops.asarray(last)).moved(ops.asnumpy)
     return TextBatch(pieces.values, pieces.offset[offsets(1 + np.bincount(row, minlength=len(text)))])

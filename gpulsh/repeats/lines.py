@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch, Values, on_host
-from gpulsh.ragged import between, distinct, first_of_runs, ranges, row_of, within_runs
-from gpulsh.repeats.places import byte_bounds_of, character_spans, chosen_batches
+from gpulsh.ragged import distinct, expand_ranges, first_of_runs, row_of, run_places, slice_between
+from gpulsh.repeats.places import batch_byte_bounds, character_spans, row_batches
 from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
 
@@ -25,23 +25,23 @@ class WholeLines(NamedTuple):
     stop: Numbers  # int64 [k]: the byte after the line's end; -1 of a span that does not end a whole line
 
     @classmethod
-    def none(cls, spans: TokenSpans) -> WholeLines:
+    def from_spans(cls, spans: TokenSpans) -> WholeLines:
         """These spans, without added parts of lines."""
         return cls(spans, *(np.full(len(spans.start), -1, np.int64) for _ in range(2)))
 
     @classmethod
-    def joined(cls, parts: Iterable[WholeLines]) -> WholeLines:
+    def concat(cls, parts: Iterable[WholeLines]) -> WholeLines:
         """The spans of all parts, in order."""
         none = np.empty(0, np.int64)
         rows = [[none] * 6, *([*part.spans, part.start, part.stop] for part in parts)]
         columns = [np.concatenate(pair) for pair in zip(*rows, strict=True)]
         return cls(TokenSpans(*columns[:4]), *columns[4:])
 
-    def chosen(self, which: slice) -> WholeLines:
+    def select(self, which: slice) -> WholeLines:
         """Some of the spans."""
-        return WholeLines(self.spans.chosen(which), self.start[which], self.stop[which])
+        return WholeLines(self.spans.select(which), self.start[which], self.stop[which])
 
-    def located(
+    def locate(
         self, base: Numbers, places: Numbers, bounds: Numbers, of_bytes: bool
     ) -> tuple[TokenSpans, Numbers, Numbers, Numbers, Numbers]:
         """Spans, and int64 [k] each: their documents' numbers, where they begin and end in bytes, and their tokens.
@@ -84,13 +84,13 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
     """
     rows = distinct(row_of(base, spans.start))
     parts = list[WholeLines]()
-    for part, text in chosen_batches(documents, rows):
+    for part, text in row_batches(documents, rows):
         chosen = rows[part]
         here = [base[chosen[0]], base[chosen[-1] + 1]]
-        some = spans.chosen(between(spans.start, *here))
-        windows = kept[between(kept, *here)]
+        some = spans.select(slice_between(spans.start, *here))
+        windows = kept[slice_between(kept, *here)]
         parts.append(lines_of_batch(documents, base[chosen], base[chosen + 1], text, some, windows, tokens))
-    return WholeLines.joined(parts)
+    return WholeLines.concat(parts)
 
 
 def lines_of_batch(
@@ -101,8 +101,8 @@ def lines_of_batch(
     They take the places from `start` to before `stop`, int64 [n] each.
     """
     counts = stop - start - 1  # a document with a window takes one place more than it has tokens
-    document, token = np.repeat(np.arange(len(start)), counts), within_runs(counts)
-    bounds = byte_bounds_of(reading, text, document, token)
+    document, token = np.repeat(np.arange(len(start)), counts), run_places(counts)
+    bounds = batch_byte_bounds(reading, text, document, token)
     text = text.moved(on_host)
     begin, place = bounds[:, 0] + text.offset[document], start[document] + token
     ends = np.flatnonzero(text.values == LINE_END)  # also before and after the batch
@@ -115,12 +115,12 @@ def lines_of_batch(
     lines = Lines(place[first], place[last] + 1, begins - origin, stops - origin)
 
     def spans_between(start: int, stop: int) -> TokenSpans:
-        return spans.chosen(between(spans.start, start, stop))
+        return spans.select(slice_between(spans.start, start, stop))
 
     def kept_between(start: int, stop: int) -> Numbers:
-        return kept[between(kept, start, stop)]
+        return kept[slice_between(kept, start, stop)]
 
-    return WholeLines.joined(widened([lines], spans_between, kept_between, tokens))
+    return WholeLines.concat(widen_to_lines([lines], spans_between, kept_between, tokens))
 
 
 class Lines(NamedTuple):
@@ -131,7 +131,7 @@ class Lines(NamedTuple):
     begin: Numbers  # the byte of the document where the line begins
     end: Numbers  # the byte after its end
 
-    def over(self, start: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
+    def lines_over(self, start: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
         """int64 [k] each: the first line with a token from place `start` to before `stop`, and how many have."""
         line = np.searchsorted(self.stop, start, side="right")
         return line, np.maximum(np.searchsorted(self.first, stop) - line, 0)
@@ -163,7 +163,7 @@ def lines_of_parts(values: Values, parts: Iterable[tuple[int, Numbers]]) -> Iter
         yield Lines(*(np.array([number]) for number in (first, place, begin, *ends.tolist(), len(values))[:4]))
 
 
-def widened(
+def widen_to_lines(
     lines: Iterable[Lines],
     spans_between: Callable[[int, int], TokenSpans],
     kept_between: Callable[[int, int], Numbers],
@@ -175,7 +175,7 @@ def widened(
     `spans_between` and `kept_between` give the spans and the kept windows that begin at a place of a range; `in_ranges`
     cuts a long range into those that are looked at together.
     """
-    waiting = WholeLines.joined([])  # a span that continues after the lines so far, if there is one
+    waiting = WholeLines.concat([])  # a span that continues after the lines so far, if there is one
 
     def spans_of(start: int, stop: int) -> TokenSpans:
         return TokenSpans(*map(np.concatenate, zip(waiting.spans, spans_between(start, stop), strict=True)))
@@ -188,10 +188,10 @@ def widened(
         most, change = np.zeros(len(some.first), np.int64), np.zeros(len(some.first) + 1, np.int64)
         for start, stop in places:
             spans = spans_of(start, stop)
-            line, count = some.over(spans.start, spans.stop)
-            np.maximum.at(most, ranges(line, count), np.repeat(spans.occurrences, count))
+            line, count = some.lines_over(spans.start, spans.stop)
+            np.maximum.at(most, expand_ranges(line, count), np.repeat(spans.occurrences, count))
             kept = kept_between(start - tokens + 1 if start == low else start, stop)
-            line, count = some.over(kept, kept + tokens)
+            line, count = some.lines_over(kept, kept + tokens)
             np.add.at(change, line, 1)
             np.add.at(change, line + count, -1)
         is_whole = (most > 0) & (np.cumsum(change[:-1]) == 0)
@@ -200,8 +200,8 @@ def widened(
             spans, begins = spans_of(start, stop), waiting.start
             first, last = np.append(done, spans.stop), np.append(spans.start, high if stop == high else done)
             done = int(first[-1])
-            line, count = some.over(first, last)
-            gap, of = np.repeat(np.arange(len(first)), count), ranges(line, count)
+            line, count = some.lines_over(first, last)
+            gap, of = np.repeat(np.arange(len(first)), count), expand_ranges(line, count)
             gap, of = gap[is_whole[of]], of[is_whole[of]]
             first, last = np.maximum(first[gap], some.first[of]), np.minimum(last[gap], some.stop[of])
             is_gap = first < last
@@ -213,14 +213,14 @@ def widened(
             end = np.where(is_whole[line] & (some.stop[line] == joined.stop), some.end[line], -1)
             found = WholeLines(joined, begin, end)
             known = len(end) - int(len(end) > 0 and joined.stop[-1] > high)
-            waiting = found.chosen(slice(known, None))
-            yield found.chosen(slice(known))
+            waiting = found.select(slice(known, None))
+            yield found.select(slice(known))
     assert len(waiting.start) == 0
 
 
-def ascending(parts: Iterator[WholeLines]) -> Callable[[int, int], WholeLines]:
+def ascending_reader(parts: Iterator[WholeLines]) -> Callable[[int, int], WholeLines]:
     """A function from a range of places to the spans that begin there. Ranges must ascend from call to call."""
-    held = WholeLines.joined([])
+    held = WholeLines.concat([])
 
     def between(start: int, stop: int) -> WholeLines:
         nonlocal held
@@ -228,9 +228,9 @@ def ascending(parts: Iterator[WholeLines]) -> Callable[[int, int], WholeLines]:
         while last < stop and (one := next(parts, None)) is not None:
             found.append(one)
             last = max([last, *one.spans.start[-1:].tolist()])
-        joined = WholeLines.joined(found)
+        joined = WholeLines.concat(found)
         low, high = np.searchsorted(joined.spans.start, [start, stop]).tolist()
-        held = joined.chosen(slice(low, None))
-        return joined.chosen(slice(low, high))
+        held = joined.select(slice(low, None))
+        return joined.select(slice(low, high))
 
     return between

@@ -21,28 +21,28 @@ from gpulsh.params import (
     check_integer,
     check_type,
     known_keywords,
-    normalizing,
+    with_form,
 )
-from gpulsh.ragged import between, distinct, offsets, row_of, sorted_distinct
-from gpulsh.repeats.copies import Part, copies_of, group_numbers, parts_of
+from gpulsh.ragged import distinct, offsets, row_of, slice_between, sorted_distinct
+from gpulsh.repeats.copies import Part, find_copies, group_numbers, parts_of
 from gpulsh.repeats.lines import WholeLines
 from gpulsh.repeats.lines import whole_lines as widened
-from gpulsh.repeats.places import BYTES_FOLDING, BYTES_READING, WIDTH, byte_bounds, chosen_batches, read_text, spelled
+from gpulsh.repeats.places import BYTES_FOLDING, BYTES_READING, WIDTH, byte_bounds, read_text, row_batches, spell_bytes
 from gpulsh.repeats.windows import (
     Keep,
     Repeats,
     Samples,
     WindowRuns,
-    bridged,
+    bridge_gaps,
     find_repeats,
     hash_windows,
     mark,
-    met_again,
+    repeated_samples,
     sample_windows,
     windows_near,
 )
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
-from gpulsh.text.documents import Documents, folded_batches
+from gpulsh.text.documents import Documents, normalized_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,19 +123,19 @@ def passages(
     check_choice("keep", keep, get_args(Keep))
     bridge = check_integer("bridge", bridge, 0, tokens)
     check_type("whole_lines", whole_lines, bool)
-    folding, keys = normalizing(folding, normalize), evidence_keys(chosen_secret(secret))
-    most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
+    folding, keys = with_form(folding, normalize), evidence_keys(chosen_secret(secret))
+    most = checked_max_copies(unit, tokens, keep, bridge, whole_lines, max_copies, within)
     if most is not None:
-        documents = Documents.opened(texts, Shingling(size=1, symbols=symbols), folding, backend, threads)
-        return _copies(documents, cast("Part", unit), most, within, keys)
+        documents = Documents.open(texts, Shingling(size=1, symbols=symbols), folding, backend, threads)
+        return _mark_copies(documents, cast("Part", unit), most, within, keys)
     reading = Shingling(unit=cast("Unit", unit), symbols=symbols)
     if bytes is not None:
         reading, folding = BYTES_READING, BYTES_FOLDING
-    documents = replace(Documents.opened(texts, reading, folding, backend, threads), of_bytes=bytes is not None)
-    found, base = repeats(documents, tokens, keys)
-    spans = bridged(mark(found, tokens, keep), base, bridge)
+    documents = replace(Documents.open(texts, reading, folding, backend, threads), of_bytes=bytes is not None)
+    found, base = repeats_in_documents(documents, tokens, keys)
+    spans = bridge_gaps(mark(found, tokens, keep), base, bridge)
     kept = found.place[found.place == found.first] if keep == "first" else found.place[:0]
-    lines = widened(documents, base, spans, kept, tokens) if whole_lines else WholeLines.none(spans)
+    lines = widened(documents, base, spans, kept, tokens) if whole_lines else WholeLines.from_spans(spans)
     return span_table(documents, base, lines)
 
 
@@ -157,7 +157,7 @@ def window_size(
     return check_integer("bytes", of_bytes, 1, MOST_TOKENS)
 
 
-def copies_chosen(
+def checked_max_copies(
     unit: object, tokens: int, keep: str, bridge: int, whole_lines: bool, max_copies: int | None, within: object
 ) -> int | None:
     """`max_copies` of lines or paragraphs, None for windows of tokens; ParameterError for what does not go with it."""
@@ -171,13 +171,13 @@ def copies_chosen(
     return None
 
 
-def _copies(documents: Documents, unit: Part, most: int, within: object, keys: EvidenceKeys) -> pa.Table:
+def _mark_copies(documents: Documents, unit: Part, most: int, within: object, keys: EvidenceKeys) -> pa.Table:
     import pyarrow as pa
 
     count = len(documents.source)
     groups = group_numbers(within, count)
     parts = parts_of(documents, unit, keys)
-    copies = copies_of(parts, groups)
+    copies = find_copies(parts, groups)
     marked = copies.earlier >= most
     part, first = copies.part[marked], copies.first[marked]
     columns = {
@@ -192,14 +192,14 @@ def _copies(documents: Documents, unit: Part, most: int, within: object, keys: E
     return pa.table(columns)
 
 
-def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repeats, Numbers]:
+def repeats_in_documents(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repeats, Numbers]:
     """The windows that occur more than once; and int64 [n + 1]: the place of each document's first token, and the place
     after all.
     """
     ops, reading = documents.ops, documents.shingling
     batches = _batches(documents, ops.sizes().tile)
     samples = ops.pipelined_map(batches, lambda ops, text: sample_windows(ops, text, reading, tokens))
-    met, base = met_places(ops, samples)
+    met, base = repeated_places(ops, samples)
     runs = windows_near(met, base[:-1], base[1:], tokens)
     ends = offsets(runs.windows)
     proposed, proven = (np.empty(int(ends[-1]), np.uint64) for _ in range(2))
@@ -207,7 +207,7 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
 
     def hashed(ops: Backend, chosen: tuple[slice, TextBatch]) -> None:
         part, text = chosen
-        here = between(runs.begin, base[rows[part][0]], base[rows[part][-1] + 1])
+        here = slice_between(runs.begin, base[rows[part][0]], base[rows[part][-1] + 1])
         some = WindowRuns(runs.begin[here], runs.windows[here])
         hashes = hash_windows(
             ops, read_text(text, documents.folding, documents.of_bytes), base[rows[part]], some, reading, tokens, keys
@@ -215,7 +215,7 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
         filled = slice(ends[here.start], ends[here.stop])
         proposed[filled], proven[filled] = map(ops.asnumpy, hashes)
 
-    for _ in ops.pipelined_map(chosen_batches(documents, rows), hashed):
+    for _ in ops.pipelined_map(row_batches(documents, rows), hashed):
         pass
     return find_repeats(proposed, proven, runs.places()), base
 
@@ -223,14 +223,14 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
 def _batches(documents: Documents, most: int) -> Iterator[TextBatch]:
     """All documents as the backend reads them, of about `most` bytes per batch."""
     if not documents.of_bytes:
-        yield from folded_batches(documents.source, documents.folding, most)
+        yield from normalized_batches(documents.source, documents.folding, most)
         return
     for batch in documents.source.batches(most // WIDTH):
-        with documents.ops.here():
-            yield spelled(batch)
+        with documents.ops.use_device():
+            yield spell_bytes(batch)
 
 
-def met_places(ops: Backend, batches: Iterable[Samples]) -> tuple[Numbers, Numbers]:
+def repeated_places(ops: Backend, batches: Iterable[Samples]) -> tuple[Numbers, Numbers]:
     """The places of the samples that occur again, and the places of the documents, of samples of batch after batch."""
     values, places, lengths, start = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
     for samples in batches:
@@ -238,7 +238,7 @@ def met_places(ops: Backend, batches: Iterable[Samples]) -> tuple[Numbers, Numbe
         places.append(ops.asnumpy(samples.place) + start)
         lengths.append(ops.asnumpy(samples.lengths))
         start += int(lengths[-1].sum())
-    met = met_again(ops, ops.asarray(np.concatenate(values)), ops.asarray(np.concatenate(places)))
+    met = repeated_samples(ops, ops.asarray(np.concatenate(values)), ops.asarray(np.concatenate(places)))
     return ops.asnumpy(met), offsets(np.concatenate(lengths))
 
 
@@ -251,7 +251,7 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
     spans = lines.spans
     places = sorted_distinct(np.concatenate([spans.start, spans.stop - 1, spans.first[spans.first >= 0]]))
     bounds = byte_bounds(documents, base, places)
-    spans, row, start, stop, tokens = lines.located(base, places, bounds, documents.of_bytes)
+    spans, row, start, stop, tokens = lines.locate(base, places, bounds, documents.of_bytes)
     repeat = spans.first >= 0
     first = np.where(repeat, spans.first, places[0] if len(places) else 0)
     columns = {

@@ -5,10 +5,10 @@ form, the original is cut into stretches that normalize independently. A stretch
 normalization joins with the one before. A bound within a stretch, which is rare, moves inwards to one of its ends, so a
 span never takes bytes of another token.
 
-For windows of bytes, tokens are the bytes of a text: `spelled` makes each byte a character of its own. Every backend
-reads characters as tokens, so it needs no code for bytes. A run of bytes may begin or end within a character of the
-text; `whole_characters` moves its ends inwards. A character left between two spans is a span of its own:
-`character_spans`.
+For windows of bytes, tokens are the bytes of a text: `spell_bytes` makes each byte a character of its own.
+Every backend reads characters as tokens, so it needs no code for bytes. A run of bytes may begin or end within a
+character of the text; `whole_characters` moves its ends inwards. A character left between two spans is a span of its
+own: `character_spans`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.io.normal_form import PIECE_BYTES, normal_form, normal_pieces, normalizes_alone
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import Folding, NormalForm, Shingling
-from gpulsh.ragged import between, chosen_rows, distinct, first_of_runs, last_of_runs, offsets, row_of
+from gpulsh.ragged import distinct, first_of_runs, last_of_runs, offsets, row_of, select_rows, slice_between
 from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
 
@@ -38,10 +38,10 @@ BYTES_READING = Shingling(unit="char")
 
 def read_text(text: TextBatch, folding: Folding, of_bytes: bool) -> TextBatch:
     """The text that a backend reads instead of a batch."""
-    return spelled(text) if of_bytes else normalized(text, folding.form)
+    return spell_bytes(text) if of_bytes else normalized(text, folding.form)
 
 
-def chosen_batches(documents: Documents, rows: Numbers) -> Iterator[tuple[slice, TextBatch]]:
+def row_batches(documents: Documents, rows: Numbers) -> Iterator[tuple[slice, TextBatch]]:
     """The texts of documents `rows`, ascending, in batches, each with its slice of `rows`."""
     chosen = documents.source.choose(rows)
     for start, stop in batch_cuts(offsets(documents.ops.asnumpy(chosen.sizes)), documents.ops.sizes().tile):
@@ -56,24 +56,24 @@ def byte_bounds(documents: Documents, base: Numbers, places: Numbers) -> Numbers
     bounds = np.empty((len(places), 2), np.int64)
     row = row_of(base, places)
     rows = distinct(row)
-    for part, text in chosen_batches(documents, rows):
-        here = between(row, rows[part][0], rows[part][-1] + 1)
+    for part, text in row_batches(documents, rows):
+        here = slice_between(row, rows[part][0], rows[part][-1] + 1)
         number = np.searchsorted(rows[part], row[here])
-        bounds[here] = byte_bounds_of(documents, text, number, places[here] - base[row[here]])
+        bounds[here] = batch_byte_bounds(documents, text, number, places[here] - base[row[here]])
     return bounds
 
 
-def byte_bounds_of(reading: TextReading, text: TextBatch, row: Numbers, token: Numbers) -> Numbers:
+def batch_byte_bounds(reading: TextReading, text: TextBatch, row: Numbers, token: Numbers) -> Numbers:
     """int64 [q, 2]: the same for tokens of documents `row` of a batch, both int64 [q], ascending."""
     read = text if reading.of_bytes else normalized(text, reading.folding.form)
-    bounds, form = bounds_as_read(reading, read, row, token), reading.folding.form
+    bounds, form = read_text_bounds(reading, read, row, token), reading.folding.form
     if form is not None and read is not text:
         text, read = text.moved(on_host), read.moved(on_host)
         for number in distinct(row).tolist():
             one, other = (batch.values[slice(*batch.offset[number : number + 2])] for batch in (text, read))
             if not np.array_equal(one, other):
-                here = between(row, number, number + 1)
-                bounds[here] = NormalPieces.of(one, other, form).original(bounds[here])
+                here = slice_between(row, number, number + 1)
+                bounds[here] = NormalPieces.from_document(one, other, form).original(bounds[here])
     return bounds
 
 
@@ -85,11 +85,11 @@ def byte_spans(reading: TextReading, text: TextBatch, row: Numbers, first: Numbe
     ends = np.stack([np.tile(number, 2), np.concatenate([first, stop - 1])], axis=1)
     places, which = np.unique(ends, axis=0, return_inverse=True)
     begin, end = which.reshape(2, -1)
-    bounds = byte_bounds_of(reading, chosen_rows(text.moved(on_host), rows), *np.ascontiguousarray(places.T))
+    bounds = batch_byte_bounds(reading, select_rows(text.moved(on_host), rows), *np.ascontiguousarray(places.T))
     return np.stack([bounds[begin, 0], bounds[end, 1]], axis=1)
 
 
-def bounds_as_read(reading: TextReading, read: TextBatch, row: Numbers, token: Numbers) -> Numbers:
+def read_text_bounds(reading: TextReading, read: TextBatch, row: Numbers, token: Numbers) -> Numbers:
     """Likewise in bytes of the text that the backend reads."""
     ops = reading.ops
     if reading.of_bytes:
@@ -108,7 +108,7 @@ class NormalPieces(NamedTuple):
     after: Numbers  # int64 [p + 1]: likewise of the normal form
 
     @classmethod
-    def of(cls, text: NDArray[np.uint8], read: NDArray[np.uint8], form: NormalForm) -> NormalPieces:
+    def from_document(cls, text: NDArray[np.uint8], read: NDArray[np.uint8], form: NormalForm) -> NormalPieces:
         """Of a document that is not empty; normalizes it again if it is long."""
         ends = [(len(text), len(read))]
         if len(text) > PIECE_BYTES:
@@ -123,7 +123,7 @@ class NormalPieces(NamedTuple):
         ends = np.searchsorted(self.after, bounds[:, 1])
         for piece in distinct(np.sort(np.concatenate([begins, ends]))).tolist():
             (start, stop), (first, last) = self.before[piece - 1 : piece + 1], self.after[piece - 1 : piece + 1]
-            here, there = (between(of, piece, piece + 1) for of in (begins, ends))
+            here, there = (slice_between(of, piece, piece + 1) for of in (begins, ends))
             begin, end = bounds[here, 0] - first, bounds[there, 1] - first
             document = bytes(self.text[start:stop])
             if document != bytes(self.read[first:last]):
@@ -141,7 +141,7 @@ def _stretches(document: bytes, form: NormalForm) -> tuple[Numbers, Numbers]:
     Where characters are normalized one by one to the same, as in normal text, every character is one.
     """
     text = document.decode("utf-8", "replace")
-    points, facts = np.frombuffer(text.encode("utf-32-le"), np.uint32), _facts(form)
+    points, facts = np.frombuffer(text.encode("utf-32-le"), np.uint32), _character_sizes(form)
     for point in np.unique(points[facts[points, 0] == 0]).tolist():
         size = len(chr(point).encode()), len(unicodedata.normalize(form, chr(point)).encode())
         facts[point] = *size, normalizes_alone(chr(point), form)
@@ -153,7 +153,7 @@ def _stretches(document: bytes, form: NormalForm) -> tuple[Numbers, Numbers]:
     closes = np.append(opens[1:], len(text))
     several = closes - opens > 1
     for start, stop in zip(opens[several].tolist(), closes[several].tolist(), strict=True):
-        form_of = _together if stop - start <= SHORT else _together.__wrapped__
+        form_of = _form_size if stop - start <= SHORT else _form_size.__wrapped__
         together = form_of(text[start:stop], form)
         if together:
             size[start], normal[start] = size[start:stop].sum(), together
@@ -174,13 +174,13 @@ def _count_invalid(size: NDArray[np.int32], text: str, document: bytes) -> None:
 
 
 @cache
-def _facts(form: NormalForm) -> NDArray[np.uint8]:
+def _character_sizes(form: NormalForm) -> NDArray[np.uint8]:
     """uint8 [0x110000, 3]: bytes of each character and of its form, whether it begins a stretch; 0 until needed."""
     return np.zeros((0x110000, 3), np.uint8)
 
 
 @lru_cache(maxsize=1 << 16)
-def _together(stretch: str, form: NormalForm) -> int:
+def _form_size(stretch: str, form: NormalForm) -> int:
     """The bytes of a stretch's form; 0 if its characters normalize one by one to the same."""
     together = normal_form(stretch, form)
     alone = together == stretch or together == "".join(unicodedata.normalize(form, one) for one in stretch)
@@ -190,7 +190,7 @@ def _together(stretch: str, form: NormalForm) -> int:
 # --- texts whose tokens are bytes
 
 
-def spelled(text: TextBatch) -> TextBatch:
+def spell_bytes(text: TextBatch) -> TextBatch:
     """A batch with a character for each byte of `text`, in the same memory."""
     first, last = int(text.offset[0]), int(text.offset[-1])
     values = text.values[first:last]
@@ -213,11 +213,11 @@ def whole_characters(text: TextBatch, row: Numbers, bounds: Numbers) -> Numbers:
         inside[inside] = (values[place[inside]] & 0xC0) == 0x80
         for at in np.flatnonzero(inside).tolist():
             begin, end = int(offset[row[at]]), int(offset[row[at] + 1])
-            found[at, side] = _moved(values, begin, end, int(place[at]))[side] - begin
+            found[at, side] = _character_ends(values, begin, end, int(place[at]))[side] - begin
     return found
 
 
-def _moved(values: Numbers, begin: int, end: int, place: int) -> tuple[int, int]:
+def _character_ends(values: Numbers, begin: int, end: int, place: int) -> tuple[int, int]:
     """The ends forwards and backwards of the character that holds the byte at `place`, or `place`, if it begins one."""
     for back in range(1, min(4, place - begin + 1)):
         lead = int(values[place - back])
@@ -255,5 +255,5 @@ def character_spans(spans: TokenSpans, start: Numbers, stop: Numbers) -> TokenSp
     begin, end = stop[meet[fresh]], start[meet[fresh] + 1]
     parts = np.stack([meet[fresh], meet[last_of_runs(fresh)] + 2], axis=1).reshape(-1)
     rarest = np.minimum.reduceat(np.append(spans.occurrences, 0), parts)[::2] if len(parts) else parts
-    kept = spans._replace(start=start, stop=stop).chosen(np.flatnonzero(start < stop))
+    kept = spans._replace(start=start, stop=stop).select(np.flatnonzero(start < stop))
     return kept.with_gaps(begin, end, rarest)

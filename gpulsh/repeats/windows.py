@@ -12,7 +12,7 @@ hashes are. One of the two, and the hashes of tokens, have secret keys, so nobod
 Each step works on the arrays of a batch, so a driver may keep them in memory or in files:
 
     sample_windows   texts -> samples
-    met_again        all samples -> places of repeated samples
+    repeated_samples all samples -> places of repeated samples
     windows_near     places -> windows near them
     hash_windows     texts, windows -> their hashes
     find_repeats     hashes of all windows -> repeated windows, with their first occurrence
@@ -43,18 +43,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens, Values
-from gpulsh.backends.hashing import mixed
+from gpulsh.backends.hashing import mix64
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import FAR, SpanMarker, repeats
 from gpulsh.params import Shingling
-from gpulsh.ragged import ranges, row_of, sorted_distinct, total_size, united
+from gpulsh.ragged import expand_ranges, merge_ranges, row_of, sorted_distinct, total_size
 from gpulsh.secret import EvidenceKeys
 
 MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
 PIECE = 1 << 19  # of a longer document, so many windows are sampled or hashed together
 
 Keep = Literal["first", "minimal", "none"]
-Spell = Callable[[TextBatch], TextBatch]  # `places.spelled`
+Spell = Callable[[TextBatch], TextBatch]  # `places.spell_bytes`
 
 
 class Samples(NamedTuple):
@@ -73,10 +73,10 @@ class WindowRuns(NamedTuple):
 
     def places(self) -> Numbers:
         """int64 [m]: the place of each window's first token."""
-        found: Numbers = ranges(self.begin, self.windows)
+        found: Numbers = expand_ranges(self.begin, self.windows)
         return found
 
-    def between(self, start: int, stop: int) -> WindowRuns:
+    def clip(self, start: int, stop: int) -> WindowRuns:
         """The repeats from the place `start` to before `stop`."""
         begin, end = np.maximum(self.begin, start), np.minimum(self.begin + self.windows, stop)
         some = begin < end
@@ -120,7 +120,7 @@ def sample_pieces(
         yield sample_windows(ops, text if spell is None else spell(text), reading, tokens)
         return
     for start, some in token_pieces(ops, text, reading, None, count, tokens, spell):
-        with ops.here():
+        with ops.use_device():
             found = _samples(ops, ops.shingles(some, size), size, tokens - size + 1)
             place = found.place + np.int64(start)
             fresh = place > last  # a part may begin with the last sample of the one before
@@ -149,12 +149,12 @@ def token_pieces(
     if spell is not None:
         origin = int(text.offset[0])
         for begin, end in zip(start.tolist(), stop.tolist(), strict=True):
-            with ops.here():
+            with ops.use_device():
                 part = text.values[origin + begin : origin + end]
                 yield begin, ops.tokens(spell(TextBatch(part, ops.asarray(np.array([0, end - begin])))), reading, keys)
         return
     for number, (part, before, _) in enumerate(text_parts(ops, text, reading, start, stop, count)):
-        with ops.here():
+        with ops.use_device():
             found = ops.tokens(part, reading, keys).values[before:][: stop[number] - start[number]]
             yield int(start[number]), Tokens(found, ops.asarray(np.array([0, len(found)])))
 
@@ -170,7 +170,7 @@ def text_parts(
     """
     first, last = np.maximum(start - 1, 0), np.minimum(stop, count - 1)
     ends = sorted_distinct(np.concatenate([first, last]))
-    with ops.here():
+    with ops.use_device():
         bounds = ops.asnumpy(ops.token_bounds(text, reading, ops.asarray(np.zeros_like(ends)), ops.asarray(ends)))
         origin = int(text.offset[0])
         begin, end = (ops.asarray(np.ascontiguousarray(column)) for column in (bounds + origin).T)
@@ -179,24 +179,24 @@ def text_parts(
     before = start - first - ~is_there[np.searchsorted(ends, first)]
     low, high = bounds[np.searchsorted(ends, first), 0], bounds[np.searchsorted(ends, last), 1]
     for number in range(len(start)):
-        with ops.here():
+        with ops.use_device():
             values = text.values[origin + low[number] : origin + high[number]]
             part = TextBatch(values, ops.asarray(np.array([0, len(values)])))
         yield part, int(before[number]), int(low[number])
 
 
 def _samples(ops: Backend, runs: Fingerprints, size: int, adjacent: int) -> Samples:
-    with ops.here():
+    with ops.use_device():
         chosen = ops.winnow(runs, adjacent)
         row = row_of(runs.offset, chosen)
         place = chosen - runs.offset[:1] + row * size
         # The least of many hashes are small numbers. Mixed, as many of them are in each range of hashes.
-        return Samples(mixed(runs.values[chosen]), place, runs.lengths + size)
+        return Samples(mix64(runs.values[chosen]), place, runs.lengths + size)
 
 
-def met_again(ops: Backend, values: Array, place: Array) -> Array:
+def repeated_samples(ops: Backend, values: Array, place: Array) -> Array:
     """int64 [c], ascending: the places of the samples uint64 `values` [s] that occur more than once."""
-    with ops.here():
+    with ops.use_device():
         return np.sort(ops.collisions(as_digests(values), place).ids)
 
 
@@ -208,7 +208,7 @@ def windows_near(met: Numbers, start: Numbers, stop: Numbers, tokens: int) -> Wi
     row = row_of(start, met)
     begin = np.maximum(met - (tokens - sample_size(tokens)), start[row])
     end = np.minimum(met + 1, stop[row] - tokens)  # documents with windows take one place more than tokens
-    _, begin, end = united(row, begin, end)
+    _, begin, end = merge_ranges(row, begin, end)
     return WindowRuns(begin, end - begin)
 
 
@@ -229,7 +229,7 @@ def hash_runs(
     """The hashes of windows, from the hashes of the batch's tokens."""
     row = row_of(base, runs.begin)
     begin, windows = ops.asarray(runs.begin - base[row]), ops.asarray(runs.windows)
-    with ops.here():
+    with ops.use_device():
         begin += found.offset[ops.asarray(row)]
         return ops.window_hashes(found, begin, windows, tokens, keys)
 
@@ -256,7 +256,7 @@ class TokenSpans(NamedTuple):
     first: Numbers  # the place of the equal token of the first occurrence; negative of tokens that do not repeat
     occurrences: Numbers
 
-    def chosen(self, which: slice | Numbers) -> TokenSpans:
+    def select(self, which: slice | Numbers) -> TokenSpans:
         """Some of the spans."""
         return TokenSpans(*(column[which] for column in self))
 
@@ -269,18 +269,18 @@ class TokenSpans(NamedTuple):
 
 def mark(found: Repeats, tokens: int, keep: Keep) -> TokenSpans:
     """The marks of windows of `tokens` tokens."""
-    return _added(_marker(tokens, keep), found, FAR)
+    return _mark_next(_marker(tokens, keep), found, FAR)
 
 
 def _marker(tokens: int, keep: Keep) -> SpanMarker:
     return SpanMarker(tokens, firsts_stay=keep == "first", firsts_mark=keep == "none")
 
 
-def _added(marker: SpanMarker, found: Repeats, until: int) -> TokenSpans:
+def _mark_next(marker: SpanMarker, found: Repeats, until: int) -> TokenSpans:
     return TokenSpans(*np.ascontiguousarray(marker.add(*found, until).T))
 
 
-def bridged(spans: TokenSpans, base: Numbers, most: int) -> TokenSpans:
+def bridge_gaps(spans: TokenSpans, base: Numbers, most: int) -> TokenSpans:
     """The spans, and each gap of fewer than `most` tokens between two of a document, as a span that does not repeat.
 
     `base` [n + 1] are places of documents. A gap occurs as often as the rarer of its neighbours. With "first", a first
@@ -295,16 +295,16 @@ def bridged(spans: TokenSpans, base: Numbers, most: int) -> TokenSpans:
     return spans.with_gaps(spans.stop[before], spans.start[before + 1], rarer)
 
 
-class Settled(NamedTuple):
+class FinalMarks(NamedTuple):
     """Marks that no later window changes."""
 
     spans: TokenSpans
     windows: Repeats
-    apart: NDArray[np.bool_]  # whether a window has no marked token
+    is_unmarked: NDArray[np.bool_]  # whether a window has no marked token
 
 
 class Marker:
-    """`mark` and `bridged` for windows that come piece by piece."""
+    """`mark` and `bridge_gaps` for windows that come piece by piece."""
 
     def __init__(self, tokens: int, keep: Keep, bridge: int) -> None:
         self._marker = _marker(tokens, keep)
@@ -312,12 +312,14 @@ class Marker:
         none = np.empty(0, np.int64)
         self._windows, self._spans = Repeats(none, none, none), TokenSpans(none, none, none, none)  # not settled
 
-    def add(self, found: Repeats, base: Numbers, until: int = FAR) -> Settled:
+    def add(self, found: Repeats, base: Numbers, until: int = FAR) -> FinalMarks:
         """The next windows before the place `until` that occur more than once.
 
         `base` int64 [n + 1] are the places of the documents with these windows, and the place after them.
         """
-        spans = bridged(_added(self._marker, found, until), base, self._bridge)  # no span but the first is before them
+        spans = bridge_gaps(
+            _mark_next(self._marker, found, until), base, self._bridge
+        )  # no span but the first is before them
         done = slice(len(spans.start) - (until < FAR))  # the last one may go on, or a gap follows
         windows = Repeats(*map(np.concatenate, zip(self._windows, found, strict=True)))
         seen = TokenSpans(*map(np.concatenate, zip(self._spans, spans, strict=True)))
@@ -326,5 +328,5 @@ class Marker:
         apart = np.append(0, seen.stop)[np.searchsorted(seen.start, settled.place + self._tokens)] <= settled.place
         self._windows = Repeats(*(column[known:] for column in windows))
         begin = int(np.searchsorted(seen.stop, int(self._windows.place[0]) if len(self._windows.place) else until))
-        self._spans = seen.chosen(slice(begin, len(self._spans.start) + done.stop))
-        return Settled(spans.chosen(done), settled, apart)
+        self._spans = seen.select(slice(begin, len(self._spans.start) + done.stop))
+        return FinalMarks(spans.select(done), settled, apart)

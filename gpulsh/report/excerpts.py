@@ -175,7 +175,7 @@ def differences(
 def run_differences(texts: Sequence[str], parameters: Mapping[str, Any]) -> list[list[tuple[bool, str]]]:
     """`differences` by the parameters of a run, as its report has them."""
     folding = Folding(**parameters["folding"])
-    return differences(texts, Shingling(**parameters["shingling"]).under(folding), folding.form)
+    return differences(texts, Shingling(**parameters["shingling"]).with_folding(folding), folding.form)
 
 
 def _kinds_and_folded(text: str, reading: Reading) -> tuple[NDArray[np.int32], str]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.errors import install
-from gpulsh.params import Folding, Shingling, banding_name, many
+from gpulsh.errors import install_command
+from gpulsh.params import Folding, Shingling, banding_name, plural
 from gpulsh.report import wording
 from gpulsh.report.evidence import BINS, SIZES
 from gpulsh.report.excerpts import run_differences
@@ -45,7 +45,7 @@ def missing_requirement() -> str | None:
     try:
         importlib.import_module("jinja2")
     except ImportError:
-        return f"report.html needs jinja2: {install('report')}, then the command `gpulsh report OUT`"
+        return f"report.html needs jinja2: {install_command('report')}, then the command `gpulsh report OUT`"
     return None
 
 
@@ -59,7 +59,7 @@ def page_template(name: str) -> Any:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        many=many,
+        many=plural,
         count=lambda number: f"{number:,}",
         printable=wording.printable,
         lines=wording.printable_lines,
@@ -88,7 +88,7 @@ def render(report: Mapping[str, Any]) -> str:
 
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
-    reading, measure = Shingling(**parameters["shingling"]).under(folding), wording.measure_name(parameters)
+    reading, measure = Shingling(**parameters["shingling"]).with_folding(folding), wording.measure_name(parameters)
     curve = None if measure == "containment" or "near" in parameters else SCurve(**banding)
     sample = report.get(SAMPLED.name, {"below_one": {}, "one": 0})  # not in reports of 0.2.0
     sampled = sum(sample["below_one"].values()) + sample["one"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import gpulsh
 from gpulsh.backends.parallel import processors
-from gpulsh.params import Folding, Shingling, banding_name, many
+from gpulsh.params import Folding, Shingling, banding_name, plural
 from gpulsh.report.wording import measure_name
 from gpulsh.sketch.named import SETS
 
@@ -60,7 +60,7 @@ def describe_method(parameters: Mapping[str, Any]) -> Iterator[str]:
     elif not contained:
         banding, family = parameters["banding"], parameters["family"]
         yield (
-            f"Pairs are candidates if their signatures of {many(family['num_perm'], 'value')} agree in one of"
+            f"Pairs are candidates if their signatures of {plural(family['num_perm'], 'value')} agree in one of"
             f" {banding_name(banding['bands'], banding['rows'])}."
         )
     if also := parameters.get("also"):

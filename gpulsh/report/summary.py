@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from gpulsh.params import many
+from gpulsh.params import plural
 from gpulsh.report.wording import measure_name, printable, share, size
 from gpulsh.stats.counts import COUNTS, CountRow
 
@@ -25,16 +25,16 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     kinds = [
         f"{by_key:,} {'copy' if by_key == 1 else 'copies'} by key" if by_key else "",
         f"{copies:,} exact {'copy' if copies == 1 else 'copies'}" if copies else "",
-        many(funnel["near_duplicates"], "near-duplicate") if funnel["near_duplicates"] else "",
+        plural(funnel["near_duplicates"], "near-duplicate") if funnel["near_duplicates"] else "",
     ]
     notes = [
-        f"{many(funnel['protected'], 'document')} protected" if funnel["protected"] else "",
-        f"{many(contaminated, 'document')} dropped that quote protected items" if contaminated else "",
-        f"{many(funnel['few_sources'], 'document')} left out, from too few sources" if funnel["few_sources"] else "",
-        f"{many(funnel['rejected'], 'bad record')} skipped" if funnel["rejected"] else "",
+        f"{plural(funnel['protected'], 'document')} protected" if funnel["protected"] else "",
+        f"{plural(contaminated, 'document')} dropped that quote protected items" if contaminated else "",
+        f"{plural(funnel['few_sources'], 'document')} left out, from too few sources" if funnel["few_sources"] else "",
+        f"{plural(funnel['rejected'], 'bad record')} skipped" if funnel["rejected"] else "",
     ]
     why = f" ({share(dropped, documents)}): {', '.join(filter(None, kinds))}" if dropped else ""
-    kept = f"Kept {funnel['kept']:,} of {many(documents, 'document')} and dropped {dropped:,}{why}"
+    kept = f"Kept {funnel['kept']:,} of {plural(documents, 'document')} and dropped {dropped:,}{why}"
     if earlier:
         where = f"Results are in {output}, from the finished run that began at {report['began']}"
     else:
@@ -45,7 +45,7 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
 def _pairs_sentence(report: Mapping[str, Any]) -> str:
     funnel, parameters = report["funnel"], report["parameters"]
     similar, others = f"{funnel['similar']:,}", f"{funnel['dissimilar']:,}"
-    pairs = many(funnel["candidates"], "candidate pair")
+    pairs = plural(funnel["candidates"], "candidate pair")
     if parameters.get("key_only"):
         return f"Keys in {parameters['key']!r} were compared, and no texts"
     if parameters["verify"] == "none":
@@ -103,7 +103,7 @@ def largest_sentence(report: Mapping[str, Any]) -> str:
         return ""
     verified, component = counts["verified"]["most"], counts["component"]["most"]
     return (
-        f"A kept document represents at most {many(verified, 'document')}, itself included;"
+        f"A kept document represents at most {plural(verified, 'document')}, itself included;"
         f" the largest component has {component:,}."
     )
 
@@ -111,7 +111,7 @@ def largest_sentence(report: Mapping[str, Any]) -> str:
 def _machine(report: Mapping[str, Any]) -> str:
     backend, engine = report["backend"], report.get("engine", {})
     device = f" ({backend['device']})" if backend["device"] else ""
-    workers = f", {many(engine['workers'], 'Ray worker')}" if engine.get("name") == "ray" else ""
+    workers = f", {plural(engine['workers'], 'Ray worker')}" if engine.get("name") == "ray" else ""
     return f"{backend['name']}{device}{workers}"
 
 

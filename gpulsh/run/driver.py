@@ -12,7 +12,7 @@ import numpy as np
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST
-from gpulsh.decide.decide import is_read
+from gpulsh.decide.decide import reads_texts
 from gpulsh.decide.edges import NO_SAMPLE, Sample
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.run.engines import Runner
@@ -193,7 +193,7 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
 
     (groups,) = stages.run_tasks("connect", [Task(tables.CONNECT, form_groups, (layout, ranges))])
     _route(job, stages, ranges)
-    read = groups["meeting"] > 0 and is_read(job.method, in_large)
+    read = groups["meeting"] > 0 and reads_texts(job.method, in_large)
     if read:
         wanted = ((layout, partition, tables.CONNECT) for partition in partitions)
         stages.run("gather", gather_texts, wanted, groups["meeting"], parallel=True)
@@ -211,7 +211,7 @@ def _decide(job: Job, folder: Path, stages: Stages, partitions: Sequence[Partiti
         funnel.few_sources, funnel.kept = funnel.kept - fact_sum(verified, "kept"), fact_sum(verified, "kept")
     sample = NO_SAMPLE
     for step in (*(step_of("compare", share) for share in range(groups["shares"])), *range(groups["groups"])):
-        sample = sample.joined(tables.SAMPLE.read(folder, step))
+        sample = sample.merge(tables.SAMPLE.read(folder, step))
     texts = partial(beginnings, folder, layout) if read else None
     return RunDecisions(layout, _collect(stages, layout, numbers, groups["groups"]), texts, sample, ranges)
 

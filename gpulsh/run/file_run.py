@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.budget import cut
+from gpulsh.budget import task_sizes
 from gpulsh.errors import GpulshError, InputTypeError, ParameterError, refuse_given
 from gpulsh.io.conversion import FormatName, refuse_stream_codec, with_format_names
 from gpulsh.io.file import File
@@ -26,7 +26,7 @@ from gpulsh.io.files.no_documents import REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.output_codec import OutputCodec
-from gpulsh.memory_limit import out_of_memory
+from gpulsh.memory_limit import memory_error
 from gpulsh.params import SCHEME, check_type, is_path, shown, shown_type
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.report.page import missing_requirement
@@ -129,7 +129,7 @@ def run_job(
 
 def with_cut(job: AnyJob, engine: Engine) -> AnyJob:
     """The job with its work cut for the engine."""
-    return replace(job, cut=cut(engine.memory, engine.ops.sizes()))
+    return replace(job, cut=task_sizes(engine.memory, engine.ops.sizes()))
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def system_errors_as_output_errors(out: Path) -> Iterator[None]:
     except GpulshError:
         raise
     except MemoryError as error:
-        raise out_of_memory(str(out)) from error
+        raise memory_error(str(out)) from error
     except OSError as error:
         raise write_error(error.filename or out, error) from error
 
@@ -228,4 +228,4 @@ def chosen_overlap(
         return None
     if not guarded:
         raise ParameterError("--passages is given without --protect; give --protect, the files of the test set")
-    return Overlap.chosen("passages", passages, coverage, ignore_common)
+    return Overlap.from_arguments("passages", passages, coverage, ignore_common)

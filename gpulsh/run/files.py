@@ -15,7 +15,7 @@ import pyarrow as pa
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import parse_memory
 from gpulsh.decide.counts.retention import Retention
-from gpulsh.decide.counts.weights import WeightBy, chosen_recipe
+from gpulsh.decide.counts.weights import WeightBy, parse_recipe
 from gpulsh.errors import InputError, ParameterError, refuse_given
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
@@ -37,8 +37,8 @@ from gpulsh.params import (
     check_choice,
     check_type,
     known_keywords,
-    normalizing,
     shown,
+    with_form,
 )
 from gpulsh.report.page import write_page
 from gpulsh.run import file_run
@@ -55,7 +55,7 @@ from gpulsh.run.policy import Counting, Policy, Write, refuse_without_columns
 from gpulsh.run.progress import Show
 from gpulsh.run.report import finished_report, planned_report
 from gpulsh.secret import chosen_secret, evidence_keys
-from gpulsh.sketch.named import sketches_named
+from gpulsh.sketch.named import sketches_by_name
 from gpulsh.stats.stages import Funnel
 
 
@@ -312,8 +312,8 @@ def deduplicate_files(
     check_type("drop_contained_only", drop_contained_only, bool)
     read_options = ReadOptions(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     text_column, rule = text_named(text_column), KeyRule.chosen(key, normalize_url, key_only)
-    retention = Retention.chosen(min_cluster, max_copies, min_sources)
-    recipe = None if weights is None else chosen_recipe(weights)
+    retention = Retention.from_arguments(min_cluster, max_copies, min_sources)
+    recipe = None if weights is None else parse_recipe(weights)
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     codec = None if compression is None else OutputCodec.parse(compression)
     overlap = file_run.chosen_overlap(guarded, passages, coverage, ignore_common)
@@ -345,11 +345,11 @@ def deduplicate_files(
         _refuse_dry_run(folders, engine, [*given, *guarded])
 
     # The method and the policy, which decide the results.
-    sketch, also = sketches_named(sketch, also, num_perm, seed, distance)
+    sketch, also = sketches_by_name(sketch, also, num_perm, seed, distance)
     parameters = given_parameters(
         threshold=threshold,
         shingling=shingling,
-        folding=normalizing(folding, normalize),
+        folding=with_form(folding, normalize),
         sketch=sketch,
         num_perm=num_perm,
         bands=bands,
@@ -359,7 +359,7 @@ def deduplicate_files(
         measure=measure,
     )
     if index is None:
-        method = Method.chosen(
+        method = Method.choose(
             **parameters, verify=verify, resolve=resolve, also=also, drop_contained_only=drop_contained_only
         )
     else:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.cached import cached_value
 from gpulsh.io.arrow.buffers import string_array, to_arrow
 from gpulsh.io.columns import Columns
@@ -34,7 +34,7 @@ from gpulsh.io.limits import Limit
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.method import Method
 from gpulsh.params import SCHEME, Shingling
-from gpulsh.ragged import by_range, offsets, row_of
+from gpulsh.ragged import offsets, row_of, slices_by_range
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.policy import Counting, Policy, Screening, Write
 from gpulsh.secret import EvidenceKeys
@@ -46,7 +46,7 @@ JOIN = "join-index"  # after this step, documents may have joined an index of pa
 
 DIGEST_VALUES = 1 << 12  # values that are JSON text at once
 
-NOT_CUT = Cut(memory=0, partition=0, digests=0, group=0)
+NOT_CUT = TaskSizes(memory=0, partition=0, digests=0, group=0)
 
 OnError = Literal["fail", "skip"]
 
@@ -69,7 +69,7 @@ class FileJob(ABC):
     on_error: OnError = "fail"
     read_options: ReadOptions = DEFAULTS
     reader: Reader = "arrow"
-    cut: Cut = NOT_CUT  # until the engine is open
+    cut: TaskSizes = NOT_CUT  # until the engine is open
 
     @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
@@ -214,7 +214,7 @@ class Job(FileJob):
         if overlap is None:
             return None
         words = Shingling(unit=method.shingling.unit, symbols=method.shingling.symbols)  # no stop words, stems, anchors
-        return Screening(overlap, words.under(method.folding), method.folding)
+        return Screening(overlap, words.with_folding(method.folding), method.folding)
 
     @property
     def protected_inputs(self) -> tuple[str, ...]:
@@ -271,7 +271,7 @@ class Layout:
 
     def by_partition(self, positions: Numbers) -> Iterator[tuple[int, slice]]:
         """Each partition that has some of ascending `positions`, and which of them."""
-        return by_range(positions, self.partitions)
+        return slices_by_range(positions, self.partitions)
 
     def source_of(self, positions: Numbers) -> Numbers:
         """int64 [m]: the number of the INPUT of each document."""

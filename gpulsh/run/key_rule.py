@@ -20,7 +20,7 @@ from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import with_key_copies
 from gpulsh.decide.decision import Decision
-from gpulsh.errors import ParameterError, option, refuse_given
+from gpulsh.errors import ParameterError, option_name, refuse_given
 from gpulsh.params import check_type, shown
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
@@ -55,7 +55,7 @@ def check_flags(key: object, normalize_url: bool, key_only: bool) -> None:
     for name, flag in {"normalize_url": normalize_url, "key_only": key_only}.items():
         check_type(name, flag, bool)
         if flag and key is None:
-            raise ParameterError(f"{option(name)} is given without --key; give --key")
+            raise ParameterError(f"{option_name(name)} is given without --key; give --key")
     if normalize_url:
         from gpulsh.io.arrow.copy_keys import require_extra
 

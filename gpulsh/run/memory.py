@@ -17,16 +17,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers, Signed, TextBatch
+from gpulsh.arrays import Array, Numbers, SignedBatch, TextBatch
 from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.copies import first_copies, with_key_copies
 from gpulsh.decide.counts.counts import Sightings
 from gpulsh.decide.counts.retention import NO_POLICIES, Retention
-from gpulsh.decide.decide import Undecided, involved_in, is_read
+from gpulsh.decide.decide import UndecidedDocuments, documents_in_buckets, reads_texts
 from gpulsh.decide.decision import Decision
-from gpulsh.decide.edges import ALL
+from gpulsh.decide.edges import NO_RULES
 from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.prefixes import containing_pairs
 from gpulsh.decide.priority import decision_order
@@ -34,16 +34,16 @@ from gpulsh.errors import DeviceMemoryError, ParameterError
 from gpulsh.io.memory.device import DeviceTexts, ResidentTexts
 from gpulsh.io.memory.tables import has_columns, table_texts
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
-from gpulsh.lsh.collisions import Collisions, Memberships, bucketed
-from gpulsh.lsh.pairs import order_by
+from gpulsh.lsh.collisions import Collisions, Memberships, find_buckets
+from gpulsh.lsh.pairs import lexicographic_order
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
-from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
+from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, with_form
 from gpulsh.ragged import offsets, total_size
 from gpulsh.run.key_rule import KeyHashes, check_flags, decide_by_key, refuse_with_key
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
-from gpulsh.sketch.named import sketches_named
+from gpulsh.sketch.named import sketches_by_name
 from gpulsh.stats.hints import give_hints
 from gpulsh.stats.stages import MEMORY_STAGES, Funnel, Progress
 
@@ -157,11 +157,11 @@ def deduplicate(
         if priority is not None:
             raise ParameterError(f"keep is {keep!r} and priority is given; give one of them")
     check_flags(key, normalize_url, key_only)
-    folding = normalizing(folding, normalize)
-    sketch, also = sketches_named(sketch, also, num_perm, seed, distance)
+    folding = with_form(folding, normalize)
+    sketch, also = sketches_by_name(sketch, also, num_perm, seed, distance)
     asked = threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure, also, distance
-    method = Method.chosen(*asked, drop_contained_only)
-    retention = Retention.chosen(min_cluster, max_copies, min_sources)
+    method = Method.choose(*asked, drop_contained_only)
+    retention = Retention.from_arguments(min_cluster, max_copies, min_sources)
     if key is not None:
         refuse_with_key(retention.to_json())
     if retention.min_sources > 1 and source_column is None:
@@ -189,7 +189,7 @@ def deduplicate(
         hashes.append(checked_copy_keys(values, len(source)))
         keyed = hashes.non_null()
     if keyed is not None and key_only:
-        with ops.here():
+        with ops.use_device():
             rank = None if order is None else _ranks(ops.asarray(order))
             by_key = decide_by_key(len(source), *_key_copies(keyed, rank, ops), ops)
         return replace(by_key, sightings=sightings)
@@ -206,13 +206,13 @@ def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, 
     """Sign all documents in one pass."""
     digests, exact, shingles = list[Array](), list[Array](), list[Array]()
     # Comparing would normalize a text again, and on the host.
-    texts = ResidentTexts(source, ops, wanted=method.folding.form is None and is_read(method, in_large=0))
+    texts = ResidentTexts(source, ops, wanted=method.folding.form is None and reads_texts(method, in_large=0))
     funnel, sizes = Funnel(), ops.sizes()
     most = sizes.resident if isinstance(source, DeviceTexts) and sizes.resident else sizes.batch
 
     def sign_staged(
         batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend
-    ) -> tuple[Signed, TextBatch | None]:
+    ) -> tuple[SignedBatch, TextBatch | None]:
         fits = isinstance(batch.offset, np.ndarray) and total_size(batch) <= most
         there = lane.stage(batch) if fits and not texts.is_full else None
         return sign_by_method(batch if there is None else there, method, keys, lane), there
@@ -223,7 +223,7 @@ def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, 
             for pieces, rows in zip((digests, exact, shingles), kept, strict=True):
                 pieces.append(rows)
             texts.append(text)
-    with ops.here():
+    with ops.use_device():
         counts = _concatenated(shingles, np.empty(0, np.int64), ops)
         filled = counts > 0
         funnel.documents, funnel.nulls, funnel.shingles = len(counts), source.nulls(), int(counts.sum())
@@ -249,7 +249,7 @@ def decide(
     This consumes the digests of `signed`. Of documents with equal keys in `keyed`, only the first takes part.
     """
     funnel = signed.funnel
-    with ops.here(), funnel.stage(progress, MEMORY_STAGES["collide"], method.banding.bands):
+    with ops.use_device(), funnel.stage(progress, MEMORY_STAGES["collide"], method.banding.bands):
         rank, filled = None, np.flatnonzero(signed.has_shingle)
         if order is not None:
             rank, filled = _ranks(ops.asarray(order)), ops.asarray(order)
@@ -266,21 +266,21 @@ def decide(
         else:
             left_out = np.sort(np.concatenate([copies, same]))
             digests = DigestsByBand(signed.digests, left_out, method.banding.bands, funnel.documents, ops)
-            small, large = bucketed(digests, ops, progress.advance)
-            met = Collisions.of(small.pairs(), large, method.banding.bands)
+            small, large = find_buckets(digests, ops, progress.advance)
+            met = Collisions.from_buckets(small.pairs(), large, method.banding.bands)
             del small  # as large as the pairs
         signed.digests.clear()
         funnel.crowded = len(met.in_large)
-    with ops.here():
-        involved = involved_in(met, funnel.documents, ops)
+    with ops.use_device():
+        involved = documents_in_buckets(met, funnel.documents, ops)
         with funnel.stage(progress, MEMORY_STAGES["read"], len(involved)):
-            chosen = signed.texts.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
+            chosen = signed.texts.choose(involved if reads_texts(method, len(met.in_large)) else involved[:0])
             progress.count(size=int(chosen.sizes.sum()))
     found = funnel.documents, met, copies, first, rank
-    case = Undecided(*found, ALL, chosen, method, keys, ops, retention=retention, sightings=sightings)
+    case = UndecidedDocuments(*found, NO_RULES, chosen, method, keys, ops, retention=retention, sightings=sightings)
     decision = replace(case.decide(funnel, progress), sightings=sightings)
     if len(same):
-        with ops.here():
+        with ops.use_device():
             return with_key_copies(decision, same, of, ops)
     return decision
 
@@ -304,8 +304,8 @@ def _containment_collisions(
     texts = ShingledTexts(ordered, ops, source.choose(documents), method, None)  # proposals are not evidence
     either = not method.drop_contained_only
     pairs = np.sort(documents[ordered][containing_pairs(texts, method.threshold, ops, either=either)], axis=1)
-    pairs = pairs[order_by(pairs[:, 0], pairs[:, 1])]
-    return Collisions.of(ops.asarray(pairs), Memberships.joined([]), method.banding.bands)
+    pairs = pairs[lexicographic_order(pairs[:, 0], pairs[:, 1])]
+    return Collisions.from_buckets(ops.asarray(pairs), Memberships.concat([]), method.banding.bands)
 
 
 def _ranks(order: Array) -> Array:
@@ -344,7 +344,7 @@ class DigestsByBand:
         self.documents, self.bands = documents, bands
         if len(pieces) > 1 and not any(isinstance(piece, np.ndarray) for piece in pieces):
             # Column by column, since each costs calls to the device.
-            with suppress(DeviceMemoryError), ops.here():
+            with suppress(DeviceMemoryError), ops.use_device():
                 pieces[:] = [np.concatenate([piece.T for piece in pieces], axis=1).T]
         starts = offsets([len(piece) for piece in pieces])
         cuts = ops.asnumpy(np.searchsorted(left_out, ops.asarray(starts))).tolist()

@@ -28,7 +28,7 @@ from gpulsh.io.formats.arrow_ipc import Ipc
 from gpulsh.io.formats.endings import known_format
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
-from gpulsh.params import Folding, Shingling, many, shown
+from gpulsh.params import Folding, Shingling, plural, shown
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.stats.counts import CLUSTERS, MARKS, WEIGHT
 
@@ -80,7 +80,7 @@ class Policy:
             _log.warning(Advice("--across drops none, because all documents are of one INPUT; give several INPUTs"))
         if sources < least and source_column is None:
             raise ParameterError(
-                f"min_sources is {least}, and the documents are of {many(sources, 'INPUT')};"
+                f"min_sources is {least}, and the documents are of {plural(sources, 'INPUT')};"
                 " give more INPUTs, or --source-column"
             )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from gpulsh.backends.compiling import COMPILING, Stopwatch
 from gpulsh.backends.kernel_cache import kernel_cache
-from gpulsh.params import check_choice, many
+from gpulsh.params import check_choice, plural
 from gpulsh.report.wording import size
 from gpulsh.stats.stages import Progress
 
@@ -108,7 +108,7 @@ class _Lines(Progress):
     @contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[None]:
         self._tally = Tally(name, total, unit)
-        with self._show_stage(self._tally), COMPILING.listening(self._compiling):
+        with self._show_stage(self._tally), COMPILING.listen(self._compiling):
             yield
             self._tally.end()
 
@@ -274,4 +274,4 @@ def _rates(tally: Tally) -> list[str]:
 
 
 def _amount(number: int, name: str) -> str:
-    return size(number) if name == "bytes" else many(number, name.removesuffix("s"))
+    return size(number) if name == "bytes" else plural(number, name.removesuffix("s"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpulsh import __version__
 from gpulsh.backends.parallel import processors
-from gpulsh.budget import shares
+from gpulsh.budget import memory_shares
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT
 from gpulsh.report.evidence import cluster_counts, similarity_counts, summarise
 from gpulsh.report.page import missing_requirement
@@ -62,7 +62,7 @@ def finished_report(
     return {
         "parameters": parameters,
         "digest": job.method.digest(),
-        "memory": shares(engine.memory, engine.ops.sizes()),
+        "memory": memory_shares(engine.memory, engine.ops.sizes()),
         "files": files,
         "written": [path if path in made else None for path in paths],
         "sources": [

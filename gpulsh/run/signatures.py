@@ -29,7 +29,7 @@ from gpulsh.run.index.jobs import open_inputs
 from gpulsh.run.output.paths import refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import chosen_secret, evidence_keys
-from gpulsh.sketch.named import sketches_named
+from gpulsh.sketch.named import sketches_by_name
 from gpulsh.stats.stages import INDEX_STAGES, Progress, with_progress
 from gpulsh.store.durable import durable_file, writing
 
@@ -62,8 +62,8 @@ def sign_files(
     """
     refuse_url(os.fspath(output))
     path, read_options = Path(output), ReadOptions.taken_from(parameters)
-    chosen, _ = sketches_named(sketch, None, num_perm, seed)
-    method = Method.chosen(**given_parameters(sketch=chosen, num_perm=num_perm, seed=seed, **parameters))
+    chosen, _ = sketches_by_name(sketch, None, num_perm, seed)
+    method = Method.choose(**given_parameters(sketch=chosen, num_perm=num_perm, seed=seed, **parameters))
     if path.suffix != ".parquet":
         raise ParameterError(f"output is {str(path)!r}; give a file that ends with .parquet")
     if method.measure == "containment":
@@ -114,14 +114,14 @@ def _partition_table(
     width, kind = (method.family.num_perm, method.family.value_type) if near is None else (near.bits // 64, np.uint64)
     signatures: list[Array] = [np.empty((0, width), kind)]
     digests: list[Array] = [np.empty((0, method.banding.bands), np.uint64)]
-    with ops.here():
+    with ops.use_device():
         batches = texts.read(partition.pieces, ops.sizes().batch, facts)
         for text in with_progress(batches, shown, lambda batch: normalized(batch, method.folding.form)):
             if near is None:
-                found = ops.text_signatures(text, method.reading, method.family)
+                found = ops.text_signatures(text, method.backend_shingling, method.family)
                 banded = ops.band_digests(found, method.banding)
             else:
-                found, signed = words_and_digests(text, method.reading, near, unused, ops)
+                found, signed = words_and_digests(text, method.backend_shingling, near, unused, ops)
                 banded = signed.digests
             signatures.append(ops.asnumpy(found))
             digests.append(ops.asnumpy(banded))

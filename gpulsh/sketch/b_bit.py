@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulsh.arrays import Array, PackedSignatures, Signatures
-from gpulsh.backends.hashing import mixed
+from gpulsh.backends.hashing import mix64
 from gpulsh.backends.protocol import GOLDEN, STREAM_BITS
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named, check_type, set_integer, set_one_of
-from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, of_pairs
-from gpulsh.sketch.bits import ones
+from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, map_pairs
+from gpulsh.sketch.bits import popcount
 from gpulsh.sketch.minhash import MinHash
 from gpulsh.text.documents import Documents
 
@@ -64,11 +64,11 @@ class BBit(TextSketch[PackedSignatures], Named):
                 f" {self.num_perm} values, or BBit(num_perm={signatures.shape[1]})"
             )
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             return self._packed(ops.asarray(signatures.values))
 
-    def _of_documents(self, documents: Documents) -> PackedSignatures:
-        return self._packed(MinHash(num_perm=self.num_perm, seed=self.seed)._of_documents(documents).values)
+    def _sketch_documents(self, documents: Documents) -> PackedSignatures:
+        return self._packed(MinHash(num_perm=self.num_perm, seed=self.seed)._sketch_documents(documents).values)
 
     def estimate(
         self, packed: PackedSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
@@ -87,17 +87,17 @@ class BBit(TextSketch[PackedSignatures], Named):
             )
         check_maker("packed", packed, self)
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             rows, values = checked_pairs(pairs, len(packed), ops), ops.asarray(packed.values)
             chance = 2.0**-self.bits
 
             def corrected(some: Array) -> Array:
                 left, right = values[some[:, 0]], values[some[:, 1]]
-                share = 1 - self._differing(left ^ right) / self.num_perm
-                filled = (self._differing(~left) > 0) & (self._differing(~right) > 0)
+                share = 1 - self._differing_values(left ^ right) / self.num_perm
+                filled = (self._differing_values(~left) > 0) & (self._differing_values(~right) > 0)
                 return (share - chance) / (1 - chance) * filled
 
-            return of_pairs(rows, corrected)
+            return map_pairs(rows, corrected)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """The theoretical standard deviation of the estimate at a similarity of `value`; `size` has no effect.
@@ -114,18 +114,18 @@ class BBit(TextSketch[PackedSignatures], Named):
         a_word = 64 // self.bits
         words = -(-self.num_perm // a_word)
         places = np.arange(1, self.num_perm + 1, dtype=np.uint64, like=values)
-        keys = mixed(places * np.uint64(GOLDEN) + np.uint64(STREAM_BITS)) | np.uint64(1)
+        keys = mix64(places * np.uint64(GOLDEN) + np.uint64(STREAM_BITS)) | np.uint64(1)
         shifts = np.arange(0, 64, self.bits, dtype=np.uint64, like=values)
         parts = [np.empty((0, words), np.uint64, like=values)]
         for start in range(0, len(values), ROWS_AT_ONCE):
             some = values[start : start + ROWS_AT_ONCE]
-            bits = ~mixed((~some).astype(np.uint64) * keys)  # all ones of no value: mix64(0) is 0
+            bits = ~mix64((~some).astype(np.uint64) * keys)  # all ones of no value: mix64(0) is 0
             lowest = np.zeros((len(some), words * a_word), np.uint64, like=values)
             lowest[:, : self.num_perm] = bits & np.uint64(2**self.bits - 1)
             parts.append((lowest.reshape(len(some), words, a_word) << shifts).sum(axis=2, dtype=np.uint64))
         return PackedSignatures(np.concatenate(parts), maker=self)
 
-    def _differing(self, words: Array) -> Array:
+    def _differing_values(self, words: Array) -> Array:
         """int64 [m]: the number of fields of [m, words] that hold a value other than 0."""
         a_word, shift = 64 // self.bits, self.bits // 2
         while shift:
@@ -133,6 +133,6 @@ class BBit(TextSketch[PackedSignatures], Named):
             shift //= 2
         lowest = np.uint64(sum(1 << self.bits * field for field in range(a_word)))
         last = np.uint64((1 << self.bits * (self.num_perm - (words.shape[1] - 1) * a_word)) - 1)
-        differ = ones(words & lowest)
-        differ[:, -1] = ones(words[:, -1] & lowest & last)
+        differ = popcount(words & lowest)
+        differ[:, -1] = popcount(words[:, -1] & lowest & last)
         return differ.sum(axis=1, dtype=np.int64)

@@ -14,7 +14,7 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Made, Signatures, given_array
+from gpulsh.arrays import Array, Fingerprints, Signatures, SketchResult, checked_array
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -51,10 +51,10 @@ def estimates(signatures: Array, rows: Array) -> Array:
         filled = (left != no_value).any(axis=1)
         return (left == right).mean(axis=1) * filled
 
-    return of_pairs(rows, shares)
+    return map_pairs(rows, shares)
 
 
-def of_pairs(rows: Array, work: Callable[[Array], Array]) -> Array:
+def map_pairs(rows: Array, work: Callable[[Array], Array]) -> Array:
     """`work` applied to pairs [m, 2], some at a time, and its results end to end."""
     starts = range(0, max(len(rows), 1), PAIRS_AT_ONCE)
     return np.concatenate([work(rows[start : start + PAIRS_AT_ONCE]) for start in starts])
@@ -72,7 +72,7 @@ def checked_estimate(
     return number, size
 
 
-def check_maker(name: str, sketched: Made, sketch: object) -> None:
+def check_maker(name: str, sketched: SketchResult, sketch: object) -> None:
     """Raise ParameterError if another sketch made the parameter `name`."""
     if sketched.maker not in (None, sketch):
         raise ParameterError(
@@ -82,7 +82,7 @@ def check_maker(name: str, sketched: Made, sketch: object) -> None:
 
 def checked_pairs(pairs: Array, count: int, ops: Backend, name: str = "pairs") -> Array:
     """Pairs of rows below `count` as int64 [m, 2] in the backend's memory, or a ParameterError about `name`."""
-    array = given_array(name, pairs, "integers of shape [m, 2]")
+    array = checked_array(name, pairs, "integers of shape [m, 2]")
     array = array if isinstance(array, np.ndarray) else ops.asarray(array)
     if array.size == 0:
         return ops.asarray(np.empty((0, 2), np.int64))
@@ -112,12 +112,12 @@ class TextSketch(ABC, Generic[Sketched]):
 
         `texts` is any kind that `deduplicate` takes. Raises InputTypeError if a row is not a text.
         """
-        documents = Documents.opened(texts, shingling, folding, backend, threads)
-        with documents.ops.here():
-            return self._of_documents(documents)
+        documents = Documents.open(texts, shingling, folding, backend, threads)
+        with documents.ops.use_device():
+            return self._sketch_documents(documents)
 
     @abstractmethod
-    def _of_documents(self, documents: Documents) -> Sketched:
+    def _sketch_documents(self, documents: Documents) -> Sketched:
         """A row for each document; the backend's device is the current one."""
 
 
@@ -186,11 +186,11 @@ class SetSketch(TextSketch[Signatures], SignatureSketch):
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
         there = fingerprints.moved(ops.asarray)
-        with ops.here():
+        with ops.use_device():
             check_mixed(there, self.functions, ops)
         return Signatures(sketched(ops, there, self.functions), maker=self)
 
-    def _of_documents(self, documents: Documents) -> Signatures:
+    def _sketch_documents(self, documents: Documents) -> Signatures:
         ops = documents.ops
         signatures = ops.asarray(np.empty((len(documents.source), self.num_perm), self.functions.value_type))
         start = 0

@@ -15,7 +15,7 @@ from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, Named, check_type, set_integer, set_one_of
-from gpulsh.sketch.base import check_maker, checked_estimate, checked_pairs, of_pairs
+from gpulsh.sketch.base import check_maker, checked_estimate, checked_pairs, map_pairs
 
 
 def hamming(
@@ -32,15 +32,15 @@ def hamming(
     check_type("bit_signatures", bit_signatures, BitSignatures)
     ops = select_backend(backend, threads=threads)
     words, rows = ops.asarray(bit_signatures.values), checked_pairs(pairs, len(bit_signatures), ops)
-    return of_pairs(rows, lambda some: distances(words[some[:, 0]], words[some[:, 1]]))
+    return map_pairs(rows, lambda some: distances(words[some[:, 0]], words[some[:, 1]]))
 
 
 def distances(left: Array, right: Array) -> Array:
     """int64 [m]: the number of bits in which rows of uint64 [m, words] differ."""
-    return ones(left ^ right).sum(axis=1, dtype=np.int64)
+    return popcount(left ^ right).sum(axis=1, dtype=np.int64)
 
 
-def ones(words: Array) -> Array:
+def popcount(words: Array) -> Array:
     """The number of set bits of uint64 words, of any shape and array library.
 
     NumPy has an instruction; other arrays add up fields of 2, 4 and 8 bits (Warren, *Hacker's Delight*, 5-1).

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Arrays, Numbers, given_array, on_host
+from gpulsh.arrays import Array, Arrays, Numbers, checked_array, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named, set_integer
-from gpulsh.permutations import mixed, stream
+from gpulsh.permutations import splitmix64_array, stream
 from gpulsh.sketch.base import checked_estimate, checked_pairs
 from gpulsh.sketch.weighted import check_real, dense_rows
 from gpulsh.theory import checked_number
@@ -77,7 +77,7 @@ class EarthMover(Named, Arrays):
         Raises ParameterError if a number is negative, or a row has another sum.
         """
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             rows, points = dense_rows(distributions, ops, "distributions"), len(self.distances)
             if rows.shape[1] != points:
                 raise ParameterError(
@@ -94,7 +94,7 @@ class EarthMover(Named, Arrays):
             for start in range(0, len(rows), at_once):
                 units = np.rint(rows[start : start + at_once] * UNIT).astype(np.int64)
                 for number, tree in enumerate(self.trees):
-                    labels[start : start + at_once, number] = _rounded(units, tree, ops)
+                    labels[start : start + at_once, number] = _leaf_labels(units, tree, ops)
             return labels
 
     @cached_value
@@ -124,7 +124,7 @@ class EarthMover(Named, Arrays):
                 " give the labels from the sketch"
             )
         rows, distances = checked_pairs(pairs, len(labels), ops), ops.asarray(self.distances)
-        with ops.here():
+        with ops.use_device():
             total = ops.asarray(np.zeros(len(rows)))
             for tree in range(labels.shape[1]):
                 total = total + distances[labels[rows[:, 0], tree], labels[rows[:, 1], tree]]
@@ -146,7 +146,7 @@ class EarthMover(Named, Arrays):
 
 def _checked_metric(given: Array) -> NDArray[np.float64]:
     """Distances as float64 [points, points], or a ParameterError."""
-    given = given_array("distances", given, "numbers [points, points]")
+    given = checked_array("distances", given, "numbers [points, points]")
     check_real(given, "distances")
     distances = np.array(on_host(given), np.float64)
     if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or not len(distances):
@@ -189,7 +189,7 @@ def _tree(distances: NDArray[np.float64], words: NDArray[np.uint64]) -> Tree:
     return Tree(order, levels, words[points + 1])
 
 
-def _rounded(units: Array, tree: Tree, ops: Backend) -> Array:
+def _leaf_labels(units: Array, tree: Tree, ops: Backend) -> Array:
     """The label int64 [n] of each row of probabilities int64 [n, points], in units."""
     order = ops.asarray(tree.order)
     none = ops.asarray(np.zeros((len(units), 1), np.int64))
@@ -206,8 +206,8 @@ def _rounded(units: Array, tree: Tree, ops: Backend) -> Array:
                 break
             at, row = node[left], left[:, None]
             number = ops.asarray(np.arange(draw, draw + DRAWS_AT_ONCE).astype(np.uint64))
-            drawn_by = mixed((first_node + at).astype(np.uint64) * _GOLDEN + tree.word)
-            words = mixed(drawn_by[:, None] + number * _GOLDEN)  # a part in the upper half, and a height
+            drawn_by = splitmix64_array((first_node + at).astype(np.uint64) * _GOLDEN + tree.word)
+            words = splitmix64_array(drawn_by[:, None] + number * _GOLDEN)  # a part in the upper half, and a height
             part = first_part[at][:, None] + ((words >> _S32) * parts[left].astype(np.uint64)[:, None] >> _S32).astype(
                 np.int64
             )

@@ -13,7 +13,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.permutations import words_at
-from gpulsh.ragged import cuts
+from gpulsh.ragged import row_ranges
 from gpulsh.sketch.bits import MAX_BITS, WORD_BITS, BitSketch
 from gpulsh.sketch.weighted import check_real, dense_vectors
 
@@ -53,7 +53,7 @@ class Hyperplanes(BitSketch):
         ParameterError for NaN, infinity, numbers that are not real, and more than 2^27 entries in a row.
         """
         ops, words = select_backend(backend, threads=threads), self.bits // WORD_BITS
-        with ops.here():
+        with ops.use_device():
             parts = self._sparse(vectors) if hasattr(vectors, "tocsr") else self._dense(vectors, ops)
             bits = [ops.asarray(_packed(sums, words)) for sums in parts]
             none = ops.asarray(np.empty((0, words), np.uint64))
@@ -90,7 +90,7 @@ class Hyperplanes(BitSketch):
             matrix.sum_duplicates()
         offset = np.asarray(matrix.indptr, np.int64)
         _check_entries(int(np.diff(offset).max(initial=0)))
-        for start, stop in cuts(offset, AT_ONCE, max(AT_ONCE // self.bits, 1)):
+        for start, stop in row_ranges(offset, AT_ONCE, max(AT_ONCE // self.bits, 1)):
             here = slice(offset[start], offset[stop])
             values, sizes = matrix.data[here].astype(np.float64), np.diff(offset[start : stop + 1])
             row = np.repeat(np.arange(stop - start), sizes)

@@ -15,7 +15,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Signatures, given_array
+from gpulsh.arrays import Array, Fingerprints, Signatures, checked_array
 from gpulsh.backends.protocol import NO_VALUE, THROWS, Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -99,7 +99,7 @@ class MinHash(SetSketch):
         """
         check_type("sets", sets, Fingerprints)
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             rows = ops.unique(sets.moved(ops.asarray))
             values, offset = rows.values, ops.asnumpy(rows.offset)
             bounds = zip(offset[:-1].tolist(), offset[1:].tolist(), strict=True)
@@ -252,7 +252,7 @@ def minima(
     """
     ops = select_backend(backend, threads=threads)
     wanted = "integers of shape [elements, num_perm]"
-    table = np.asarray(given_array("functions", functions, wanted))
+    table = np.asarray(checked_array("functions", functions, wanted))
     if table.ndim != 2 or table.dtype.kind not in "iu" or not table.shape[1]:
         raise ParameterError(f"functions is an array of {table.dtype} with shape {table.shape}; give {wanted}")
     if table.size and not 0 <= int(table.min()) <= int(table.max()) < NO_VALUE:

@@ -17,7 +17,7 @@ SETS: dict[str, type[SetSketch]] = {  # sketches of sets; the families of MinHas
 }
 
 
-def sketches_named(
+def sketches_by_name(
     sketch: Sketch | BitSketch | str | None,
     also: BitSketch | str | None = None,
     num_perm: int | None = None,
@@ -26,23 +26,23 @@ def sketches_named(
 ) -> tuple[Sketch | BitSketch | None, BitSketch | None]:
     """`sketch` and `also`; sketches given by name are made, with `num_perm` and `seed`.
 
-    >>> sketches_named("simhash:64:3", "simhash:128")
+    >>> sketches_by_name("simhash:64:3", "simhash:128")
     (NearBits(bits=64, weights='set', seed=1, distance=3), SimHash(bits=128, seed=1, weights='set'))
     """
     for name, given in (("sketch", sketch), ("also", also)):
         if isinstance(given, type):
             raise ParameterError(f"{name} is the class {given.__name__}; give an object, such as gpulsh.SimHash()")
     if isinstance(also, str):
-        also = _bits_named("--and", also, seed, distance)
+        also = _simhash_by_name("--and", also, seed, distance)
     if not isinstance(sketch, str):
         return sketch, also
     if sketch.split(":")[0] == "simhash":
-        return _bits_named("sketch", sketch, seed, distance), also
+        return _simhash_by_name("sketch", sketch, seed, distance), also
     left_open = ":" in sketch and num_perm == Family().num_perm  # the default, so probably not given
     return parse_sketch(sketch, None if left_open else num_perm, seed), also
 
 
-def _bits_named(name: str, text: str, seed: int | None, distance: int | None) -> BitSketch:
+def _simhash_by_name(name: str, text: str, seed: int | None, distance: int | None) -> BitSketch:
     sketch, own = parse_bits(text, seed, name)
     if own is None:
         return sketch

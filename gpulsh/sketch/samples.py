@@ -14,14 +14,14 @@ from typing import ClassVar
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Samples
-from gpulsh.backends.hashing import mixed
+from gpulsh.backends.hashing import mix64
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, Named, check_type, set_integer
 from gpulsh.permutations import stream
-from gpulsh.ragged import chosen_rows, counted, end_to_end, offsets, ranges, row_of
-from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, of_pairs
+from gpulsh.ragged import concat_rows, counts_by_row, expand_ranges, offsets, row_of, select_rows
+from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, map_pairs
 from gpulsh.text.documents import Documents
 
 MANY = 1 << 20  # members of a sample, whose number's chances are not added up one by one
@@ -42,11 +42,11 @@ class SampleSketch(TextSketch[Samples], Named):
         set_integer(self, "seed", 0, MAX_SEED)
 
     @abstractmethod
-    def _sampled(self, permuted: Fingerprints) -> Samples:
+    def _choose(self, permuted: Fingerprints) -> Samples:
         """The samples of unique rows, which ascend."""
 
     @abstractmethod
-    def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
+    def _count_shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
         """int64 [m] each: for each pair, the members of its union's sample in both sets, and all members."""
 
     @abstractmethod
@@ -61,11 +61,11 @@ class SampleSketch(TextSketch[Samples], Named):
         """
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             return replace(self._sample(fingerprints.moved(ops.asarray), ops), maker=self)
 
-    def _of_documents(self, documents: Documents) -> Samples:
-        samples = end_to_end([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
+    def _sketch_documents(self, documents: Documents) -> Samples:
+        samples = concat_rows([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
         return replace(samples, maker=self)
 
     def estimate(
@@ -75,7 +75,7 @@ class SampleSketch(TextSketch[Samples], Named):
 
         Raises ParameterError if another sketch made the samples, or `pairs` name no rows of them.
         """
-        return self._of_pairs(self._shared, samples, pairs, backend, threads)
+        return self._estimate_pairs(self._count_shared, samples, pairs, backend, threads)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """The theoretical standard deviation of the estimate at a similarity of `value` and a union of `size` shingles.
@@ -84,7 +84,7 @@ class SampleSketch(TextSketch[Samples], Named):
         """
         return float(np.sqrt(max(self._variance(*checked_estimate(value, size)), 0.0)))
 
-    def _of_pairs(
+    def _estimate_pairs(
         self,
         shares: Callable[[Samples, Array, Backend], tuple[Array, Array]],
         samples: Samples,
@@ -95,19 +95,19 @@ class SampleSketch(TextSketch[Samples], Named):
         check_type("samples", samples, Samples)
         check_maker("samples", samples, self)
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             rows, there = checked_pairs(pairs, len(samples), ops), samples.moved(ops.asarray)
 
             def ratio(some: Array) -> Array:
                 part, whole = shares(there, some, ops)
                 return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
 
-            return of_pairs(rows, ratio)
+            return map_pairs(rows, ratio)
 
     def _sample(self, fingerprints: Fingerprints, ops: Backend) -> Samples:
         multiplier, addend = stream(self.stream, self.seed, 2)
-        permuted = mixed(fingerprints.values * (multiplier | np.uint64(1)) + addend)
-        return self._sampled(ops.unique(Fingerprints(permuted, fingerprints.offset)))
+        permuted = mix64(fingerprints.values * (multiplier | np.uint64(1)) + addend)
+        return self._choose(ops.unique(Fingerprints(permuted, fingerprints.offset)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,13 +132,13 @@ class BottomS(SampleSketch):
         super().__post_init__()
         set_integer(self, "size", 1, 2**31)
 
-    def _sampled(self, permuted: Fingerprints) -> Samples:
+    def _choose(self, permuted: Fingerprints) -> Samples:
         sizes = np.minimum(permuted.lengths, self.size)
-        return Samples(permuted.values[ranges(permuted.offset[:-1], sizes)], offsets(sizes))
+        return Samples(permuted.values[expand_ranges(permuted.offset[:-1], sizes)], offsets(sizes))
 
-    def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
+    def _count_shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
         """A member of the union's sample in both sets occurs twice in the two samples."""
-        two = chosen_rows(samples, pairs.reshape(-1))
+        two = select_rows(samples, pairs.reshape(-1))
         together = Fingerprints(two.values, two.offset[::2].copy())
         union = ops.unique(together)
         sizes = np.minimum(union.lengths, self.size)
@@ -146,7 +146,7 @@ class BottomS(SampleSketch):
         last = np.where(some, union.offset[:-1] + sizes - 1, 0)
         greatest = union.values[last] if len(union.values) else np.zeros(len(pairs), np.uint64, like=union.values)
         row = row_of(together.offset, np.arange(len(together.values), like=pairs))
-        within = counted(together.values <= greatest[row], together.offset)
+        within = counts_by_row(together.values <= greatest[row], together.offset)
         return within - sizes, np.maximum(sizes, 1)  # two empty sets: 0 and not NaN
 
     def _variance(self, value: float, size: int | None) -> float:
@@ -187,17 +187,17 @@ class ModM(SampleSketch):
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
         """Estimate |A and B| / |A| of each pair (A, B), float64 [m]; NaN if A has no sample. Raises as `estimate`."""
-        return self._of_pairs(self._contained, samples, pairs, backend, threads)
+        return self._estimate_pairs(self._count_contained, samples, pairs, backend, threads)
 
-    def _sampled(self, permuted: Fingerprints) -> Samples:
+    def _choose(self, permuted: Fingerprints) -> Samples:
         left = permuted.values % np.uint64(self.modulus) == 0
         return Samples(permuted.values[left], offsets(left)[permuted.offset])
 
-    def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
+    def _count_shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
         return ops.intersect(pairs, Fingerprints(samples.values, samples.offset))
 
-    def _contained(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
-        return self._shared(samples, pairs, ops)[0], samples.lengths[pairs[:, 0]]
+    def _count_contained(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
+        return self._count_shared(samples, pairs, ops)[0], samples.lengths[pairs[:, 0]]
 
     def _variance(self, value: float, size: int | None) -> float:
         """The variance of a sample without replacement of k of the union, where k is binomial and not 0.

@@ -92,17 +92,17 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
         """
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             there = fingerprints.moved(ops.asarray)
             if self.weights == "idf":
-                return self._by_frequency(lambda: [there], ops)
+                return self._weigh_by_frequency(lambda: [there], ops)
             rows = ops.unique(there) if self.weights == "set" else there
-            return BitSignatures(ops.simhash(rows, keys_of(self.bits, self.seed)), maker=self)
+            return BitSignatures(ops.simhash(rows, word_keys(self.bits, self.seed)), maker=self)
 
-    def _of_documents(self, documents: Documents) -> BitSignatures:
-        ops, how = documents.ops, (documents.shingling, keys_of(self.bits, self.seed), self.weights == "set")
+    def _sketch_documents(self, documents: Documents) -> BitSignatures:
+        ops, how = documents.ops, (documents.shingling, word_keys(self.bits, self.seed), self.weights == "set")
         if self.weights == "idf":
-            return self._by_frequency(documents.fingerprints, ops)
+            return self._weigh_by_frequency(documents.fingerprints, ops)
         none = ops.asarray(np.empty((0, self.bits // WORD_BITS), np.uint64))
         parts = [ops.text_simhash(batch, *how) for batch in documents.batches()]
         return BitSignatures(np.concatenate([none, *parts]), maker=self)
@@ -116,9 +116,9 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
             raise ParameterError("weights is 'idf', which needs all documents at once; give 'set' or 'count'")
         return NearBits(bits=self.bits, weights=self.weights, seed=self.seed, distance=distance)
 
-    def _by_frequency(self, batches: Callable[[], Iterable[Fingerprints]], ops: Backend) -> BitSignatures:
-        values, frequency, documents = _frequent(map(ops.unique, batches()))
-        keys, parts = keys_of(self.bits, self.seed), []
+    def _weigh_by_frequency(self, batches: Callable[[], Iterable[Fingerprints]], ops: Backend) -> BitSignatures:
+        values, frequency, documents = _frequent_fingerprints(map(ops.unique, batches()))
+        keys, parts = word_keys(self.bits, self.seed), []
         for rows in batches():
             found = np.ones_like(rows.values, np.int64)
             if len(values):
@@ -131,7 +131,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
         return BitSignatures(np.concatenate(parts), maker=self)
 
 
-def _frequent(batches: Iterable[Fingerprints]) -> tuple[Array, Array, int]:
+def _frequent_fingerprints(batches: Iterable[Fingerprints]) -> tuple[Array, Array, int]:
     """The fingerprints that several documents have, ascending, and how many have each, from unique rows; all documents.
 
     Most fingerprints are of one document: it pays to search among the others.
@@ -148,6 +148,6 @@ def _frequent(batches: Iterable[Fingerprints]) -> tuple[Array, Array, int]:
     return values[begins[counts > 1]], counts[counts > 1], documents
 
 
-def keys_of(bits: int, seed: int) -> NDArray[np.uint64]:
+def word_keys(bits: int, seed: int) -> NDArray[np.uint64]:
     """The key of each word of bits, which is combined with fingerprints."""
     return stream("simhash", seed, bits // WORD_BITS)

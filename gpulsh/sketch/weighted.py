@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints, dtype_of, given_array
+from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints, checked_array, dtype_of
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -53,7 +53,7 @@ class WeightedMinHash(SignatureSketch):
         ops = select_backend(backend, threads=threads)
         if isinstance(rows, (Fingerprints, Signatures)):
             check_type("rows", rows, WeightedFingerprints)
-        with ops.here():
+        with ops.use_device():
             weighted = rows.moved(ops.asarray) if isinstance(rows, WeightedFingerprints) else weighted_rows(rows, ops)
             return Signatures(ops.weighted_minhash(weighted, self.num_perm, self.seed), maker=self)
 
@@ -75,11 +75,11 @@ class WeightedMinHash(SignatureSketch):
         if weights == "idf":
             weighted = weigh(texts, weights, shingling=shingling, folding=folding, backend=backend, threads=threads)
             return self(weighted, backend=backend, threads=threads)
-        documents = Documents.opened(texts, shingling, folding, backend, threads)
+        documents = Documents.open(texts, shingling, folding, backend, threads)
         ops = documents.ops
         counted = map(ops.occurrences, documents.fingerprints())
         parts = [ops.weighted_minhash(rows, self.num_perm, self.seed) for rows in counted]
-        with ops.here():
+        with ops.use_device():
             return Signatures(np.concatenate(parts), maker=self)
 
 
@@ -110,14 +110,14 @@ class KleinbergTardos(SignatureSketch):
         A sparse matrix becomes dense. Raises ParameterError if a number is negative or not finite.
         """
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             return Signatures(ops.kleinberg_tardos(dense_rows(vectors, ops), self.num_perm, self.seed), maker=self)
 
 
 def dense_vectors(vectors: object, ops: Backend, name: str = "vectors") -> Array:
     """Real numbers [n, d] in the backend's memory, from any library's array or nested lists, or a ParameterError."""
     wanted = "numbers of shape [n, d], a vector a row"
-    array = given_array(name, vectors, wanted)
+    array = checked_array(name, vectors, wanted)
     check_real(array, name)
     if array.ndim != 2:
         raise ParameterError(f"{name} has shape {tuple(array.shape)}; give {wanted}")

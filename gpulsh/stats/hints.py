@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpulsh.errors import Advice, ParameterError
 from gpulsh.method import Method
-from gpulsh.params import banding_name, many
+from gpulsh.params import banding_name, plural
 from gpulsh.stats.stages import Funnel
 from gpulsh.theory import SCurve, default_banding, default_distance, meeting_probability, near_probability
 
@@ -38,8 +38,8 @@ def hints(method: Method, funnel: Funnel) -> Iterator[str]:
             f" duplicate them; use shorter shingles, such as --shingle {shorter}"
         )
     if funnel.not_utf8:
-        documents = many(funnel.not_utf8, "document")
-        stray, are = many(funnel.stray_bytes, "byte"), "are" if funnel.stray_bytes > 1 else "is"
+        documents = plural(funnel.not_utf8, "document")
+        stray, are = plural(funnel.stray_bytes, "byte"), "are" if funnel.stray_bytes > 1 else "is"
         yield (
             f"{stray} in {documents} {are} invalid in UTF-8 or the given encoding, and {are} read as U+FFFD; for CSV"
             " and text give --encoding, such as latin-1"

@@ -23,7 +23,7 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.lsh.banding import Banding, Supershingles
 from gpulsh.lsh.collisions import candidate_pairs
 from gpulsh.lsh.hamming_tables import HammingTables
-from gpulsh.lsh.pairs import packed
+from gpulsh.lsh.pairs import pack_pairs
 from gpulsh.lsh.similarity import jaccard
 from gpulsh.method import Verify
 from gpulsh.params import (
@@ -33,7 +33,7 @@ from gpulsh.params import (
     check_choice,
     check_type,
     known_keywords,
-    many,
+    plural,
     shown,
     text_reading,
 )
@@ -147,7 +147,7 @@ class Finders:
     def henzinger(self) -> Finder:
         """Pairs of supershingles whose SimHash of single words is near."""
         broder, simhash = self.supershingles(), SimHash(bits=BITS, weights="count", seed=self.seed)
-        words = Shingling(size=1, symbols=self.options["shingling"].symbols).under(self.options["folding"])
+        words = Shingling(size=1, symbols=self.options["shingling"].symbols).with_folding(self.options["folding"])
         how: Options = {**self.options, "shingling": words}
 
         def pairs(made: tuple[Any, Any]) -> Array:
@@ -239,7 +239,7 @@ class Comparison(Study):
     methods: tuple[MethodOnText, ...]
 
     def __str__(self) -> str:
-        pairs = f"{many(self.similar, 'pair')} with a Jaccard similarity of {self.threshold:g} or more"
+        pairs = f"{plural(self.similar, 'pair')} with a Jaccard similarity of {self.threshold:g} or more"
         return f"{self.sample:,} of {self.documents:,} documents, {pairs}"
 
     def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
@@ -315,7 +315,7 @@ def compare(
         if (alone := true[true[:, 0] == true[:, 1], 0]).size:
             raise ParameterError(f"truth pairs row {alone[0]} with itself; leave such pairs out")
         true = drawn.pairs_in_sample(true)
-    sought, filled = sorted_distinct(packed(*np.sort(true, axis=1).T)), sets.lengths > 0
+    sought, filled = sorted_distinct(pack_pairs(*np.sort(true, axis=1).T)), sets.lengths > 0
     on, where = drawn.texts, finders.backend_options
     few = on.slice(0, min(WARM_UP, len(on)))  # so that kernels are compiled before the clock starts
 
@@ -336,7 +336,7 @@ def compare(
                     continue
                 found = candidates[on_host(finder.estimate(sketches, candidates)) >= threshold]
             seconds = searched + perf_counter() - began
-            hits = int(np.isin(packed(*found.T), sought, assume_unique=True).sum())
+            hits = int(np.isin(pack_pairs(*found.T), sought, assume_unique=True).sum())
             counts = len(candidates), len(found), hits
             yield MethodOnText(name, one, *counts, *_scores(len(found), hits, len(sought)), seconds, size)
 

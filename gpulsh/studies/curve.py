@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, on_host
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import ParameterError, install
+from gpulsh.errors import ParameterError, install_command
 from gpulsh.lsh.banding import Banding
 from gpulsh.lsh.collisions import candidate_pairs
 from gpulsh.params import (
@@ -26,7 +26,7 @@ from gpulsh.params import (
     check_integer,
     is_path,
     known_keywords,
-    many,
+    plural,
     shown_type,
     text_reading,
 )
@@ -79,7 +79,7 @@ class BandingStudy(Study):
     best: int  # the place of the recommended banding in `bandings`
 
     def __str__(self) -> str:
-        pairs = f"{many(self.similar, 'pair')} of {self.threshold:g} or more"
+        pairs = f"{plural(self.similar, 'pair')} of {self.threshold:g} or more"
         of = f"{self.sample:,} of {self.documents:,} documents, {pairs}"
         return f"{of}, {len(self.bandings)} bandings, recommended {self.recommended.curve}"
 
@@ -238,7 +238,7 @@ def check_plot(path: str | os.PathLike[str], *, overwrite: bool) -> None:
     if Path(path).suffix not in PICTURES:
         raise ParameterError(f"plot is {os.fspath(path)!r}; give a file that ends with {' or '.join(PICTURES)}")
     if find_spec("matplotlib") is None:
-        raise ParameterError(f"plot is given and matplotlib is not installed: {install('report')}")
+        raise ParameterError(f"plot is given and matplotlib is not installed: {install_command('report')}")
     refuse_present(path, overwrite=overwrite)
 
 

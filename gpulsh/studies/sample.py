@@ -14,7 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
 from gpulsh.errors import ParameterError
-from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, known_keywords, many, shown, text_reading
+from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, known_keywords, plural, shown, text_reading
 from gpulsh.ragged import own_values
 from gpulsh.studies.study import (
     SAMPLE,
@@ -64,7 +64,7 @@ class Kind:
         letters, single = int(plain[WORD]), int(plain[SINGLE])
         signs = int(with_signs[SINGLE]) - single
         is_code = signs >= CODE_SHARE * max(letters + single + signs, 1)
-        with ops.here():
+        with ops.use_device():
             read = ops.shingle(texts.moved(ops.asarray), Shingling(size=1, symbols=is_code))
             tokens: Numbers = np.diff(ops.asnumpy(read.offset))
         tokens = tokens[tokens > 0]
@@ -164,9 +164,8 @@ class Resemblance(Study):
         """The reason for the recommended threshold, in words."""
         chosen, usual = self.thresholds[self.best], min(self.thresholds, key=_unusual)
         count = round(chosen.near)
-        near = (
-            f"{many(count, 'document')} {'has its' if count == 1 else 'have their'} nearest match within {NEAR:g} of it"
-        )
+        have = "has its" if count == 1 else "have their"
+        near = f"{plural(count, 'document')} {have} nearest match within {NEAR:g} of it"
         if chosen == usual:
             return near if not count else f"{near}; no other threshold has less than half as many"
         return f"{near}, and {usual.near:,.0f} within {NEAR:g} of {usual.threshold:g}"

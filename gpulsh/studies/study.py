@@ -29,7 +29,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import TextSource, gather_texts
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
 from gpulsh.permutations import words_at
-from gpulsh.ragged import as_one, between, cuts, offsets, own_values, ranges
+from gpulsh.ragged import concat_texts, expand_ranges, offsets, own_values, row_ranges, slice_between
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.text.documents import BATCH_BYTES, shingle
 from gpulsh.theory import SCurve
@@ -110,9 +110,9 @@ def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Number
     later = np.cumsum(np.where(often | (met < 2), 0, met))[slot] - begin
     work = offsets(np.bincount(owner, later, count).astype(np.int64))
 
-    for start, stop in cuts(work, CELLS, max(CELLS // max(count, 1), 1)):
-        some = between(owner, start, stop)
-        others = documents[ranges(begin[some], later[some])]
+    for start, stop in row_ranges(work, CELLS, max(CELLS // max(count, 1), 1)):
+        some = slice_between(owner, start, stop)
+        others = documents[expand_ranges(begin[some], later[some])]
         steps = np.repeat((owner[some] - start) * count, later[some]) + others
         shared = np.bincount(steps, minlength=(stop - start) * count).reshape(-1, count)
         for first in range(0, len(frequent), COLUMNS):
@@ -182,7 +182,7 @@ def open_corpus(
 def fingerprints(texts: TextBatch, options: Options) -> Fingerprints:
     """The fingerprints of the texts on the host, each row ascending without repeats."""
     ops = select_backend(options["backend"], threads=options["threads"])
-    with ops.here():
+    with ops.use_device():
         return ops.unique(shingle(texts, **options)).moved(ops.asnumpy)
 
 
@@ -247,7 +247,7 @@ def _draw_few(source: TextSource, size: int, numbers_of: Callable[[TextBatch, Nu
 
     def keep_least() -> None:
         nonlocal texts, positions, lots, bar, held
-        texts = as_one(held)
+        texts = concat_texts(held)
         if len(lots) > size:
             kept = np.sort(np.argpartition(lots, size - 1)[:size])
             texts = gather_texts(texts.values, texts.offset[kept], texts.offset[kept + 1])

@@ -18,7 +18,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.io.rows import TextSource, normalized
 from gpulsh.params import Folding, Shingling, check_choice, known_keywords, text_reading
-from gpulsh.ragged import end_to_end, sorted_distinct
+from gpulsh.ragged import concat_rows, sorted_distinct
 
 Weights = Literal["count", "idf"]
 
@@ -42,7 +42,7 @@ class Documents(TextReading):
     source: MemoryTexts
 
     @classmethod
-    def opened(
+    def open(
         cls,
         texts: object,
         shingling: Shingling | str | None,
@@ -57,7 +57,7 @@ class Documents(TextReading):
 
     def batches(self) -> Iterator[TextBatch]:
         """All documents, normalized, in batches."""
-        return folded_batches(self.source, self.folding, BATCH_BYTES)
+        return normalized_batches(self.source, self.folding, BATCH_BYTES)
 
     def fingerprints(self) -> Iterator[Fingerprints]:
         """The fingerprints of each batch, in text order; one batch of no rows where there is no document."""
@@ -67,7 +67,7 @@ class Documents(TextReading):
             yield self.ops.shingle(batch, self.shingling)
 
 
-def folded_batches(source: TextSource, folding: Folding, max_bytes: int) -> Iterator[TextBatch]:
+def normalized_batches(source: TextSource, folding: Folding, max_bytes: int) -> Iterator[TextBatch]:
     """Documents in batches, normalized where `folding` says so."""
     for batch in source.batches(max_bytes):
         ready = normalized(batch, folding.form)
@@ -100,7 +100,7 @@ def shingle(
     >>> fingerprints.offset
     array([0, 2, 3])
     """
-    return end_to_end(list(Documents.opened(texts, shingling, folding, backend, threads).fingerprints()))
+    return concat_rows(list(Documents.open(texts, shingling, folding, backend, threads).fingerprints()))
 
 
 @known_keywords
@@ -128,16 +128,16 @@ def weigh(
     [1.0, 1.0, 2.0, 2.0]
     """
     check_choice("weights", weights, get_args(Weights))
-    documents = Documents.opened(texts, shingling, folding, backend, threads)
+    documents = Documents.open(texts, shingling, folding, backend, threads)
     ops = documents.ops
     parts = [ops.occurrences(rows) for rows in documents.fingerprints()]
-    with ops.here():
-        rows = end_to_end([Fingerprints(part.values, part.offset) for part in parts])
+    with ops.use_device():
+        rows = concat_rows([Fingerprints(part.values, part.offset) for part in parts])
         counted = WeightedFingerprints(rows.values, np.concatenate([part.weight for part in parts]), rows.offset)
-        return counted if weights == "count" else _by_rarity(counted, ops)
+        return counted if weights == "count" else _weigh_by_rarity(counted, ops)
 
 
-def _by_rarity(rows: WeightedFingerprints, ops: Backend) -> WeightedFingerprints:
+def _weigh_by_rarity(rows: WeightedFingerprints, ops: Backend) -> WeightedFingerprints:
     count, ordered = len(rows), np.sort(rows.values)
     frequency = np.searchsorted(ordered, rows.values, side="right") - np.searchsorted(ordered, rows.values, side="left")
     rarity = np.zeros(count + 1)  # by frequency, from the host's logarithm on every backend

@@ -80,10 +80,10 @@ def _profile(text: bytes, min_token_len: int, quant_rate: float) -> bytes:
 def _tokens(text: str) -> list[str]:
     if text.isascii():
         return _WORD.findall(text.lower())
-    return "".join(map(_lowered, text)).split(" ")
+    return "".join(map(_java_lower_case, text)).split(" ")
 
 
-def _lowered(character: str) -> str:
+def _java_lower_case(character: str) -> str:
     """A letter or digit as Java lower-cases it; a space for any other character."""
     if character > "\uffff" or not (character.isalpha() or character.isdecimal()):
         return " "

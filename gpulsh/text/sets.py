@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.backends.hashing import mixed
+from gpulsh.backends.hashing import mix64
 from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.params import shown, shown_type
-from gpulsh.ragged import cuts, end_to_end, offsets, within_runs
+from gpulsh.ragged import concat_rows, offsets, row_ranges, run_places
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,8 +49,8 @@ def fingerprint(sets: object, *, backend: BackendName = "auto", threads: int | N
     array([1. , 0.5])
     """
     ops = select_backend(backend, threads=threads)
-    hashed = end_to_end([Fingerprints(_hashes(items), offset) for items, offset in item_parts(sets)])
-    with ops.here():
+    hashed = concat_rows([Fingerprints(_hashes(items), offset) for items, offset in item_parts(sets)])
+    with ops.use_device():
         return ops.unique(hashed.moved(ops.asarray))
 
 
@@ -88,12 +88,12 @@ def item_parts(sets: object) -> Iterator[tuple[pa.Array, Numbers]]:
     elif not _several(sets) or isinstance(sets, (set, frozenset)):  # a set of sets has no order
         raise InputTypeError(f"sets is of type {type(sets).__name__}; {ALLOWED}")
     else:
-        yield _of_python(sets)
+        yield _from_python(sets)
         return
-    yield from map(_of_arrow, column.chunks or [pa.array([], column.type)])
+    yield from map(_from_arrow, column.chunks or [pa.array([], column.type)])
 
 
-def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
+def _from_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -113,7 +113,7 @@ def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     return items, offsets(number_values(lengths))
 
 
-def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
+def _from_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
     import pyarrow as pa
 
     rows = [_row(number, row) for number, row in enumerate(sets)]
@@ -123,7 +123,7 @@ def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
         items = pa.array(flat)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, OverflowError) or all(issubclass(kind, (int, np.integer)) for kind in kinds):
-            items = pa.array([_wrapped(item) for item in flat], pa.uint64())  # Arrow mixes no integer types of NumPy
+            items = pa.array([_modulo_64(item) for item in flat], pa.uint64())  # Arrow mixes no integer types of NumPy
         else:
             from gpulsh.io.file import first_line
 
@@ -137,7 +137,7 @@ def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
     return items, offset
 
 
-def _wrapped(item: object) -> int:
+def _modulo_64(item: object) -> int:
     """An integer modulo 2^64."""
     if isinstance(item, bool) or not isinstance(item, (int, np.integer)) or not -(1 << 63) <= item < 1 << 64:
         raise InputTypeError(f"sets holds {shown(item)} among integers; give integers from -2^63 to 2^64 - 1")
@@ -171,25 +171,25 @@ def _hashes(items: pa.Array) -> NDArray[np.uint64]:
     if pa.types.is_null(items.type):  # of no item
         return np.empty(0, np.uint64)
     if pa.types.is_integer(items.type):
-        return np.asarray(mixed(number_values(items).astype(np.uint64) * _GOLDEN + _STREAM))
+        return np.asarray(mix64(number_values(items).astype(np.uint64) * _GOLDEN + _STREAM))
     try:
         items = items.cast(pa.large_binary())
     except pa.ArrowException as error:
         raise InputTypeError(f"sets holds items of Arrow type {items.type}; {ALLOWED}") from error
     _, offset, content = items.buffers()
     offset = np.frombuffer(offset, np.int64)[items.offset :][: len(items) + 1]
-    return _of_bytes(np.frombuffer(content or b"", np.uint8), offset)
+    return _hash_bytes(np.frombuffer(content or b"", np.uint8), offset)
 
 
-def _of_bytes(content: NDArray[np.uint8], offset: Numbers) -> NDArray[np.uint64]:
+def _hash_bytes(content: NDArray[np.uint8], offset: Numbers) -> NDArray[np.uint64]:
     lengths = np.diff(offset)
     places = np.arange(1, lengths.max(initial=0) + 1, dtype=np.uint64)
-    keys = mixed(places * _GOLDEN + _STREAM) | _U(1)
+    keys = mix64(places * _GOLDEN + _STREAM) | _U(1)
     sums = np.empty(len(lengths), np.uint64)
-    for start, stop in cuts(offset, BYTES_AT_ONCE):
+    for start, stop in row_ranges(offset, BYTES_AT_ONCE):
         first, last = offset[start], offset[stop]
         total = np.zeros(last - first + 1, np.uint64)
-        np.cumsum(keys[within_runs(lengths[start:stop])] * content[first:last], out=total[1:])
+        np.cumsum(keys[run_places(lengths[start:stop])] * content[first:last], out=total[1:])
         bounds = total[offset[start : stop + 1] - first]
         sums[start:stop] = bounds[1:] - bounds[:-1]
-    return np.asarray(mixed(sums + (lengths.astype(np.uint64) + _U(1)) * _LENGTH))
+    return np.asarray(mix64(sums + (lengths.astype(np.uint64) + _U(1)) * _LENGTH))

@@ -102,13 +102,15 @@ def fingerprints(words: list[str], shingling: Shingling) -> list[int]:
 
 
 @given(strings.map(known), any_shingling)
-@example("... \n🙂", Shingling(unit="char").under(Folding()))
-@example("a a a a a a a", Shingling(size=5).under(Folding()))
-@example("a", Shingling(size=5).under(Folding()))
-@example("a c b", Shingling(unit="char", size=3).under(Folding()))
-@example("The quick, a Fox over THE dog the", Shingling(size=2, stop=["the", "A", "the dog"]).under(Folding()))
-@example("The dog of the", Shingling(size=1, stop=["the"]).under(Folding(case=False)))
-@example("A word for it, for the Sudzo for it", Shingling(anchor="stopwords", stop=["a", "FOR"]).under(Folding()))
+@example("... \n🙂", Shingling(unit="char").with_folding(Folding()))
+@example("a a a a a a a", Shingling(size=5).with_folding(Folding()))
+@example("a", Shingling(size=5).with_folding(Folding()))
+@example("a c b", Shingling(unit="char", size=3).with_folding(Folding()))
+@example("The quick, a Fox over THE dog the", Shingling(size=2, stop=["the", "A", "the dog"]).with_folding(Folding()))
+@example("The dog of the", Shingling(size=1, stop=["the"]).with_folding(Folding(case=False)))
+@example(
+    "A word for it, for the Sudzo for it", Shingling(anchor="stopwords", stop=["a", "FOR"]).with_folding(Folding())
+)
 def test_fingerprints_and_exact_hashes_follow_the_definition(text: str, shingling: Shingling) -> None:
     words, batch = naive.tokens(text, shingling.unit, *shingling.reading), batch_of([text.encode()])
     assert [[ord(c) for c in word] for word in words] == code_points(text.encode(), shingling.unit, shingling.reading)

@@ -209,7 +209,7 @@ def test_the_digest_covers_the_sources_that_kernels_use(tmp_path: Path, monkeypa
 def test_kernels_import_constants_from_digested_sources_alone() -> None:
     counted = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in sources()}
     for path in (ROOT / "gpulsh/backends/cpu").rglob("*.py"):
-        if not re.search(r"^ *@(kernel|subroutine|lowered|inlined)\b", path.read_text("utf-8"), re.MULTILINE):
+        if not re.search(r"^ *@(kernel|subroutine|llvm|inlined)\b", path.read_text("utf-8"), re.MULTILINE):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gpulsh"):

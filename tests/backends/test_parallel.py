@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.cpu import MANY, CpuBackend
-from gpulsh.backends.cpu.threads import Threads, by_count
+from gpulsh.backends.cpu.threads import Threads, ranges_of_size
 from gpulsh.backends.cpu.vectors import width
 from gpulsh.backends.parallel import map_batches, pipelined_map
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves
+from gpulsh.backends.parts import halves_of_batch, run_in_fitting_halves
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.cached import cached_value
@@ -180,7 +180,7 @@ def test_halves_that_fit_come_in_order(sizes: list[int], room: int) -> None:
             raise DeviceMemoryError("too much")
         return items.tolist()
 
-    found = list(in_fitting_halves(np.arange(len(size)), work, halves, lambda item: [-1 - int(item[0])]))
+    found = list(run_in_fitting_halves(np.arange(len(size)), work, halves, lambda item: [-1 - int(item[0])]))
     assert [number for items, _ in found for number in items.tolist()] == list(range(len(size)))
     for items, worked in found:
         whole = int(size[items].sum()) <= room
@@ -188,7 +188,7 @@ def test_halves_that_fit_come_in_order(sizes: list[int], room: int) -> None:
     assert len(found) == 1 or int(size.sum()) > room
     if max(sizes) > room:  # and no worker takes one alone
         with pytest.raises(DeviceMemoryError, match="too much"):
-            list(in_fitting_halves(np.arange(len(size)), work, halves))
+            list(run_in_fitting_halves(np.arange(len(size)), work, halves))
 
 
 def test_a_failed_attempt_leaves_no_memory_to_the_next() -> None:
@@ -202,7 +202,7 @@ def test_a_failed_attempt_leaves_no_memory_to_the_next() -> None:
             raise DeviceMemoryError("too much")
         return len(items)
 
-    assert [worked for _, worked in in_fitting_halves(np.arange(6), work, halves)] == [1] * 6
+    assert [worked for _, worked in run_in_fitting_halves(np.arange(6), work, halves)] == [1] * 6
 
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=20), st.integers(0, 5))
@@ -225,7 +225,7 @@ SECONDS = 60  # at most, until others work, too
 
 def check_all_work(threads: Threads) -> None:
     together = Barrier(threads.count, timeout=SECONDS)
-    places = by_count(2 * threads.count, 1)
+    places = ranges_of_size(2 * threads.count, 1)
     assert threads.map(lambda start, stop: (together.wait(), (start, stop))[1], places) == places
 
 
@@ -250,7 +250,7 @@ def test_a_lane_works_alone_until_the_other_ends() -> None:
                     other.close()
 
         here = get_ident()
-        lane.map(chunk, by_count(alone + 4, 1))
+        lane.map(chunk, ranges_of_size(alone + 4, 1))
     check_all_work(threads)
 
 
@@ -262,7 +262,7 @@ def test_threads_work_again_after_an_error(place: int) -> None:
 
     threads = Threads(2)
     with pytest.raises(ValueError, match="this one"):
-        threads.map(fails, by_count(6, 1))
+        threads.map(fails, ranges_of_size(6, 1))
     check_all_work(threads)
 
 

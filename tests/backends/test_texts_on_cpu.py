@@ -21,7 +21,7 @@ from gpulsh.backends.cpu import CpuBackend, shingle
 from gpulsh.backends.cpu.fingerprinting.characters import KernelTable, kernel_table
 from gpulsh.backends.cpu.hashes import sha1
 from gpulsh.backends.cpu.shingle import GIANT_BYTES
-from gpulsh.backends.cpu.texts import TOKEN_BYTES, texts_of
+from gpulsh.backends.cpu.texts import TOKEN_BYTES, token_texts
 from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import InputTypeError
@@ -156,7 +156,7 @@ tokens = st.builds(lambda lent, text: lent(text), lenders, st.binary(max_size=3 
 
 
 def texts_by_set(sets: list[list[Any]]) -> list[list[bytes]]:
-    texts, begins = texts_of(sets)
+    texts, begins = token_texts(sets)
     rows = [texts.values[start:stop].tobytes() for start, stop in pairwise(texts.offset.tolist())]
     return [rows[start:stop] for start, stop in pairwise(begins.tolist())]
 
@@ -179,7 +179,7 @@ def test_a_list_that_another_thread_changes_is_read_safely(seen: int) -> None:
 
 def test_a_token_without_bytes_is_refused() -> None:
     with pytest.raises(InputTypeError, match="tokens hold a str; give bytes"):
-        texts_of([[b"a"], [b"b", "text"]])
+        token_texts([[b"a"], [b"b", "text"]])
     assert texts_by_set([[b"c"]]) == [[b"c"]]
 
 

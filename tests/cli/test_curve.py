@@ -61,7 +61,7 @@ def test_options_choose_the_banding() -> None:
 
 
 def test_without_options_the_banding_is_that_of_dedup() -> None:
-    found, method = as_json(), Method.chosen()
+    found, method = as_json(), Method.choose()
     assert (found["bands"], found["rows"]) == (method.banding.bands, method.banding.rows)
     assert found["threshold"] == method.threshold == DEFAULT_THRESHOLD
     assert "0.8000  probability of finding a pair there: 0.9983\n" in run().stdout

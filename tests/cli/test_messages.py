@@ -60,7 +60,7 @@ def test_advice_names_options_or_keywords(
 
 
 def test_every_option_named_in_a_message_exists() -> None:
-    """Each option is also a keyword, so that `in_python` names one that exists."""
+    """Each option is also a keyword, so that `python_message` names one that exists."""
     commands = [group.get_command(click.Context(group), name) for name in ("dedup", "passages")]
     parameters = [parameter for command in commands if command is not None for parameter in command.params]
     options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}

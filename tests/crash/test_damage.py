@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import gpulsh
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from tests.crash.test_resume import outlive_an_error, results, write_inputs
 from tests.support.files import flipped
 from tests.support.runs import SOAK, interrupting
@@ -58,7 +58,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         lines.write("no record\n")
         lines.writelines(f'{{"text": "{page * 2}end{number}", "score": {number}}}\n' for number in range(12))
     with pytest.MonkeyPatch.context() as patch:
-        outlive_an_error(patch, Cut(memory=1 << 30, partition=6000, digests=900, group=1500))
+        outlive_an_error(patch, TaskSizes(memory=1 << 30, partition=6000, digests=900, group=1500))
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
         gpulsh.deduplicate_files(given, folder / "whole", **OPTIONS)
         with interrupting("gpulsh.run.output.folder.OutputFolder.commit"):

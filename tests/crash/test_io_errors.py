@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File, reading
 from gpulsh.io.formats import parquet
@@ -33,7 +33,7 @@ PART = re.compile(r"\.[0-9a-f]{32}\.part$")  # of the name of a file that is bei
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Files for a run in several partitions, ranges and groups, whose state outlives an error."""
     with pytest.MonkeyPatch.context() as patch:
-        outlive_an_error(patch, Cut(memory=1 << 30, partition=15000, digests=3000, group=25000))
+        outlive_an_error(patch, TaskSizes(memory=1 << 30, partition=15000, digests=3000, group=25000))
         yield write_inputs(tmp_path_factory.mktemp("given") / "in")
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import gpulsh
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.errors import OutputError
 from gpulsh.run.stages.verify import compare_share
 from tests.support.files import read_rows, write_rows
@@ -53,9 +53,9 @@ def write_inputs(folder: Path) -> Path:
     return folder
 
 
-def outlive_an_error(patch: pytest.MonkeyPatch, cut: Cut) -> None:
+def outlive_an_error(patch: pytest.MonkeyPatch, cut: TaskSizes) -> None:
     """Cut runs so, keep their state after any error, and skip the slow parts that are tested elsewhere."""
-    patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
+    patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
     patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     patch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
     patch.setattr(os, "fsync", lambda handle: None)
@@ -149,7 +149,7 @@ def test_a_run_killed_while_it_replaces_results_resumes(small_inputs: Path, tmp_
 @pytest.fixture
 def small_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files like `inputs`, in few partitions, ranges and groups, but several of each."""
-    outlive_an_error(monkeypatch, Cut(memory=1 << 30, partition=40000, digests=3000, group=25000))
+    outlive_an_error(monkeypatch, TaskSizes(memory=1 << 30, partition=40000, digests=3000, group=25000))
     return write_inputs(tmp_path / "in")
 
 
@@ -182,7 +182,7 @@ def resumed_runs(
 def test_compared_shares_are_not_compared_again(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each group is one component that is too large; the run ends when some of their shares are done."""
     wanted = whole_results(inputs, tmp_path)
-    outlive_an_error(monkeypatch, Cut(memory=1 << 30, partition=15000, digests=3000, group=1500))
+    outlive_an_error(monkeypatch, TaskSizes(memory=1 << 30, partition=15000, digests=3000, group=1500))
     compared: list[int] = []
 
     def compare_some(most: int) -> Callable[..., Any]:

@@ -20,14 +20,14 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.decide import compare as comparing
 from gpulsh.decide import large_buckets, prefixes
 from gpulsh.decide.compare import bounds_allow
-from gpulsh.decide.edges import ALL, DropRules, Edges
+from gpulsh.decide.edges import NO_RULES, DropRules, Edges
 from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.large_buckets import Bitmaps, LargeBucketJoin
-from gpulsh.decide.meeting import KEPT, resolved
+from gpulsh.decide.meeting import KEPT, resolve_blocks
 from gpulsh.decide.prefixes import Matches, Prefixes
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts
@@ -86,7 +86,7 @@ def test_decisions_in_large_buckets_equal_the_naive_greedy(
         set_bounds(monkeypatch, *bounds)
         monkeypatch.setattr(Bitmaps, "cost", lambda *given: -(1 << 40))  # they are always worth their time
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
-    asked = record_calls(monkeypatch, Bitmaps, "near")
+    asked = record_calls(monkeypatch, Bitmaps, "near_pairs")
     for threshold in (0.5, 0.8):
         texts = pages(90, 4, ordered)
         result = gpulsh.deduplicate(texts, threshold=threshold, shingling=SHINGLING, backend="cpu", **BANDING)
@@ -100,7 +100,7 @@ def test_decisions_in_large_buckets_equal_the_naive_greedy(
 def test_decisions_over_files_equal_the_naive_greedy(tmp_path: Path, keep: str, group: int) -> None:
     texts = pages(90, 4)
     write_rows(tmp_path / "in.parquet", [{"text": text, "id": row} for row, text in enumerate(texts)], 40)
-    cut = Cut(memory=1 << 30, partition=40_000, digests=400, group=group)
+    cut = TaskSizes(memory=1 << 30, partition=40_000, digests=400, group=group)
     with cut_as(cut, run=1 << 10), pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
         patch.setattr("gpulsh.run.stages.collide.PAIRS_AT_ONCE", 100)
@@ -116,7 +116,10 @@ def test_decisions_over_files_equal_the_naive_greedy(tmp_path: Path, keep: str, 
 def test_few_pairs_are_compared_by_fingerprints(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most an eighth of all pairs; matches of prefixes are listed as pairs, not as shared shingles."""
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
-    measured, listed = record_calls(monkeypatch, comparing, "exact"), record_calls(monkeypatch, Matches, "pairs")
+    measured, listed = (
+        record_calls(monkeypatch, comparing, "exact_jaccard"),
+        record_calls(monkeypatch, Matches, "pairs"),
+    )
     result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 400 and result.funnel.dropped > 5
     assert 0 < sum(len(rows) for rows, *_ in measured) < 400 * 399 // 2 // 8
@@ -153,13 +156,13 @@ def test_pairs_of_small_buckets_come_in_bounded_pieces() -> None:
         buckets = [sorted(source.sample(range(60), source.randrange(2, 12))) for _ in range(40)]
         ids = np.array([stretch * member for bucket in buckets for member in bucket])
         sizes = np.array(list(map(len, buckets)))
-        small = SmallBuckets.joined([ids], [sizes], 60 * stretch, ops)
+        small = SmallBuckets.concat([ids], [sizes], 60 * stretch, ops)
         wanted = sorted({pair for bucket in buckets for pair in combinations(bucket, 2)})
         for most in (1, 50, 1 << 20):
             pieces = list(small.pieces(most))
             assert np.concatenate(pieces).tolist() == [[stretch * i, stretch * j] for i, j in wanted]
             assert (len(pieces) == 1) == (most == 1 << 20) and max(map(len, pieces)) <= most + 60
-    assert [piece.tolist() for piece in SmallBuckets.joined([], [], 5, CpuBackend(1)).pieces(1)] == [[]]
+    assert [piece.tolist() for piece in SmallBuckets.concat([], [], 5, CpuBackend(1)).pieces(1)] == [[]]
 
 
 class StageRecorder(Progress):
@@ -205,16 +208,18 @@ OWN = [f"own{number}" for number in range(50_000)]
 
 def source_of(texts: list[str], ops: Backend) -> ShingledTexts:
     ids = np.arange(len(texts))
-    return ShingledTexts(ids, ops, open_texts(pa.array(texts), ops).choose(ids), Method.chosen(), None)
+    return ShingledTexts(ids, ops, open_texts(pa.array(texts), ops).choose(ids), Method.choose(), None)
 
 
-def joined(texts: list[str], ops: Backend, rules: DropRules = ALL) -> Outcome:
+def joined(texts: list[str], ops: Backend, rules: DropRules = NO_RULES) -> Outcome:
     """The kept documents, and the edges, where all documents are in one large bucket."""
     ids = np.arange(len(texts))
-    met = Collisions.of(np.empty((0, 2), np.int64), Memberships(ids, np.zeros_like(ids), np.zeros_like(ids)), 1)
-    join = LargeBucketJoin(ids, met, source_of(texts, ops), Method.chosen(), ops, rules)
+    met = Collisions.from_buckets(
+        np.empty((0, 2), np.int64), Memberships(ids, np.zeros_like(ids), np.zeros_like(ids)), 1
+    )
+    join = LargeBucketJoin(ids, met, source_of(texts, ops), Method.choose(), ops, rules)
     status = np.zeros(len(texts), np.int8)
-    edges = Edges.joined([*resolved(status, Edges(NONE, NONE, np.empty(0)), join, ids, ops)])
+    edges = Edges.concat([*resolve_blocks(status, Edges(NONE, NONE, np.empty(0)), join, ids, ops)])
     found = zip(edges.earlier.tolist(), edges.later.tolist(), edges.similarity.tolist(), strict=True)
     return (status == KEPT).tolist(), sorted(found)
 
@@ -224,7 +229,7 @@ def naive_of(kind: str, rules: DropRules) -> Outcome:
     return by_sets(KINDS[kind], rules)
 
 
-def by_sets(texts: list[str], rules: DropRules = ALL) -> Outcome:
+def by_sets(texts: list[str], rules: DropRules = NO_RULES) -> Outcome:
     """The same by comparing each document with all kept ones before it; a query drops no later document."""
     sets = [set(zip(*(text.split()[at:] for at in range(5)), strict=False)) for text in texts]
     witnesses: list[int] = []
@@ -271,7 +276,7 @@ BACKENDS["reference"] = ReferenceBackend()
 BOUNDS = {"FEW_KEPT": [0, 8, 64], "FEW_DOCUMENTS": [0, 64], "FIRST_BLOCK": [1, 64, 1 << 20]}
 BOUNDS |= {"LARGEST_JOIN": [500, 1 << 22], "MOST_DOCUMENTS": [0, 4096]}
 all_rules = st.sampled_from(
-    [ALL, DropRules(protected=40), DropRules(protected=40, first_query=40), DropRules(first_query=60)]
+    [NO_RULES, DropRules(protected=40), DropRules(protected=40, first_query=40), DropRules(first_query=60)]
 )
 
 
@@ -297,7 +302,7 @@ def test_every_join_finds_the_pairs_of_a_full_comparison(
 def test_memberships_are_grouped_by_sparse_document_numbers(first: int) -> None:
     """Numbers of a run are dense, those of a group of a large run are not."""
     members = Memberships(*(np.array(column) for column in ([7, 3, 3, 9, 7], [0, 0, 1, 1, 2], [3, 3, 3, 3, 7])))
-    found = Collisions.of(np.empty((0, 2), np.int64), members._replace(document=members.document + first), 3)
+    found = Collisions.from_buckets(np.empty((0, 2), np.int64), members._replace(document=members.document + first), 3)
     assert found.in_large.tolist() == [first + 3, first + 7, first + 9]
     assert found.bucket.tolist() == [[3, 3, -1], [3, -1, 7], [-1, 3, -1]]
 
@@ -351,5 +356,5 @@ def test_prefixes_hold_no_shingles_of_a_single_document(monkeypatch: pytest.Monk
     texts = [f"{frame} {' '.join(f'own{source.random()}' for _ in range(30))}" for _ in range(2000)]
     monkeypatch.setattr(prefixes, "SAMPLE_BYTES", sample)
     ops, every = CpuBackend(2), np.arange(len(texts))
-    found = Prefixes(every, source_of(texts, ops), 0.8, ops, exact=True).of(every)
+    found = Prefixes(every, source_of(texts, ops), 0.8, ops, exact=True).entries(every)
     assert len(found.shingles) < len(texts) // 4

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.arrays import Signed, TextBatch
+from gpulsh.arrays import SignedBatch, TextBatch
 from gpulsh.backends.cuda import CudaBackend, Shared, why_unavailable
 from gpulsh.backends.cuda.launcher import Geometry, expanded_source, kernel_folder
 from gpulsh.backends.cuda.sign import sign_in_pieces
@@ -58,8 +58,8 @@ def build_kernels() -> None:
 class InPieces(CudaBackend):
     """Treats each document as one that memory does not hold, and takes it in pieces from the host or the device."""
 
-    def sign(self, text: TextBatch, shingling: Shingling, *how: Any) -> Signed:
-        if not shingling.in_one_pass:
+    def sign(self, text: TextBatch, shingling: Shingling, *how: Any) -> SignedBatch:
+        if not shingling.is_fused:
             return super().sign(text, shingling, *how)
         parts = []
         for row in range(len(text)):
@@ -67,7 +67,7 @@ class InPieces(CudaBackend):
             size = int(self.asnumpy(document.lengths)[0])
             # Each piece takes many launches.
             parts.append(sign_in_pieces(self, document, shingling, *how, max(1 + size % 50, size // 90 + 1)))
-        return Signed.end_to_end(parts) if parts else super().sign(text, shingling, *how)
+        return SignedBatch.concat(parts) if parts else super().sign(text, shingling, *how)
 
     def shingle_part(self, text: TextBatch, *how: Any) -> Any:
         return super().shingle_part(self._somewhere(text), *how)

@@ -343,11 +343,11 @@ def test_arrays_of_another_device_are_moved(
         found = second_device.asarray(given)
         assert found.number == 1 and found.flags.c_contiguous
         del given  # the copy does not depend on it
-        with second_device.here():
+        with second_device.use_device():
             np.testing.assert_array_equal(second_device.asnumpy(found), wanted)
     install(monkeypatch, second_device)
     lay = {"CuPy": every_other, "DLPack": read_only, "CUDA array interface": column_of_a_table}[library]
-    with second_device.here():
+    with second_device.use_device():
         same(steps(lambda array: array_on_first(library, lay(array)), "cuda"), wanted_steps())
     batch = laid_batch(lambda array: array_on_first(library, lay(array)))
     assert_decisions(gpulsh.deduplicate(batch, backend="cuda", devices=[1]), wanted_decision())

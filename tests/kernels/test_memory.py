@@ -23,12 +23,12 @@ from gpulsh.backends.cuda.memory import HELD, MOST_PINNED, RESIDENT, SMALLEST, t
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.select import select_backend
-from gpulsh.decide.compare import compare, exact
+from gpulsh.decide.compare import compare, exact_jaccard
 from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.errors import BackendError, DeviceMemoryError
 from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.lsh.collisions import bucketed
+from gpulsh.lsh.collisions import find_buckets
 from gpulsh.method import Method
 from gpulsh.params import Family, Shingling
 from gpulsh.run.memory import DigestsByBand, decide, sign
@@ -48,7 +48,7 @@ KEY_BYTES = 8 * (WORDS + TOKEN_FAR)  # secret ones, and public ones, of which th
 def decided(documents: Any, ops: Any, **options: Any) -> tuple[Decision, list[Transfer]]:
     """The decision, and the transfers after `sign`."""
     source = documents if isinstance(documents, DeviceTexts) else open_texts(documents, ops)
-    method = Method.chosen(**options)
+    method = Method.choose(**options)
     signed = sign(source, method, KEYS, ops, Progress())
     with counted_transfers() as found:
         decision = decide(signed, source, None, method, KEYS, ops, Progress())
@@ -80,7 +80,7 @@ def test_text_on_one_device_is_shared_by_all(devices: list[int], nulls: bool) ->
     documents = texts(60)
     rows = [(text or "hidden").encode() for text in documents]
     text = TextBatch(ops.asarray(np.frombuffer(b"".join(rows), np.uint8)), ops.asarray(np.cumsum([0, *map(len, rows)])))
-    with ops.here():
+    with ops.use_device():
         null = ops.asarray(np.array([text is None for text in documents]))
     with counted_transfers() as crossed:
         found = decision(ops, DeviceTexts(text, null if nulls else None, ops))
@@ -137,22 +137,22 @@ def test_documents_and_pairs_beyond_device_memory_decide_alike(
 def test_giant_text_of_another_device_is_signed_in_pieces(caplog: pytest.LogCaptureFixture) -> None:
     arrays = DeviceModule(devices=2)
     ops = SmallPieces(Shared(arrays, HostLauncher(), PIECES), devices=[1])
-    source, method = random.Random(7), Method.chosen()
+    source, method = random.Random(7), Method.choose()
     rows = [" ".join(f"word{source.randrange(300)}" for _ in range(count)).encode() for count in (20, 6000, 30)]
     host = TextBatch(np.frombuffer(b"".join(rows), np.uint8), np.cumsum([0, *map(len, rows)]))
     text = host.moved(arrays.asarray)  # on the first device
-    asked = method.reading, method.family, method.banding, KEYS
+    asked = method.backend_shingling, method.family, method.banding, KEYS
     ops.sign(host.slice(0, 1), *asked)  # tables and keys
     wanted = ReferenceBackend().sign(host, *asked)
     gc.collect()
     with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(135_000):
         signed = ops.sign(text, *asked)
-        sets = [ops.shingle_part(text, method.reading, part, 2) for part in range(2)]
+        sets = [ops.shingle_part(text, method.backend_shingling, part, 2) for part in range(2)]
     for name in ("digests", "exact", "shingles"):
         np.testing.assert_array_equal(getattr(signed, name).get(), getattr(wanted, name))
     assert "it is halved" in caplog.text and "signed in pieces" in caplog.text
     for part, found in enumerate(sets):
-        assert found.moved(ops.asnumpy) == ReferenceBackend().shingle_part(host, method.reading, part, 2)
+        assert found.moved(ops.asnumpy) == ReferenceBackend().shingle_part(host, method.backend_shingling, part, 2)
 
 
 @pytest.mark.parametrize(("documents", "bands"), [(100, 40), (2000, 1)])
@@ -164,19 +164,19 @@ def test_digests_beyond_device_memory_are_grouped_in_parts(documents: int, bands
     pieces, none = [ops.asarray(digests[:50]), ops.asarray(digests[50:])], ops.asarray(np.empty(0, np.int64))
     gc.collect()
     with scarce_memory(12_000):
-        small, _ = bucketed(DigestsByBand(pieces, none, bands, documents, ops), ops, no_progress)
+        small, _ = find_buckets(DigestsByBand(pieces, none, bands, documents, ops), ops, no_progress)
     assert len(pieces) == 2 and small.ids.get().tolist() == bands * [0, documents - 1]
 
 
 def test_pairs_beyond_device_memory_are_halved(ops: CudaBackend) -> None:
     every, done = np.arange(80), list[int]()
     source = open_texts([f"one two three four five {number % 7}" for number in every])
-    read = ShingledTexts(every, ops, source.choose(every), Method.chosen(), KEYS)
+    read = ShingledTexts(every, ops, source.choose(every), Method.choose(), KEYS)
     pairs = ops.asarray(np.stack(np.triu_indices(80, 1), axis=1))
-    wanted = compare(pairs, read, exact, 0.8, ops).get()
+    wanted = compare(pairs, read, exact_jaccard, 0.8, ops).get()
     gc.collect()
     with scarce_memory(200_000):  # of which the pairs need more than the texts
-        found = compare(pairs, read, exact, 0.8, ops, done.append)
+        found = compare(pairs, read, exact_jaccard, 0.8, ops, done.append)
     np.testing.assert_array_equal(found.get(), wanted)
     assert sum(done) == len(pairs)
 
@@ -244,12 +244,12 @@ def test_memory_errors_of_runtime_and_driver_are_converted(message: str) -> None
     """The runtime and the driver have their own errors for want of memory, which are no MemoryError."""
     ops = CudaBackend(Shared(DeviceModule(), HostLauncher()))
     wanted = rf"CUDA device 0 does not suffice \({message}\); free"  # named once, however deep
-    with pytest.raises(DeviceMemoryError, match=wanted), ops.here(), ops.here():
+    with pytest.raises(DeviceMemoryError, match=wanted), ops.use_device(), ops.use_device():
         raise RuntimeError(message)
-    with pytest.raises(RuntimeError, match="an illegal memory access") as error, ops.here():
+    with pytest.raises(RuntimeError, match="an illegal memory access") as error, ops.use_device():
         raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
     assert error.type is RuntimeError
-    with pytest.raises(MemoryError, match="of the host"), ops.here():
+    with pytest.raises(MemoryError, match="of the host"), ops.use_device():
         raise MemoryError("of the host")
 
 
@@ -342,7 +342,7 @@ def test_only_documents_of_large_buckets_cross_to_the_host(monkeypatch: pytest.M
     decision, found = decided(documents, backend())
     assert_decisions(decision, gpulsh.deduplicate(documents, backend="reference"))
     assert decision.funnel.crowded == len(crowded)
-    bands = Method.chosen().banding.bands
+    bands = Method.choose().banding.bands
     assert FEW < max(one.items for one in found if one.to_host) <= len(crowded) * bands < DOCUMENTS
 
 

@@ -18,8 +18,8 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh import collisions
-from gpulsh.lsh.collisions import bucketed
-from gpulsh.lsh.pairs import order_by, order_of
+from gpulsh.lsh.collisions import find_buckets
+from gpulsh.lsh.pairs import lexicographic_order, radix_order
 from tests.support.rows import lists_of, table
 from tests.support.texts import batch_of, documents_of
 from tests.support.traced import at_most
@@ -43,12 +43,12 @@ def test_bands_are_bucketed_in_order_by_any_number_of_threads(few: int, monkeypa
     table = random.integers(0, 2**63, (900, 21), np.uint64)
     table[random.random(table.shape) < 0.4] = 5 << 40  # a large bucket in each band
     table[600:] = table[300:600]
-    wanted, large = bucketed(columns(table), OPS, lambda done: None)
+    wanted, large = find_buckets(columns(table), OPS, lambda done: None)
     assert {int(band) for band in large.band} == set(range(21))
     monkeypatch.setattr(collisions, "FEW_DOCUMENTS", few)
     steps: list[int] = []
     ops = select_backend("cpu", threads=3)
-    small, again = bucketed(columns(table), ops, steps.append)
+    small, again = find_buckets(columns(table), ops, steps.append)
     np.testing.assert_array_equal(small.ids, wanted.ids)
     np.testing.assert_array_equal(small.offset, wanted.offset)
     for column, same in zip(again, large, strict=True):
@@ -81,7 +81,7 @@ def test_a_device_buckets_all_bands_in_one_pass(memory: int) -> None:
             return OPS.collisions(digests, ids)
 
     steps: list[int] = []
-    small, large = bucketed(columns(table), Device(), steps.append)
+    small, large = find_buckets(columns(table), Device(), steps.append)
     found = [small.ids[start:stop].tolist() for start, stop in pairwise(small.offset.tolist())]
     for band, first in dict.fromkeys(zip(large.band.tolist(), large.bucket.tolist(), strict=True)):
         found.append(large.document[(large.band == band) & (large.bucket == first)].tolist())
@@ -99,9 +99,9 @@ def test_a_device_buckets_all_bands_in_one_pass(memory: int) -> None:
 def test_orders_equal_sorted(numbers: list[int], pairs: list[tuple[int, int]], scale: int) -> None:
     """The numbers are small or large, alone or in two columns."""
     expected = sorted(range(len(numbers)), key=numbers.__getitem__)
-    assert order_of(np.array(numbers, np.int64), max(numbers, default=0) + 1).tolist() == expected
+    assert radix_order(np.array(numbers, np.int64), max(numbers, default=0) + 1).tolist() == expected
     i, j = np.array(pairs, np.int64).T * scale
-    assert order_by(i, j).tolist() == sorted(range(len(pairs)), key=pairs.__getitem__)
+    assert lexicographic_order(i, j).tolist() == sorted(range(len(pairs)), key=pairs.__getitem__)
 
 
 # --- rows of unequal length
@@ -112,10 +112,10 @@ lists = st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=5), max_size=8)
 @given(st.lists(lists, min_size=1, max_size=4), st.integers(0, 3), st.data())
 def test_rows_are_joined_and_chosen(parts: list[list[list[int]]], before: int, data: st.DataObject) -> None:
     rows = [row for part in parts for row in part]
-    joined = ragged.end_to_end([table(part, before) for part in parts])
+    joined = ragged.concat_rows([table(part, before) for part in parts])
     assert lists_of(joined) == rows
     which = data.draw(st.lists(st.integers(0, len(rows) - 1)) if rows else st.just([]))
-    found = ragged.chosen_rows(table(rows, before), np.array(which, np.int64))
+    found = ragged.select_rows(table(rows, before), np.array(which, np.int64))
     assert lists_of(found) == [rows[row] for row in which] and found.offset[0] == 0
 
 
@@ -132,7 +132,7 @@ def test_text_parts_act_as_one_batch(parts: list[list[bytes]], before: int, data
 
 @given(st.lists(st.integers(0, 9)), st.integers(1, 20), st.one_of(st.none(), st.integers(1, 4)), st.integers(0, 3))
 def test_cuts_are_as_long_as_allowed(sizes: list[int], most: int, longest: int | None, before: int) -> None:
-    found = list(ragged.cuts(ragged.offsets(sizes) + before, most, longest))
+    found = list(ragged.row_ranges(ragged.offsets(sizes) + before, most, longest))
     assert [row for start, stop in found for row in range(start, stop)] == list(range(len(sizes)))
     for start, stop in found:
         assert stop - start == 1 or (sum(sizes[start:stop]) <= most and stop - start <= (longest or len(sizes)))
@@ -145,14 +145,14 @@ def test_cuts_do_not_copy_narrow_offsets() -> None:
     rows = 1 << 20
     offset = np.arange(rows + 1, dtype=np.int32) * 2047
     with at_most(1 << 20):
-        found = list(ragged.cuts(offset, 1 << 20, 1 << 16))
-    assert found == list(ragged.cuts(offset.astype(np.int64), 1 << 20, 1 << 16))
-    assert list(ragged.cuts(offset[-3:], (1 << 31) - 1, 1)) == [(0, 1), (1, 2)]  # the sum is beyond 32 bits
+        found = list(ragged.row_ranges(offset, 1 << 20, 1 << 16))
+    assert found == list(ragged.row_ranges(offset.astype(np.int64), 1 << 20, 1 << 16))
+    assert list(ragged.row_ranges(offset[-3:], (1 << 31) - 1, 1)) == [(0, 1), (1, 2)]  # the sum is beyond 32 bits
 
 
 @given(st.lists(st.integers(0, 4)))
 def test_runs_are_counted_from_their_first_row(counts: list[int]) -> None:
     wanted = [place for count in counts for place in range(count)]
-    assert ragged.within_runs(np.array(counts, np.int64)).tolist() == wanted
+    assert ragged.run_places(np.array(counts, np.int64)).tolist() == wanted
     values = np.repeat(np.arange(len(counts)), counts)
     assert ragged.first_of_runs(values).tolist() == [place == 0 for place in wanted]

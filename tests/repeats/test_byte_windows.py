@@ -122,9 +122,9 @@ def test_files_in_pieces_equal_a_run_in_memory(
     if long:
         texts, size, of_a_file = ["語" * 100, "a" * 2000 + "語" * 100 + "ab" * 500, "b" * 90], 30, 1
     wanted = gpulsh.passages(texts, bytes=size, backend="cpu", threads=1, **options)
-    sizes, spell = [], places.spelled
+    sizes, spell = [], places.spell_bytes
     for module in (find, places):
-        monkeypatch.setattr(module, "spelled", lambda text: sizes.append(int(text.lengths.sum())) or spell(text))
+        monkeypatch.setattr(module, "spell_bytes", lambda text: sizes.append(int(text.lengths.sum())) or spell(text))
     bounds = [(find, "RUN_SAMPLES", 100), (find, "RUN_WINDOWS", 300), (documents, "PLACES_AT_ONCE", 3000)]
     for module, name, value in [*bounds, (find, "GIANT_BYTES", 1000), (windows, "PIECE", 200)]:
         monkeypatch.setattr(module, name, value)

@@ -211,7 +211,7 @@ def test_samples_are_spread_evenly_over_the_hashes() -> None:
     texts = [text[:3000].encode() for text in licences()[:60]]
     offset = np.cumsum([0, *map(len, texts)])
     batch = TextBatch(np.frombuffer(b"".join(texts), np.uint8), offset)
-    values = sample_windows(select_backend("reference"), batch, Shingling().under(Folding()), 50).values
+    values = sample_windows(select_backend("reference"), batch, Shingling().with_folding(Folding()), 50).values
     counts = np.bincount((values >> np.uint64(61)).astype(np.int64), minlength=8)
     assert len(values) > 800 and counts.min() > 0.6 * counts.mean()
 

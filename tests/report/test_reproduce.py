@@ -61,11 +61,11 @@ def test_the_shown_command_reproduces_the_run(options: dict[str, Any], folder: P
 
 def test_runs_that_only_python_can_start_have_no_command() -> None:
     for method in (
-        Method.chosen(folding=gpulsh.Folding(case=False)),
-        Method.chosen(shingling=gpulsh.Shingling(hash="rabin")),
-        Method.chosen(sketch=gpulsh.SimHash(weights="count"), distance=3),
-        Method.chosen(also=gpulsh.SimHash(seed=2), distance=3),
-        Method.chosen(also=gpulsh.SimHash(), seed=2, distance=3),
+        Method.choose(folding=gpulsh.Folding(case=False)),
+        Method.choose(shingling=gpulsh.Shingling(hash="rabin")),
+        Method.choose(sketch=gpulsh.SimHash(weights="count"), distance=3),
+        Method.choose(also=gpulsh.SimHash(seed=2), distance=3),
+        Method.choose(also=gpulsh.SimHash(), seed=2, distance=3),
     ):
         assert command({"inputs": ["a"], "parameters": json.loads(method.to_json())}) is None
 

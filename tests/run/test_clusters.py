@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.reproduce import command as reproducing
 from gpulsh.report.reproduce import describe_method
@@ -30,8 +30,8 @@ COUNTS = [row.name for row in CLUSTERS if row.counted]
 ADDED = [*(row.name for row in MARKS), *COUNTS]
 HOW: dict[str, Any] = {"threshold": 0.6, "shingling": "word:2", "backend": "cpu"}
 CUTS = {
-    "whole": Cut(memory=1 << 30, partition=1 << 40, digests=1 << 40, group=1 << 40),
-    "pieces": Cut(memory=1 << 30, partition=3000, digests=400, group=6000),
+    "whole": TaskSizes(memory=1 << 30, partition=1 << 40, digests=1 << 40, group=1 << 40),
+    "pieces": TaskSizes(memory=1 << 30, partition=3000, digests=400, group=6000),
 }
 COLUMNS, LINES = "a.jsonl b.parquet c.arrow", "a.json b.jsonl.gz c.jsonl"  # names of input files
 
@@ -102,7 +102,7 @@ def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple
 def test_clusters_and_marks_equal_a_run_in_memory(
     inputs: Any, cut: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: CUTS[cut])
+    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: CUTS[cut])
     paths, every = inputs
     seen = {"id_column": "id", "source_column": "where", "date_column": "when"}
     result = run(paths, tmp_path / "out", write="marked", **{**HOW, **seen, **options})

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.errors import ParameterError
 from gpulsh.report.reproduce import command as reproducing
 from gpulsh.report.reproduce import describe_method
@@ -32,7 +32,7 @@ from tests.support.texts import licences
 
 SIZE, SHARE = 4, Fraction(3, 4)
 OPTIONS: dict[str, Any] = {"passages": SIZE, "coverage": float(SHARE)}
-CUTS = [Cut(memory=MEMORY, partition=size, digests=200, group=2000) for size in (1, 300, 2000)]
+CUTS = [TaskSizes(memory=MEMORY, partition=size, digests=200, group=2000) for size in (1, 300, 2000)]
 
 
 def corpus(seed: int) -> tuple[list[list[str | None]], list[list[str | None]]]:
@@ -83,7 +83,7 @@ def lines_of(folder: Path) -> dict[str, list[str]]:
     return {path.name: path.read_text().splitlines() for path in sorted(folder.iterdir())}
 
 
-RUNS: list[tuple[int, Cut, dict[str, Any]]] = [
+RUNS: list[tuple[int, TaskSizes, dict[str, Any]]] = [
     (0, CUTS[0], {}),
     (1, CUTS[1], {"measure": "containment"}),
     (2, CUTS[1], {"key": "url"}),
@@ -93,7 +93,7 @@ RUNS: list[tuple[int, Cut, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("seed", "cut", "options"), RUNS)
 def test_contaminated_documents_follow_the_definition(
-    tmp_path: Path, seed: int, cut: Cut, options: dict[str, Any]
+    tmp_path: Path, seed: int, cut: TaskSizes, options: dict[str, Any]
 ) -> None:
     items, pages = corpus(seed)
     bench, train = write(tmp_path / "bench", items), write(tmp_path / "train", pages)
@@ -128,7 +128,10 @@ def test_contaminated_documents_follow_the_definition(
 def test_backends_secrets_and_cuts_give_the_same_bytes(tmp_path: Path) -> None:
     items, pages = corpus(4)
     bench, train = write(tmp_path / "bench", items), write(tmp_path / "train", pages)
-    whole, backends = Cut(memory=MEMORY, partition=2000, digests=1000, group=10_000), ("reference", "reference", "cpu")
+    whole, backends = (
+        TaskSizes(memory=MEMORY, partition=2000, digests=1000, group=10_000),
+        ("reference", "reference", "cpu"),
+    )
     found = []
     for number, (cut, backend) in enumerate(zip((whole, CUTS[1], whole), backends, strict=True)):
         with cut_as(cut):

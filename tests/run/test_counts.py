@@ -18,7 +18,7 @@ import pytest
 import gpulsh
 from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.select import select_backend
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.cli import main
 from gpulsh.decide.edges import MOST_DRAWN, NO_SAMPLE, PairSampler, Sample
 from gpulsh.permutations import splitmix64
@@ -219,8 +219,8 @@ def test_candidates_below_the_threshold_equal_brute_force(
     texts = [" ".join(words[:16] + source.sample(words[16:], source.randrange(2, 40))) for _ in range(60)]
     write_rows(tmp_path / "a.jsonl", texts)
     monkeypatch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
-    cut = Cut(memory=1 << 30, partition=2000, digests=1 << 40, group=group)
-    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
+    cut = TaskSizes(memory=1 << 30, partition=2000, digests=1 << 40, group=group)
+    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
     given: dict[str, Any] = {"shingling": "word:1", "num_perm": 32, "bands": 16, "rows": 2, "backend": "cpu"}
     report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **given).report
 

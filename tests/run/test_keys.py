@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.__main__ import main
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.errors import BackendError, InputError, ParameterError
 from gpulsh.io.arrow.copy_keys import normalized_urls, python_copy_keys
 from gpulsh.report.reproduce import command, describe_method
@@ -126,7 +126,7 @@ def test_decisions_in_memory_follow_the_definition(
     st.sampled_from([{}, {"key_only": True}, {"measure": "containment"}]),
 )
 def test_decisions_over_files_follow_the_definition(
-    documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int, within: bool, how: dict[str, Any]
+    documents: Given, cut: TaskSizes, threshold: float, resolve: Any, policy: int, within: bool, how: dict[str, Any]
 ) -> None:
     keep = parts.policies(documents)[policy]
     options: dict[str, Any] = {"threshold": threshold, "resolve": resolve, **how}

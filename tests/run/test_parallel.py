@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import gpulsh
-from gpulsh.backends.cuda.memory import most_sizes
+from gpulsh.backends.cuda.memory import max_text_sizes
 from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.budget import cut, parse_memory, shares
+from gpulsh.budget import memory_shares, parse_memory, task_sizes
 from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError, OutputError, ParameterError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import HeldTexts
@@ -244,7 +244,7 @@ def test_wrong_memory_amounts_are_refused(given: Any, message: str) -> None:
 @pytest.mark.parametrize("memory", [LEAST, LEAST + 1, 1 << 30, 8 << 30, 1 << 40])
 def test_more_memory_gives_larger_cuts(memory: int) -> None:
     sizes = Sizes(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
-    less, more = cut(memory, sizes), cut(2 * memory, sizes)
+    less, more = task_sizes(memory, sizes), task_sizes(2 * memory, sizes)
     assert 0 < less.group <= more.group < 2 * memory and 0 < less.digests <= more.digests
     assert less.group < memory and less.digests * 8 < memory
 
@@ -252,8 +252,8 @@ def test_more_memory_gives_larger_cuts(memory: int) -> None:
 @pytest.mark.parametrize("memory", [LEAST, 1 << 30, 8 << 30])
 @pytest.mark.parametrize("devices", [1, 8])
 def test_a_device_takes_at_most_half_of_the_budget(memory: int, devices: int) -> None:
-    sizes = most_sizes(memory, devices)
-    found = shares(memory, sizes)
+    sizes = max_text_sizes(memory, devices)
+    found = memory_shares(memory, sizes)
     assert list(found) == ["host", "read_ahead", "pinned", "held", "device"]
     lanes = 3 * devices + 2  # with a batch each, and two that are made
     assert found["read_ahead"] + found["pinned"] + lanes * sizes.batch + found["held"] <= memory // 2

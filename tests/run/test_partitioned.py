@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh import Shingling
 from gpulsh.__main__ import main
-from gpulsh.backends.parts import in_fitting_parts
-from gpulsh.budget import Cut
+from gpulsh.backends.parts import run_in_fitting_parts
+from gpulsh.budget import TaskSizes
 from gpulsh.report.page import missing_requirement
 from gpulsh.report.reproduce import command, describe_method
 from gpulsh.run.engines.local import InProcess
@@ -37,7 +37,7 @@ from tests.support.files import read_rows, write_rows
 from tests.support.runs import evidence
 
 MEMORY = 1 << 30
-WHOLE = Cut(memory=MEMORY, partition=1 << 40, digests=1 << 40, group=1 << 40)
+WHOLE = TaskSizes(memory=MEMORY, partition=1 << 40, digests=1 << 40, group=1 << 40)
 BANDING: dict[str, Any] = {"num_perm": 12, "bands": 6, "rows": 2}
 SHINGLING = Shingling(size=2)
 SMALL_BUCKET, SAMPLED = 4, 10
@@ -143,7 +143,7 @@ def givens(draw: st.DrawFn, kinds: Sequence[str] = tuple(KEYS), protecting: bool
 
 
 cuts = st.builds(
-    Cut,
+    TaskSizes,
     memory=st.just(MEMORY),
     partition=st.sampled_from([1, 300, 2000]),
     digests=st.sampled_from([12, 50, 150]),
@@ -152,10 +152,10 @@ cuts = st.builds(
 
 
 @contextmanager
-def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
+def cut_as(cut: TaskSizes, *, run: int = 20) -> Iterator[None]:
     """Cut runs over files so, and sign in runs of so many digests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
+        patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
         patch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
         for bound in ("sign.RUN_DIGESTS", *(f"{stage}.ROWS_AT_ONCE" for stage in ("arrange", "connect", "write"))):
             patch.setattr(f"gpulsh.run.stages.{bound}", run)
@@ -165,7 +165,9 @@ def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
         yield
 
 
-def run(documents: Given, folder: Path, cut: Cut, **options: Any) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+def run(
+    documents: Given, folder: Path, cut: TaskSizes, **options: Any
+) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
     """The results of a run with this cut, once its bytes and rows equal those of an uncut run."""
     protect, inputs = documents.write(folder / "in")
     given = {"backend": "cpu", "threads": 1, "shingling": SHINGLING, **BANDING, **options, "protect": protect}
@@ -241,7 +243,7 @@ MEASURES: list[dict[str, Any]] = [
 )
 def test_decisions_depend_on_no_cut_and_follow_the_definition(
     documents: Given,
-    cut: Cut,
+    cut: TaskSizes,
     relation: dict[str, bool],
     threshold: float,
     resolve: Any,
@@ -276,7 +278,7 @@ def test_decisions_depend_on_no_cut_and_follow_the_definition(
 def small_joins() -> Iterator[None]:
     """Cut joins by containment so that documents come in several runs, and their pairs too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
+        patch.setattr("gpulsh.lsh.signing.run_in_fitting_parts", lambda work, parts: run_in_fitting_parts(work, 3, 3))
         patch.setattr("gpulsh.run.records.ranges.RUN_POSTINGS", 20)
         patch.setattr("gpulsh.run.records.ranges.ROWS_AT_ONCE", 15)
         patch.setattr("gpulsh.run.stages.collide.PAIRS_AT_ONCE", 4)
@@ -329,7 +331,7 @@ def test_large_buckets_and_shares_of_a_component_depend_on_no_cut(
     documents = Given(texts, [row * 3 // len(texts) for row in range(len(texts))], "int", 7)
     options: dict[str, Any] = {"threshold": 0.6 if is_chain else 0.85, "verify": verify, "resolve": resolve}
     options["shingling"] = SHINGLING if is_chain else Shingling(size=1)
-    cut = Cut(memory=MEMORY, partition=500 if is_chain else 300, digests=40, group=9000 if is_chain else 1)
+    cut = TaskSizes(memory=MEMORY, partition=500 if is_chain else 300, digests=40, group=9000 if is_chain else 1)
     _, rows = run(documents, tmp_path, cut, keep=keep, id_column="id", **options)
     wanted, funnel = in_memory(documents, keep, **options, **BANDING)
     assert_rows(rows, wanted)
@@ -345,7 +347,7 @@ def test_large_buckets_and_shares_of_a_component_depend_on_no_cut(
 @pytest.mark.parametrize("relation", [{"within": True}, {"across": True}], ids=str)
 def test_large_buckets_respect_within_and_across(tmp_path: Path, relation: dict[str, bool]) -> None:
     documents = Given(families(2), [row // 30 for row in range(60)], "int", 7)
-    cut = Cut(memory=MEMORY, partition=300, digests=40, group=1)
+    cut = TaskSizes(memory=MEMORY, partition=300, digests=40, group=1)
     _, rows = run(documents, tmp_path, cut, id_column="id", threshold=0.5, **relation)
     how = {"threshold": 0.5, "small_bucket": SMALL_BUCKET}
     assert_rows(rows, by_definition(documents, documents.documents, "first", relation, **how))
@@ -401,7 +403,7 @@ def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(f"gpulsh.run.stages.collide.{name}", 3)
     texts = [" ".join(f"w{number % 97}" for number in range(start, start + 40)) for start in range(0, 1500, 29)]
     given, memory, files = write_rows(tmp_path / "a.jsonl", texts), [], []
-    for number, cut in enumerate((WHOLE, Cut(memory=MEMORY, partition=300, digests=100, group=1000))):
+    for number, cut in enumerate((WHOLE, TaskSizes(memory=MEMORY, partition=300, digests=100, group=1000))):
         options = {"threshold": 0.9, "secret": bytes([number] * 32), **CONTAINING}
         memory.append(gpulsh.deduplicate(texts, **options).funnel.to_dict())
         with cut_as(cut):

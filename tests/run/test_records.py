@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.arrays import Signed
+from gpulsh.arrays import SignedBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.forecast import formula
@@ -61,7 +61,7 @@ def test_memory_of_signed_rows_does_not_depend_on_bands(tmp_path: Path, monkeypa
     monkeypatch.setattr(sign, "RUN_DIGESTS", 1 << 18)
     rows = 1 << 13
     one, two = np.ones((rows, 1), np.uint64), np.ones((rows, 2), np.uint64)
-    signed = (Signed(one.copy(), two.copy(), np.ones(rows, np.int64)) for _ in range(64))
+    signed = (SignedBatch(one.copy(), two.copy(), np.ones(rows, np.int64)) for _ in range(64))
     with at_most(10 << 20):
         made, counts = sign._write_runs(tmp_path, "sign-000000", signed, 1, CpuBackend(threads=1))
     assert counts == {"shingles": 64 * rows, "empty": 0} and len(made) == 2
@@ -85,8 +85,8 @@ def test_runs_outside_the_rows_are_searched_once(tmp_path: Path, monkeypatch: py
         with FIRSTS.create(tmp_path, step) as out:
             out.append(PlaceRows(np.arange(100 * step, 100 * step + 100)))
             out.finish()
-    rows, searches, between = PlacedRows(FIRSTS, tmp_path, range(50), 100, 300), [], documents.between
-    monkeypatch.setattr(documents, "between", lambda *given: searches.append(given) or between(*given))
+    rows, searches, between = PlacedRows(FIRSTS, tmp_path, range(50), 100, 300), [], documents.slice_between
+    monkeypatch.setattr(documents, "slice_between", lambda *given: searches.append(given) or between(*given))
     assert rows.between(150, 250).place.tolist() == list(range(150, 250)) and len(searches) == 2
 
 
@@ -104,18 +104,18 @@ class Device(ReferenceBackend):
         return super().sizes()._replace(readers=self._threads)
 
 
-def batches(order: str) -> list[Signed]:
+def batches(order: str) -> list[SignedBatch]:
     """Rows in a device's order ("C"), or band after band ("F"); some have no token."""
     draw = np.random.default_rng(1)
     found = []
     for _ in range(BATCHES):
         count = int(draw.integers(1, 300))
         digests, exact = (draw.integers(0, 1 << 63, (count, wide), np.int64).astype(np.uint64) for wide in (BANDS, 2))
-        found.append(Signed(np.array(digests, order=order), exact, draw.integers(0, 4, count)))  # type: ignore[call-overload]
+        found.append(SignedBatch(np.array(digests, order=order), exact, draw.integers(0, 4, count)))  # type: ignore[call-overload]
     return found
 
 
-def write_runs(folder: Path, given: list[Signed], threads: int) -> list[bytes]:
+def write_runs(folder: Path, given: list[SignedBatch], threads: int) -> list[bytes]:
     folder.mkdir()
     made, counts = sign._write_runs(folder, 0, iter(given), BANDS, Device(threads))
     assert counts["empty"] == sum(int((batch.shingles == 0).sum()) for batch in given) > 0

@@ -13,7 +13,7 @@ import pytest
 import gpulsh
 import gpulsh.compat
 from gpulsh import BitSignatures, HammingTables, ParameterError, Shingling, Signatures, SimHash
-from gpulsh.arrays import Fingerprints, Made, PackedSignatures
+from gpulsh.arrays import Fingerprints, PackedSignatures, SketchResult
 from gpulsh.sketch.named import parse_sketch
 
 CPU: Any = {"backend": "cpu"}
@@ -268,7 +268,7 @@ OWN_AND_OTHER = [
 @pytest.mark.parametrize(("own", "other"), OWN_AND_OTHER, ids=lambda sketch: type(sketch).__name__)
 def test_signatures_of_another_sketch_are_refused(own: Any, other: Any) -> None:
     sketched = own.from_texts(TEXTS, **CPU)
-    assert isinstance(sketched, Made) and sketched.maker == own and "maker" not in repr(sketched)
+    assert isinstance(sketched, SketchResult) and sketched.maker == own and "maker" not in repr(sketched)
     with pytest.raises(ParameterError, match=r"were made by \w+\(.*\) and not by \w+\(.*\)"):
         other.estimate(sketched, [[0, 1]], **CPU)
     stored = replace(sketched, maker=None)
@@ -344,7 +344,7 @@ def test_the_check_begins_at_the_first_offset() -> None:
 
 
 def test_numpy_strings_and_integers_are_converted() -> None:
-    assert str(Shingling(stop=np.array(["b", "a"])).facts()) == str(Shingling(stop=["a", "b"]).facts())
+    assert str(Shingling(stop=np.array(["b", "a"])).json_fields()) == str(Shingling(stop=["a", "b"]).json_fields())
     bits, tables, words = np.array([8, 16, 64])
     assert str(gpulsh.BBit(bits=bits)) == str(gpulsh.BBit(bits=8))
     assert str(HammingTables(tables=tables)) == str(HammingTables(tables=16))

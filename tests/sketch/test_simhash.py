@@ -15,7 +15,7 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import mix64
 from gpulsh.permutations import words_at
-from gpulsh.sketch.bits import ones
+from gpulsh.sketch.bits import popcount
 from tests.kernels.device_arrays import DeviceArray
 from tests.sketch.test_theory import sets_with
 from tests.support.rows import NORMAL, same, table
@@ -138,7 +138,7 @@ def test_hamming_counts_different_bits(backend: Any, rows: list[tuple[int, int]]
 @given(st.lists(words, max_size=9))
 def test_ones_counts_bits_of_device_arrays(values: list[int]) -> None:
     array = np.array(values, np.uint64)
-    assert ones(DeviceArray(array)).get().tolist() == ones(array).tolist() == [v.bit_count() for v in values]
+    assert popcount(DeviceArray(array)).get().tolist() == popcount(array).tolist() == [v.bit_count() for v in values]
 
 
 @given(

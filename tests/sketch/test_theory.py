@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import gpulsh
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.hashing import mixed
+from gpulsh.backends.hashing import mix64
 from gpulsh.params import MinHashFamily
 from gpulsh.sketch.base import SetSketch
 from gpulsh.theory import epsilon_of_chance
@@ -113,7 +113,7 @@ def test_estimates_by_xor_masks_follow_theory(common: int, own: tuple[int, int])
     """All pairs of a seed share the masks, so there are many seeds."""
     rows, asked, union = small_sets(common, own, 50), np.arange(100).reshape(-1, 2), common + sum(own)
     estimates = of_sketch(lambda seed: gpulsh.MinHash(num_perm=64, family="xor", seed=seed))
-    others = (Fingerprints(mixed(rows.values + np.uint64(seed)), rows.offset) for seed in range(200))
+    others = (Fingerprints(mix64(rows.values + np.uint64(seed)), rows.offset) for seed in range(200))
     found = np.concatenate([estimates(other, asked, seed) for seed, other in enumerate(others)])
     assert_theory(gpulsh.MinHash(num_perm=64, family="xor"), found, common / union, union)
 

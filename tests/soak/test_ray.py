@@ -27,7 +27,7 @@ import gpulsh
 import gpulsh.run.engines.ray as engine
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.select import select_backend
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.errors import BackendError, InputError
 from gpulsh.run.engines import worker
 from gpulsh.run.job import JobContext, TaskResult
@@ -64,9 +64,9 @@ def test_engines_share_an_index(joined: str, inputs: Path, tmp_path: Path, monke
     gpulsh.passages_files(tmp_path / "first.jsonl", tmp_path / "first", **given, **here)
     shutil.copytree(here["index"], tmp_path / "there")
     local = gpulsh.passages_files(inputs, tmp_path / "local", **given, **here)
-    small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
+    small = TaskSizes(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
     with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: small)
+        patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: small)
         remote = gpulsh.passages_files(inputs, tmp_path / "ray", **given, **there)
     assert results(remote.output) == results(local.output) and local.report["passages"]["first_earlier"] > 50
     for part in ("passages", "windows", "frequent"):
@@ -93,8 +93,8 @@ def test_a_large_document_gets_a_worker_alone(joined: str, tmp_path: Path, monke
     for number, text in enumerate([large, "other words", "other  words!", large + "more", "still other"]):
         write_rows(folder / f"{number}.jsonl", [text])
     gpulsh.deduplicate_files(folder, tmp_path / "local", **OPTIONS)
-    cut = Cut(partition=1, digests=1000, group=1 << 28, memory=512 << 20, parallel=1)
-    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
+    cut = TaskSizes(partition=1, digests=1000, group=1 << 28, memory=512 << 20, parallel=1)
+    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
     monkeypatch.setattr(engine, "most_parallel", lambda threads, memory: 8)
     refused: list[Any] = []
     answers = engine.RayRunner.exchange
@@ -228,7 +228,7 @@ import sys, time
 import gpulsh.run.files, gpulsh.run.output.folder
 from gpulsh.cli import main
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.store.manifest import Manifest
 
 finish, finished = Manifest.add, []
@@ -238,7 +238,7 @@ def finish_and_wait(self, step, *made, **how):
     if len(finished) == 3:
         time.sleep(600)  # for its end, which may be long in coming
 Manifest.add = finish_and_wait
-gpulsh.run.file_run.cut = lambda memory, sizes: Cut(partition=1, digests=1000, group=5_000, memory=1 << 30)
+gpulsh.run.file_run.task_sizes = lambda memory, sizes: TaskSizes(partition=1, digests=1000, group=5_000, memory=1 << 30)
 gpulsh.run.output.folder.worth_resuming = lambda manifest: True
 sys.exit(main(sys.argv[1:]))
 """

@@ -158,10 +158,10 @@ BITS, SOME = gpulsh.SimHash(), Funnel(documents=9, shingles=900)
 @pytest.mark.parametrize(
     ("method", "begin", "end"),
     [
-        (Method.chosen(bands=10, rows=12), "10 bands of 12 rows find only 50.9 % of the", "uses 21 bands of 6 rows"),
-        (Method.chosen(0.2, num_perm=4, bands=1), "1 band of 4 rows", "give a larger --num-perm"),
-        (Method.chosen(sketch=BITS, distance=3), "a distance of 3 of 64 bits (--sketch) finds only 11.6 %", "uses 12"),
-        (Method.chosen(also=BITS, distance=3), "a distance of 3 of 64 bits (--and) finds only 0.9 %", "uses 18"),
+        (Method.choose(bands=10, rows=12), "10 bands of 12 rows find only 50.9 % of the", "uses 21 bands of 6 rows"),
+        (Method.choose(0.2, num_perm=4, bands=1), "1 band of 4 rows", "give a larger --num-perm"),
+        (Method.choose(sketch=BITS, distance=3), "a distance of 3 of 64 bits (--sketch) finds only 11.6 %", "uses 12"),
+        (Method.choose(also=BITS, distance=3), "a distance of 3 of 64 bits (--and) finds only 0.9 %", "uses 18"),
     ],
 )
 def test_parameters_that_miss_pairs_give_a_hint(method: Method, begin: str, end: str) -> None:
@@ -170,12 +170,12 @@ def test_parameters_that_miss_pairs_give_a_hint(method: Method, begin: str, end:
 
 
 def test_usual_parameters_give_no_hint() -> None:
-    usual = [Method.chosen(), Method.chosen(0.95, also=BITS, distance=16)]
-    usual += [Method.chosen(also=BITS, distance=3, measure="containment")]
+    usual = [Method.choose(), Method.choose(0.95, also=BITS, distance=16)]
+    usual += [Method.choose(also=BITS, distance=3, measure="containment")]
     for threshold in (0.3, 0.8, 0.95, 1.0):
-        usual += [Method.chosen(threshold, sketch=one, also=one) for one in (BITS, gpulsh.SimHash(bits=384))]
+        usual += [Method.choose(threshold, sketch=one, also=one) for one in (BITS, gpulsh.SimHash(bits=384))]
     assert not any(list(hints(method, SOME)) for method in usual)
-    assert len(list(hints(Method.chosen(sketch=BITS, also=BITS, distance=3), SOME))) == 2
+    assert len(list(hints(Method.choose(sketch=BITS, also=BITS, distance=3), SOME))) == 2
 
 
 def test_documents_shorter_than_a_shingle_give_a_hint(caplog: pytest.LogCaptureFixture) -> None:
@@ -185,5 +185,5 @@ def test_documents_shorter_than_a_shingle_give_a_hint(caplog: pytest.LogCaptureF
         gpulsh.deduplicate(["two words", "three words here", "a text of six words here"], backend="cpu")
     (record,) = caplog.records
     assert record.getMessage().startswith("at least half of the documents have at most 5 words, so only")
-    assert not list(hints(Method.chosen(shingling=gpulsh.Shingling(size=1)), Funnel(documents=3, shingles=3)))
-    assert not list(hints(Method.chosen(), Funnel(documents=3, empty=3)))
+    assert not list(hints(Method.choose(shingling=gpulsh.Shingling(size=1)), Funnel(documents=3, shingles=3)))
+    assert not list(hints(Method.choose(), Funnel(documents=3, empty=3)))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import gpulsh
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.store.manifest import Manifest
 from tests.crash.test_resume import results
 from tests.support.files import write_rows
@@ -84,8 +84,8 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Cut the work into small ranges and groups, and partitions of so many bytes."""
 
     def small(partition: int) -> None:
-        cut = Cut(partition=partition, digests=1000, group=5_000, memory=1 << 30)
-        monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
+        cut = TaskSizes(partition=partition, digests=1000, group=5_000, memory=1 << 30)
+        monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
 
     return small
 
@@ -130,9 +130,9 @@ def passages_as_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, **opti
     lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(300)]
     write_rows(inputs / "z.jsonl", lines)
     local = gpulsh.passages_files(inputs, tmp_path / "local", **given, secret=SECRETS[0])
-    small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
+    small = TaskSizes(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: small)
+        patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: small)
         found = gpulsh.passages_files(inputs, tmp_path / "ray", **given, engine="ray", address=joined)
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     assert found.report["engine"]["name"] == "ray" and local.report["passages"]["passages"] > 50

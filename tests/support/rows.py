@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets, Fingerprints, Rows, Signed, WeightedFingerprints
+from gpulsh.arrays import Buckets, Fingerprints, Rows, SignedBatch, WeightedFingerprints
 
 EDGES = [0, 1, 2**31, 2**32 - 1, 2**32, 2**54 - 1, 2**54, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
 # Around every length at which code may change its path: lanes, blocks, spans, insertion sorts, tables.
@@ -77,7 +77,7 @@ def same(found: Any, wanted: Any, asnumpy: Any = np.asarray) -> None:
         assert len(found) == len(wanted)
         for a, b in zip(found, wanted, strict=True):
             same(a, b, asnumpy)
-    elif isinstance(wanted, Rows | Buckets | Signed | WeightedFingerprints):
+    elif isinstance(wanted, Rows | Buckets | SignedBatch | WeightedFingerprints):
         assert type(found) is type(wanted)
         for name in vars(wanted):
             same(getattr(found, name), getattr(wanted, name), asnumpy)

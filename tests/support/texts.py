@@ -82,7 +82,7 @@ raw_documents = st.one_of(
 
 def shingling_of(unit: Unit, size: int, symbols: bool, case: bool, **choices: Any) -> Shingling:
     """The shingling in the form that backends take."""
-    return Shingling(unit=unit, size=size, symbols=symbols, **choices).under(Folding(case=case))
+    return Shingling(unit=unit, size=size, symbols=symbols, **choices).with_folding(Folding(case=case))
 
 
 def shinglings_of(

@@ -121,15 +121,15 @@ def test_the_command_takes_symbols(tmp_path: Path) -> None:
 
 
 def restore(method: Method) -> Method:
-    return Method.restored(json.loads(json.dumps(method.matching())))
+    return Method.from_matching(json.loads(json.dumps(method.matching())))
 
 
 def test_only_chosen_parameters_are_written() -> None:
     """Earlier files, which hold no other parameters, are still read."""
     assert Shingling().to_json() == '{"size":5,"unit":"word"}' and Folding().to_json() == '{"form":null}'
     assert repr(Shingling(unit="char", size=9)) == "Shingling(unit='char', size=9)"
-    plain, method = Method.chosen(), Method.chosen(shingling=Shingling(symbols=True), folding=EXACT_CASE)
-    assert plain.facts()["shingling"] == {"unit": "word", "size": 5}
+    plain, method = Method.choose(), Method.choose(shingling=Shingling(symbols=True), folding=EXACT_CASE)
+    assert plain.json_fields()["shingling"] == {"unit": "word", "size": 5}
     assert method.folding.to_json() == '{"case":false,"form":null}'
     assert restore(plain) == plain != restore(method) == method and method.digest() != plain.digest()
     assert json.loads(Shingling(stop=["b", "a"]).to_json()) == {"unit": "word", "size": 5, "stop": ["a", "b"]}
@@ -182,7 +182,7 @@ def test_stems_are_shingled(backend: Any) -> None:
     "choices", [{"stop": ["b", "a"]}, {"anchor": "stopwords", "language": "fr"}, {"stem": "porter"}]
 )
 def test_restored_parameters_are_equal(choices: dict[str, Any]) -> None:
-    method = Method.chosen(shingling=Shingling(**choices))
+    method = Method.choose(shingling=Shingling(**choices))
     assert restore(method) == method
 
 

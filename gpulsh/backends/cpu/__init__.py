@@ -16,7 +16,7 @@ from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.composed import add_operations
 from gpulsh.backends.cpu import buckets, intersect, passages, rows, shingle, simhash, texts, weighted
 from gpulsh.backends.cpu.sketches import sketch_of
-from gpulsh.backends.cpu.threads import MEMORY, Threads, by_count
+from gpulsh.backends.cpu.threads import MEMORY, Threads, ranges_of_size
 from gpulsh.backends.kernel_cache import kernel_cache
 from gpulsh.backends.parallel import pipelined_map, processors
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
@@ -48,7 +48,7 @@ class CpuBackend(Threads, Backend):
         return Sizes(batch, most.tile, largest_tile, most.readers, min(most.whole, memory >> 4) if most.whole else None)
 
     def set_sketch(self, family: Family) -> SketchFold:
-        return sketch_of(family).on(self)
+        return sketch_of(family).with_threads(self)
 
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         if self.count == 1 or (isinstance(items, Sequence) and len(items) < 2):
@@ -64,11 +64,11 @@ class CpuBackend(Threads, Backend):
         return pipelined_map(items, [in_lane] * PIPELINED)
 
     def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
-        one = self.alone()
-        return self.map(lambda place, _: work(one, items[place]), by_count(len(items), 1))
+        one = self.single_threaded()
+        return self.map(lambda place, _: work(one, items[place]), ranges_of_size(len(items), 1))
 
     def shared_by(self, tasks: int) -> CpuBackend:
-        return self if tasks < self.count else self.alone()
+        return self if tasks < self.count else self.single_threaded()
 
 
 add_operations(CpuBackend, buckets, intersect, passages, rows, shingle, simhash, texts, weighted)
@@ -99,7 +99,7 @@ def second_compiler() -> Iterator[None]:
     if kernel_cache().folder is None or processors() < 2 or not python:
         yield
         return
-    with COMPILING.listening(start):
+    with COMPILING.listen(start):
         try:
             yield
         finally:

@@ -17,11 +17,11 @@ from gpulsh.arrays import Buckets, Numbers, Words
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.rows import sort
-from gpulsh.backends.cpu.threads import SCRATCH, Threads, by_count
-from gpulsh.backends.cpu.vectors import leading_zeros, lowest_bit, mixed
+from gpulsh.backends.cpu.threads import SCRATCH, Threads, ranges_of_size
+from gpulsh.backends.cpu.vectors import leading_zeros, lowest_bit, mix64
 from gpulsh.backends.hashing import place_keys
 from gpulsh.params import BandShape
-from gpulsh.ragged import cuts, offsets
+from gpulsh.ragged import offsets, row_ranges
 
 CHUNK_DOCUMENTS = 4096
 PARTITION_DOCUMENTS = 1 << 16  # up to which one partition takes the digests in place
@@ -49,7 +49,7 @@ def _band_digests(signatures, no_value, rows, keys, digests):
             digest = _U(band + 1) * _GOLDEN
             for place in range(rows):
                 digest += keys[place] * _U(signature[band * rows + place])
-            digest = mixed(digest)
+            digest = mix64(digest)
             if digest == _NO_DIGEST:
                 digest = _INSTEAD
             digests[document, band] = _NO_DIGEST if empty else digest
@@ -61,20 +61,20 @@ def band_digests(threads: Threads, signatures: NDArray[np.unsignedinteger], shap
     keys, no_value = place_keys(protocol.STREAM_BAND, shape.rows), ~signatures.dtype.type(0)
     threads.map(
         lambda start, stop: _band_digests(signatures[start:stop], no_value, shape.rows, keys, digests[start:stop]),
-        by_count(len(signatures), CHUNK_DOCUMENTS),
+        ranges_of_size(len(signatures), CHUNK_DOCUMENTS),
     )
     return digests
 
 
 @kernel
-def _counted(digests, shift, counts):
+def _count_partitions(digests, shift, counts):
     for digest in digests:
         if digest != _NO_DIGEST:
             counts[np.int64(digest >> shift)] += 1
 
 
 @kernel
-def _scattered(digests, ids, shift, places, to_digests, to_ids):
+def _scatter_digests(digests, ids, shift, places, to_digests, to_ids):
     """`places` [partitions]: where this chunk's digests of each partition begin."""
     for i in range(digests.size):
         digest = digests[i]
@@ -179,16 +179,18 @@ def collisions(threads: Threads, digests: Words, ids: Numbers) -> Buckets:
         used, buckets = _collisions(*given, skip, once, twice, cells, kept, kept_ids, ordered, members, sizes)
         return members[:used].copy(), sizes[:buckets].copy()
 
-    parts = threads.map(work, by_count(partitions, 1))
+    parts = threads.map(work, ranges_of_size(partitions, 1))
     offset = np.concatenate([np.zeros(1, np.int64), *(sizes for _, sizes in parts)])
     return Buckets(np.concatenate([members for members, _ in parts]), np.cumsum(offset))
 
 
 def _partitioned(digests: Words, ids: Numbers, partitions: int, threads: Threads) -> tuple[Words, Numbers, Numbers]:
     """All digests except *no digest*, by partition, in order within each; and where each partition ends."""
-    chunks, shift = by_count(len(ids), DIGESTS_AT_ONCE), _U(65 - partitions.bit_length())
+    chunks, shift = ranges_of_size(len(ids), DIGESTS_AT_ONCE), _U(65 - partitions.bit_length())
     counts = np.zeros((len(chunks), partitions), np.int64)
-    threads.map(lambda start, stop: _counted(digests[start:stop], shift, counts[start // DIGESTS_AT_ONCE]), chunks)
+    threads.map(
+        lambda start, stop: _count_partitions(digests[start:stop], shift, counts[start // DIGESTS_AT_ONCE]), chunks
+    )
     # Chunk after chunk within a partition, partition after partition.
     ends = np.cumsum(counts.T.reshape(-1))
     places = np.ascontiguousarray((ends - counts.T.reshape(-1)).reshape(partitions, -1).T)
@@ -196,7 +198,7 @@ def _partitioned(digests: Words, ids: Numbers, partitions: int, threads: Threads
 
     def scatter(start: int, stop: int) -> None:
         chunk = slice(start, stop)
-        _scattered(digests[chunk], ids[chunk], shift, places[start // DIGESTS_AT_ONCE], to_digests, to_ids)
+        _scatter_digests(digests[chunk], ids[chunk], shift, places[start // DIGESTS_AT_ONCE], to_digests, to_ids)
 
     threads.map(scatter, chunks)
     return to_digests, to_ids, ends[len(chunks) - 1 :: len(chunks)]
@@ -283,7 +285,7 @@ def candidates(threads: Threads, buckets: Buckets, first: tuple[int, int] | None
         written = _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts)
         return counts, found[:written]
 
-    chunks = list(cuts(neighbours[begin : end + 1], max(CHUNK_NEIGHBOURS, 4 * count)))
+    chunks = list(row_ranges(neighbours[begin : end + 1], max(CHUNK_NEIGHBOURS, 4 * count)))
     parts = threads.map(work, [(begin + start, begin + stop) for start, stop in chunks])
     places = offsets([len(found) for _, found in parts])
     pairs = np.empty((places[-1], 2), np.int64)
@@ -292,7 +294,7 @@ def candidates(threads: Threads, buckets: Buckets, first: tuple[int, int] | None
         (start, stop), (counts, found), part = chunks[number], parts[number], slice(*places[number : number + 2])
         pairs[part, 0], pairs[part, 1] = np.repeat(np.arange(begin + start, begin + stop), counts), found
 
-    threads.map(fill, by_count(len(chunks), 1))
+    threads.map(fill, ranges_of_size(len(chunks), 1))
     return pairs if known is None else known[pairs]
 
 

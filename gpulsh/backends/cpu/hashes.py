@@ -12,7 +12,7 @@ from numba import types
 
 from gpulsh.arrays import TextBatch, Words
 from gpulsh.backends.cpu.kernel import kernel, subroutine
-from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, everywhere, get, load, lowered, prefetch, put, store
+from gpulsh.backends.cpu.vectors import I8, I32, I64, broadcast, get_word, llvm, load, prefetch, put_word, splat, store
 from gpulsh.backends.protocol import GOLDEN
 
 LANES = 16  # texts at once; a block has as many words
@@ -57,7 +57,7 @@ def hash_rows(values, offset, key_0, key_1, hashes):
         v2, v3 = _V2 ^ key_0, _V3 ^ key_1
         last = np.uint64(stop - at) << _56
         while at + 8 <= stop:
-            word = get(values.ctypes.data + at)
+            word = get_word(values.ctypes.data + at)
             v3 ^= word
             v0, v1, v2, v3 = _round(v0, v1, v2, v3)
             v0, v1, v2, v3 = _round(v0, v1, v2, v3)
@@ -81,7 +81,7 @@ def hash_rows(values, offset, key_0, key_1, hashes):
         hashes[row, 1] = v0 ^ v1 ^ v2 ^ v3
 
 
-def _swapped(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
+def _swap_bytes(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
     """Words of 32 bits with their bytes in the other order."""
     pieces, order = (
         builder.bitcast(words, _bytes),
@@ -90,19 +90,19 @@ def _swapped(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
     return builder.bitcast(builder.shuffle_vector(pieces, pieces, order), _lanes)
 
 
-@lowered(types.void(types.int64, types.int64, types.int64, types.int64))
+@llvm(types.void(types.int64, types.int64, types.int64, types.int64))
 def _put_block(builder: ir.IRBuilder, text_at: ir.Value, left: ir.Value, bits: ir.Value, block_at: ir.Value) -> None:
     """Store 16 words: of the bytes at an address the first `left`, then the mark, then `bits` in the last two."""
-    end, places = everywhere(builder, builder.trunc(left, I8), _bytes), ir.Constant(_bytes, list(range(BLOCK_SIZE)))
-    mark = builder.select(builder.icmp_signed("==", places, end), all_of(0x80, _bytes), all_of(0, _bytes))
+    end, places = broadcast(builder, builder.trunc(left, I8), _bytes), ir.Constant(_bytes, list(range(BLOCK_SIZE)))
+    mark = builder.select(builder.icmp_signed("==", places, end), splat(0x80, _bytes), splat(0, _bytes))
     text = builder.select(builder.icmp_signed("<", places, end), load(builder, text_at, _bytes), mark)
-    ends = all_of(0, _lanes)
+    ends = splat(0, _lanes)
     for place, half in ((14, builder.lshr(bits, ir.Constant(I64, 32))), (15, bits)):
         ends = builder.insert_element(ends, builder.trunc(half, I32), ir.Constant(I32, place))
-    store(builder, builder.or_(_swapped(builder, text), ends), block_at)
+    store(builder, builder.or_(_swap_bytes(builder, text), ends), block_at)
 
 
-def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+def _transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     """The columns of a square of words. Each vector is a row."""
     for step in (8, 4, 2, 1):
         for i in range(LANES):
@@ -113,8 +113,8 @@ def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     return rows
 
 
-def _rotated(builder: ir.IRBuilder, word: ir.Value, left: int) -> ir.Value:
-    return builder.or_(builder.shl(word, all_of(left, _lanes)), builder.lshr(word, all_of(32 - left, _lanes)))
+def _rotate(builder: ir.IRBuilder, word: ir.Value, left: int) -> ir.Value:
+    return builder.or_(builder.shl(word, splat(left, _lanes)), builder.lshr(word, splat(32 - left, _lanes)))
 
 
 def _chosen(builder: ir.IRBuilder, twenty: int, b: ir.Value, c: ir.Value, d: ir.Value) -> ir.Value:
@@ -125,28 +125,28 @@ def _chosen(builder: ir.IRBuilder, twenty: int, b: ir.Value, c: ir.Value, d: ir.
     return builder.xor(builder.xor(b, c), d)
 
 
-@lowered(types.void(types.int64, types.int64))
+@llvm(types.void(types.int64, types.int64))
 def _add_blocks(builder: ir.IRBuilder, blocks_at: ir.Value, state_at: ir.Value) -> None:
     """Add a block of each of LANES texts to their 5 words of state: the rounds of FIPS 180-4, section 6.1."""
 
     def at(place: ir.Value, number: int) -> ir.Value:
         return builder.add(place, ir.Constant(I64, 4 * LANES * number))
 
-    words = _turned(builder, [load(builder, at(blocks_at, lane), _lanes) for lane in range(LANES)])
+    words = _transpose(builder, [load(builder, at(blocks_at, lane), _lanes) for lane in range(LANES)])
     before = [load(builder, at(state_at, i), _lanes) for i in range(5)]
     a, b, c, d, e = before
     for number in range(80):
         if number >= 16:
             mixed = builder.xor(builder.xor(words[-3], words[-8]), builder.xor(words[-14], words[-16]))
-            words.append(_rotated(builder, mixed, 1))
-        added = builder.add(_chosen(builder, number // 20, b, c, d), all_of(ADDENDS[number // 20], _lanes))
-        added = builder.add(builder.add(added, e), builder.add(words[number], _rotated(builder, a, 5)))
-        a, b, c, d, e = added, a, _rotated(builder, b, 30), c, d
+            words.append(_rotate(builder, mixed, 1))
+        added = builder.add(_chosen(builder, number // 20, b, c, d), splat(ADDENDS[number // 20], _lanes))
+        added = builder.add(builder.add(added, e), builder.add(words[number], _rotate(builder, a, 5)))
+        a, b, c, d, e = added, a, _rotate(builder, b, 30), c, d
     for number, (old, new) in enumerate(zip(before, (a, b, c, d, e), strict=True)):
         store(builder, builder.add(old, new), at(state_at, number))
 
 
-@lowered(types.uint64(types.uint32, types.uint32))
+@llvm(types.uint64(types.uint32, types.uint32))
 def _head(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
     """The first bytes of a digest as a little-endian number, of its first words."""
     low, high = (builder.zext(builder.bswap(word), I64) for word in (first, second))
@@ -204,7 +204,7 @@ def _word(value, words):
 
 
 @subroutine
-def _four(chosen):
+def _four_bits(chosen):
     """A word in which four bits are set, each chosen by six."""
     low = _ONE << (chosen & _LOW) | _ONE << (chosen >> _S6 & _LOW)
     return low | _ONE << (chosen >> _S12 & _LOW) | _ONE << (chosen >> _S18 & _LOW)
@@ -214,9 +214,9 @@ def _four(chosen):
 def _marks(value, word, together):
     """The bits that a hash sets in its word, the number of its other word, and the bits there."""
     if not together:
-        return _four(value), word, _NONE
+        return _four_bits(value), word, _NONE
     chosen = value * _GOLDEN
-    return _four(chosen >> _S16), word ^ (chosen >> _S13 & _EVEN | _ONE), _four(chosen >> _S40)
+    return _four_bits(chosen >> _S16), word ^ (chosen >> _S13 & _EVEN | _ONE), _four_bits(chosen >> _S40)
 
 
 @kernel
@@ -231,17 +231,17 @@ def fill(words, values, together):
 
 
 @kernel
-def passing(words, values, start, stop, together, places):
+def passing_places(words, values, start, stop, together, places):
     """The places of `values[start:stop]` that pass the filter `words`, which is not empty; how many they are."""
     length, count, last = _U(words.size), 0, values.ctypes.data + 8 * (stop - 1)
     base, out = words.ctypes.data, places.ctypes.data
     for place in range(start, stop):
         at = values.ctypes.data + 8 * place
-        prefetch(base + np.int64(_word(get(min(at + 8 * AHEAD, last)), length) << _S3))
-        value = get(at)
+        prefetch(base + np.int64(_word(get_word(min(at + 8 * AHEAD, last)), length) << _S3))
+        value = get_word(at)
         word = _word(value, length)
         own, other, there = _marks(value, word, together)
-        missing = own & ~get(base + np.int64(word << _S3)) | there & ~get(base + np.int64(other << _S3))
-        put(out + 8 * count, _U(place))
+        missing = own & ~get_word(base + np.int64(word << _S3)) | there & ~get_word(base + np.int64(other << _S3))
+        put_word(out + 8 * count, _U(place))
         count += missing == _NONE
     return count

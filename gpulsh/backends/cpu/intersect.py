@@ -16,10 +16,10 @@ from numba.core import cgutils
 
 from gpulsh.arrays import Fingerprints, Numbers, Words
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.threads import Threads, by_count
-from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, leading_zeros, load, lowered, ones
+from gpulsh.backends.cpu.threads import Threads, ranges_of_size
+from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, leading_zeros, llvm, load, popcount
 from gpulsh.backends.protocol import GOLDEN
-from gpulsh.ragged import cuts
+from gpulsh.ragged import row_ranges
 
 CHUNK_PAIRS = 2048
 BOUNDED_PAIRS = 1 << 15  # pairs
@@ -34,7 +34,7 @@ _U = np.uint64
 _GOLDEN, _ONE, _LOW = _U(GOLDEN), _U(1), _U(63)
 
 
-@lowered(types.int64(types.int64, types.int64))
+@llvm(types.int64(types.int64, types.int64))
 def _matches(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     """How many of the 8 values at address `left` are among the 8 at `right`; values are distinct on each side."""
     sides = [load(builder, address) for address in (left, right)]
@@ -86,7 +86,7 @@ def _compared(pairs: Numbers, rows: Fingerprints, threads: Threads) -> Numbers:
     both, (values, offset) = np.empty(len(pairs), np.int64), (rows.values, rows.offset)
     threads.map(
         lambda start, stop: _intersections(pairs[start:stop], values, values.ctypes.data, offset, both[start:stop]),
-        by_count(len(pairs), CHUNK_PAIRS),
+        ranges_of_size(len(pairs), CHUNK_PAIRS),
     )
     return both
 
@@ -185,7 +185,7 @@ def _overlap_bounds(pairs, bitmaps, sizes, out):
         left, right = bitmaps[i], bitmaps[j]
         apart = np.int64(0)
         for word in range(bitmaps.shape[1]):
-            apart += ones(left[word] ^ right[word])
+            apart += popcount(left[word] ^ right[word])
         out[pair] = min(sizes[i], sizes[j], (sizes[i] + sizes[j] - apart) >> 1)
 
 
@@ -194,7 +194,7 @@ def bitmaps(threads: Threads, fingerprints: Fingerprints, words: int = 16) -> Wo
     out, shift = np.empty((len(rows), words), np.uint64), _U(65 - (64 * words).bit_length())
     threads.map(
         lambda start, stop: _bitmaps(rows.values, rows.offset[start : stop + 1], shift, out[start:stop]),
-        cuts(rows.offset, CHUNK_SHINGLES),
+        row_ranges(rows.offset, CHUNK_SHINGLES),
     )
     return out
 
@@ -204,6 +204,6 @@ def overlap_bounds(threads: Threads, pairs: Numbers, bitmaps: Words, sizes: Numb
     bounds = np.empty(len(pairs), np.int64)
     threads.map(
         lambda start, stop: _overlap_bounds(pairs[start:stop], bitmaps, sizes, bounds[start:stop]),
-        by_count(len(pairs), BOUNDED_PAIRS),
+        ranges_of_size(len(pairs), BOUNDED_PAIRS),
     )
     return bounds

@@ -29,11 +29,23 @@ from gpulsh.backends.cpu.fingerprinting.characters import (
 from gpulsh.backends.cpu.fingerprinting.documents import row_shingles
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.threads import Threads
-from gpulsh.backends.cpu.vectors import I64, LANES, byte, copy, everywhere, get, load, lowered, mixed_lanes, ones, store
+from gpulsh.backends.cpu.vectors import (
+    I64,
+    LANES,
+    broadcast,
+    copy,
+    get_byte,
+    get_word,
+    llvm,
+    load,
+    mix64_lanes,
+    popcount,
+    store,
+)
 from gpulsh.backends.protocol import WINDOW_PART
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 from gpulsh.params import Shingling
-from gpulsh.ragged import cuts, first_of_runs, offsets
+from gpulsh.ragged import first_of_runs, offsets, row_ranges
 from gpulsh.secret import SHINGLE, EvidenceKeys
 
 CHUNK_FINGERPRINTS = 1 << 16
@@ -56,9 +68,9 @@ def _winnowed(values, offset, size, places):
             if least < first:
                 least = at
                 for other in range(at - 1, first - 1, -1):
-                    if get(values + 8 * other) < get(values + 8 * least):
+                    if get_word(values + 8 * other) < get_word(values + 8 * least):
                         least = other
-            elif get(values + 8 * at) <= get(values + 8 * least):
+            elif get_word(values + 8 * at) <= get_word(values + 8 * least):
                 least = at
             if least != before:
                 places[count] = least
@@ -76,21 +88,21 @@ def winnow(threads: Threads, fingerprints: Fingerprints, size: int) -> Numbers:
     longest = int(fingerprints.lengths.max(initial=0))
     if size > longest:
         return np.empty(0, np.int64)
-    return np.concatenate(threads.map(work, cuts(offset, CHUNK_FINGERPRINTS)))
+    return np.concatenate(threads.map(work, row_ranges(offset, CHUNK_FINGERPRINTS)))
 
 
-@lowered(types.void(types.int64, types.int64, types.uint64, types.uint64))
+@llvm(types.void(types.int64, types.int64, types.uint64, types.uint64))
 def _join_vector(builder: ir.IRBuilder, address: ir.Value, step: ir.Value, one: ir.Value, other: ir.Value) -> None:
     """Join 8 hashes, in place, with those `step` words farther on."""
     farther = load(builder, builder.add(address, builder.shl(step, ir.Constant(I64, 3))))
-    first = builder.mul(load(builder, address), everywhere(builder, one))
-    store(builder, mixed_lanes(builder, builder.add(first, builder.mul(farther, everywhere(builder, other)))), address)
+    first = builder.mul(load(builder, address), broadcast(builder, one))
+    store(builder, mix64_lanes(builder, builder.add(first, builder.mul(farther, broadcast(builder, other)))), address)
 
 
 @kernel
 def _hash_windows(tokens, begin, windows, size, keys, most, room, hashes):
     """Hashes of runs to address `hashes`; `most` windows at a time are made in `room`."""
-    one, other, part = get(keys + 8 * SHINGLE), get(keys + 8 * (SHINGLE + 1)), min(size, WINDOW_PART)
+    one, other, part = get_word(keys + 8 * SHINGLE), get_word(keys + 8 * (SHINGLE + 1)), min(size, WINDOW_PART)
     written = 0
     for run in range(begin.size):
         for start in range(0, windows[run], most):
@@ -123,7 +135,7 @@ def window_hashes(
             runs = begin[start:stop], windows[start:stop], size, how.address, most
             _hash_windows(values.ctypes.data, *runs, room.ctypes.data, hashes.ctypes.data + 8 * int(ends[start]))
 
-    threads.map(work, cuts(ends, CHUNK_WINDOWS))
+    threads.map(work, row_ranges(ends, CHUNK_WINDOWS))
     return public, secret
 
 
@@ -147,13 +159,13 @@ def _bounds(address, offset, words, table, row, token, bounds):
                 begins = word & ~(word << _ONE | _U(inside))
                 if symbols:
                     begins |= visible_mask(text + at) & ~word
-                if token[wanted] >= count + ones(begins):
-                    count += ones(begins)
+                if token[wanted] >= count + popcount(begins):
+                    count += popcount(begins)
                     inside = word >> _LAST != _ZERO
                     at += BLOCK
                     continue
             while at < until and wanted < last:
-                point, size = byte(text + at), 1
+                point, size = get_byte(text + at), 1
                 if point >= 0x80:
                     point, size = decode(text, at, stop)
                 klass = table_entry(point, table) & 3
@@ -190,5 +202,5 @@ def token_bounds(threads: Threads, text: TextBatch, shingling: Shingling, row: N
         here = slice(starts[start], starts[stop])
         _bounds(values.ctypes.data, offset, words, table.address, row[here], token[here], bounds[here])
 
-    threads.map(work, cuts(weight, CHUNK_BYTES))
+    threads.map(work, row_ranges(weight, CHUNK_BYTES))
     return bounds

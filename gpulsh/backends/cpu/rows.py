@@ -15,7 +15,7 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.cpu.vectors import leading_zeros, prefetch
-from gpulsh.ragged import cuts, own_values, total_size
+from gpulsh.ragged import own_values, row_ranges, total_size
 
 CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes
@@ -112,11 +112,13 @@ def unique_rows(rows: Fingerprints) -> Fingerprints:
 
 def unique(threads: Threads, fingerprints: Fingerprints) -> Fingerprints:
     rows = fingerprints.moved(np.ascontiguousarray)
-    return threads.rows(lambda start, stop: unique_rows(rows.slice(start, stop)), cuts(rows.offset, CHUNK_SHINGLES))
+    return threads.rows(
+        lambda start, stop: unique_rows(rows.slice(start, stop)), row_ranges(rows.offset, CHUNK_SHINGLES)
+    )
 
 
 @subroutine
-def _ask_ahead(values, place, shift, counts):
+def _prefetch_slots(values, place, shift, counts):
     """Bring the slot of a value after `place` to the cache, also of the next rows."""
     prefetch(counts.ctypes.data + np.int64(values[min(place + AHEAD, values.size - 1)] >> shift))
 
@@ -124,7 +126,7 @@ def _ask_ahead(values, place, shift, counts):
 @kernel
 def _count(values, shift, counts):
     for i in range(values.size):  # without a branch, which would wait for the table each time it is mistaken
-        _ask_ahead(values, i, shift, counts)
+        _prefetch_slots(values, i, shift, counts)
         slot = np.int64(values[i] >> shift)
         count = counts[slot]
         counts[slot] = count + (count < 255)
@@ -144,7 +146,7 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
         begin, end = offset[row], offset[row + 1]
         row_values = values[begin:end]
         for i in range(row_values.size):  # a loop of its own: the table is in no cache, so each place is read once
-            _ask_ahead(values, begin + i, shift, counts)
+            _prefetch_slots(values, begin + i, shift, counts)
             frequency[i] = counts[np.int64(row_values[i] >> shift)]
         once, fewest = 0, 0
         for i in range(row_values.size):
@@ -203,5 +205,5 @@ def prefixes(
     rows = fingerprints.moved(np.ascontiguousarray)
     return threads.rows(
         lambda start, stop: _prefixes(rows.slice(start, stop), counts, lengths[start:stop], rare),
-        cuts(rows.offset, CHUNK_SHINGLES),
+        row_ranges(rows.offset, CHUNK_SHINGLES),
     )

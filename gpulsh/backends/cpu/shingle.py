@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values, Words
+from gpulsh.arrays import Fingerprints, Numbers, SignedBatch, TextBatch, Tokens, Values, Words
 from gpulsh.backends.cpu.buckets import band_digests
 from gpulsh.backends.cpu.fingerprinting.characters import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_documents, fingerprint_piece, shingle_tokens
@@ -23,7 +23,7 @@ from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.backends.parts import rows_in_part, union_of
 from gpulsh.backends.protocol import Keys, Result
 from gpulsh.params import BandShape, Family, Shingling
-from gpulsh.ragged import cuts, total_size
+from gpulsh.ragged import row_ranges, total_size
 from gpulsh.secret import EvidenceKeys
 
 SETS = 6  # log2 of the bytes for a fingerprint of a set: 16 for it and 16 for its text, in each of two items at work
@@ -76,7 +76,7 @@ class TextPass:
         """The rows that `work(start, stop)` makes of each chunk, end to end; few bytes are one chunk if `together`."""
         offset = self.text.offset
         few = len(self.text) > 0 and offset[-1] - offset[0] <= MOST_ALONE and self.text.lengths.max() <= GIANT_BYTES
-        if together and few and self.threads.all_busy():
+        if together and few and self.threads.is_busy():
             return work(0, len(self.text))
         return self.threads.rows(work, self._chunks())
 
@@ -87,13 +87,13 @@ class TextPass:
         little.
         """
         several = total_size(self.text) // (2 * self.threads.count)
-        return cuts(self.text.offset, min(max(several, CHUNK_BYTES), LONGEST_CHUNK))
+        return row_ranges(self.text.offset, min(max(several, CHUNK_BYTES), LONGEST_CHUNK))
 
     def is_giant(self, start: int, stop: int) -> bool:
         """Whether documents [start, stop) are one giant."""
         return stop - start == 1 and int(self.text.offset[stop] - self.text.offset[start]) > GIANT_BYTES
 
-    def most_tokens(self, start: int, stop: int) -> Numbers:
+    def max_tokens(self, start: int, stop: int) -> Numbers:
         """At least the number of tokens of each of the documents [start, stop).
 
         A word needs two bytes with its separator, a single has three, a character or a symbol one.
@@ -107,13 +107,17 @@ class TextPass:
         They are in text order, and valid until the thread's next ones. In the end, `exact` [documents, 2] holds the
         exact hashes if there is a proof.
         """
-        return self._pieces(start, exact[:1]) if self.is_giant(start, stop) else iter((self.few(start, stop, exact),))
+        return (
+            self._pieces(start, exact[:1])
+            if self.is_giant(start, stop)
+            else iter((self.small_fingerprints(start, stop, exact),))
+        )
 
-    def few(self, start: int, stop: int, exact: Words = NO_HASHES) -> Fingerprints:
+    def small_fingerprints(self, start: int, stop: int, exact: Words = NO_HASHES) -> Fingerprints:
         """The fingerprints of documents [start, stop), no giant, all at once."""
         offset = np.ascontiguousarray(self.text.offset[start : stop + 1])
         made = np.zeros(len(offset), np.int64)
-        most = self.most_tokens(start, stop)
+        most = self.max_tokens(start, stop)
         longest = int(most.max(initial=0)) + LANES
         values, room = SCRATCH.take("values", int(most.sum()) + LANES), SCRATCH.take("room", 2 * longest + RUN_WORDS)
         tokens = room.ctypes.data
@@ -124,16 +128,16 @@ class TextPass:
         fingerprint_documents(*given, *units, self._symbols)
         return Fingerprints(values[: made[-1]], made)
 
-    def in_order(self) -> Fingerprints:
+    def fingerprints(self) -> Fingerprints:
         """The fingerprints of all documents, in text order."""
         return self.rows(self._in_order)
 
     def _in_order(self, start: int, stop: int) -> Fingerprints:
         if not self.is_giant(start, stop):
-            rows = self.few(start, stop)
+            rows = self.small_fingerprints(start, stop)
             is_scratch = rows.values.base.size <= Scratch.KEPT
             return Fingerprints(rows.values.copy() if is_scratch else rows.values, rows.offset)
-        found, count = np.empty(int(self.most_tokens(start, stop)[0]), np.uint64), 0  # untouched pages take no memory
+        found, count = np.empty(int(self.max_tokens(start, stop)[0]), np.uint64), 0  # untouched pages take no memory
         for piece in self.pieces(start, stop):
             found[count : count + len(piece.values)] = piece.values
             count += len(piece.values)
@@ -156,7 +160,7 @@ class TextPass:
 
 
 def tokens(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
-    found = TextPass(threads, text, shingling, keys, size=0).in_order()
+    found = TextPass(threads, text, shingling, keys, size=0).fingerprints()
     return Tokens(found.values, found.offset)
 
 
@@ -172,11 +176,11 @@ def shingles(threads: Threads, tokens: Tokens, size: int, keys: Keys = None) -> 
         shingle_tokens(given.ctypes.data, offset, size, hashing.address, values.ctypes.data, made[1:])
         return Fingerprints(values[: made[-1]].copy(), made)
 
-    return threads.rows(work, cuts(tokens.offset, CHUNK_TOKENS))
+    return threads.rows(work, row_ranges(tokens.offset, CHUNK_TOKENS))
 
 
 def shingle(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
-    return TextPass(threads, text, shingling, keys).in_order()
+    return TextPass(threads, text, shingling, keys).fingerprints()
 
 
 def set_rows(texts: TextPass, start: int, stop: int, room: Room, part: int = 0, parts: int = 1) -> Fingerprints:
@@ -224,11 +228,11 @@ def text_signatures(threads: Threads, text: TextBatch, shingling: Shingling, fam
 
 def sign(
     threads: Threads, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
-) -> Signed:
+) -> SignedBatch:
     count = len(text)
     digests = np.empty((shape.bands, count), np.uint64).T  # band after band, the order in which they are read later
     exact, shingles = np.empty((count, 2), np.uint64), np.empty(count, np.int64)
-    one, texts, sketch = threads.alone(), TextPass(threads, text, shingling, proof=keys), sketch_of(family)
+    one, texts, sketch = threads.single_threaded(), TextPass(threads, text, shingling, proof=keys), sketch_of(family)
 
     def work(start: int, stop: int) -> None:
         # A chunk passes all stages on one thread; its signatures do not outlive it.
@@ -237,7 +241,7 @@ def sign(
         digests[start:stop] = band_digests(one, signatures, shape)
 
     texts.map(work)
-    return Signed(digests, exact, shingles)
+    return SignedBatch(digests, exact, shingles)
 
 
 def _sign_rows(

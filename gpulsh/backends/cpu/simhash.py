@@ -15,9 +15,9 @@ from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.cpu.shingle import TextPass, set_rows
 from gpulsh.backends.cpu.threads import SCRATCH, Room, Threads
-from gpulsh.backends.cpu.vectors import leading_zeros, mixed
+from gpulsh.backends.cpu.vectors import leading_zeros, mix64
 from gpulsh.params import Shingling
-from gpulsh.ragged import cuts, sorted_distinct
+from gpulsh.ragged import row_ranges, sorted_distinct
 
 CHUNK_SHINGLES = 1 << 16
 
@@ -41,7 +41,7 @@ def _count(values, key, hashes, counts):
     for start in range(0, values.size, _FULL):
         here = values[start : start + _FULL]
         for i in range(here.size):
-            hashes[i] = mixed(here[i] ^ key)
+            hashes[i] = mix64(here[i] ^ key)
         trees = (here.size + _TREE - 1) // _TREE
         for i in range(here.size, trees * _TREE):
             hashes[i] = _NONE
@@ -155,7 +155,7 @@ def _weighted(values, weights, offset, keys, counts, out):
             counts[:] = 0
             total = np.int64(0)
             for i in range(offset[row], offset[row + 1]):
-                hashed, weight = mixed(values[i] ^ keys[word]), weights[i]
+                hashed, weight = mix64(values[i] ^ keys[word]), weights[i]
                 total += weight
                 for bit in range(64):
                     counts[bit] += weight & -np.int64(hashed >> _U(bit) & _ONE)
@@ -171,10 +171,10 @@ def _rows(rows: Fingerprints, keys: Words, distinct: bool, out: Words) -> None:
     while (stuck := _simhash(values, offset[start:], keys, distinct, *room, out[start:])) >= 0:
         start += stuck + 1
         row = sorted_distinct(values[offset[start - 1] : offset[start]])
-        out[start - 1] = _of_pieces([row], keys)
+        out[start - 1] = _simhash_pieces([row], keys)
 
 
-def _of_pieces(pieces: Iterable[Words], keys: Words) -> Words:
+def _simhash_pieces(pieces: Iterable[Words], keys: Words) -> Words:
     """uint64 [words] of a row whose values come in pieces."""
     hashes, counts, total = np.empty(_FULL, np.uint64), np.zeros((len(keys), 64), np.int64), 0
     for values in pieces:
@@ -197,7 +197,7 @@ def simhash(threads: Threads, fingerprints: Fingerprints, keys: Words, weights: 
         else:
             _weighted(rows.values, weights, rows.offset, keys, np.zeros(64, np.int64), bits[start:stop])
 
-    threads.map(work, cuts(every.offset, CHUNK_SHINGLES))
+    threads.map(work, row_ranges(every.offset, CHUNK_SHINGLES))
     return bits
 
 
@@ -207,9 +207,9 @@ def text_simhash(threads: Threads, text: TextBatch, shingling: Shingling, keys: 
     def work(start: int, stop: int) -> None:
         if texts.is_giant(start, stop):
             pieces = iter([set_rows(texts, start, stop, Room())]) if distinct else texts.pieces(start, stop)
-            bits[start] = _of_pieces((rows.values for rows in pieces), keys)
+            bits[start] = _simhash_pieces((rows.values for rows in pieces), keys)
         else:
-            _rows(texts.few(start, stop), keys, distinct, bits[start:stop])
+            _rows(texts.small_fingerprints(start, stop), keys, distinct, bits[start:stop])
 
     texts.map(work)
     return bits

@@ -21,7 +21,7 @@ from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.cpu.vectors import copy
 from gpulsh.errors import InputTypeError, ParameterError
-from gpulsh.ragged import cuts, offsets
+from gpulsh.ragged import offsets, row_ranges
 
 CHUNK_BYTES = 1 << 20  # of str; a thread copies so many at a time
 TOKEN_BYTES = 64  # room a token at first; sets of longer tokens are copied twice
@@ -103,7 +103,7 @@ def encode(strings: list[Any], ascii: NDArray[np.bool_], first: int, most: int, 
         def work(start: int, stop: int) -> None:
             _copy_rows(0, begin[start:stop], values.ctypes.data, offset[start : stop + 1])
 
-        threads.map(work, cuts(offset, CHUNK_BYTES))
+        threads.map(work, row_ranges(offset, CHUNK_BYTES))
     finally:
         _release_all(held[:made])
     values.flags.writeable = False  # like all texts: kernels are compiled for one type
@@ -111,7 +111,7 @@ def encode(strings: list[Any], ascii: NDArray[np.bool_], first: int, most: int, 
 
 
 @partial(kernel, nogil=False)
-def _taken(sets, values, offset, begins):
+def _copy_tokens(sets, values, offset, begins):
     """The bytes of all tokens, copied into `values` as far as it has room. `sets` is the address of a list of lists.
 
     -1 if a token is not of `bytes`, or another thread has changed their number.
@@ -138,22 +138,22 @@ def _taken(sets, values, offset, begins):
     return filled if token == offset.size - 1 else -1
 
 
-def texts_of(sets: list[list[Any]]) -> tuple[TextBatch, Numbers]:
+def token_texts(sets: list[list[Any]]) -> tuple[TextBatch, Numbers]:
     """The bytes of every token, and where each of the `sets` begins: int64 [sets + 1].
 
     A token is of `bytes`, or of a type with their buffer. Raises InputTypeError for others.
 
-    >>> texts, begins = texts_of([[b"a", bytearray(b"bc")], []])
+    >>> texts, begins = token_texts([[b"a", bytearray(b"bc")], []])
     >>> texts.values.tobytes(), texts.offset.tolist(), begins.tolist()
     (b'abc', [0, 1, 3], [0, 2, 2])
     """
     tokens = sum(map(len, sets))
     values, offset = np.empty(TOKEN_BYTES * tokens, np.uint8), np.zeros(tokens + 1, np.int64)
     begins = np.zeros(len(sets) + 1, np.int64)
-    while (size := _taken(id(sets), values, offset, begins)) > len(values):
+    while (size := _copy_tokens(id(sets), values, offset, begins)) > len(values):
         values = np.empty(size, np.uint8)
     if size < 0:
-        return texts_of([[_as_bytes(token) for token in tokens] for tokens in sets])
+        return token_texts([[_as_bytes(token) for token in tokens] for tokens in sets])
     return TextBatch(values[:size], offset), begins
 
 

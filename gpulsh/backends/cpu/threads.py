@@ -41,7 +41,7 @@ class Threads:
         self._idle = deque([None] * count)  # an item for each idle thread; a busy one takes an item, if there is one
         self._in_lane = False
 
-    def alone(self) -> Self:
+    def single_threaded(self) -> Self:
         """This without other threads than the caller's."""
         one = copy(self)
         one.count = 1
@@ -93,7 +93,7 @@ class Threads:
             others.pop().result()
         return [results[place] for place in range(len(chunks))]
 
-    def all_busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether no idle thread could help the caller now."""
         return self.count == 1 or (self._in_lane and not self._idle)
 
@@ -128,7 +128,7 @@ class Threads:
             offset[start + 1 : stop + 1] = part.offset[1:] + starts[number]
             parts[number] = NO_ROWS  # releases it
 
-        self.map(copy, by_count(len(chunks), 1))
+        self.map(copy, ranges_of_size(len(chunks), 1))
         return Fingerprints(values, offset)
 
 
@@ -138,7 +138,7 @@ def _pool(count: int, pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="gpulsh")
 
 
-def by_count(count: int, size: int) -> list[tuple[int, int]]:
+def ranges_of_size(count: int, size: int) -> list[tuple[int, int]]:
     """[0, count) in pieces of `size`."""
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 

@@ -21,7 +21,7 @@ from gpulsh.backends.cpu.kernel import subroutine
 Emit = Callable[..., ir.Value | list[ir.Value] | None]
 
 
-def lowered(types: Signature) -> Callable[[Emit], Callable[..., object]]:
+def llvm(types: Signature) -> Callable[[Emit], Callable[..., object]]:
     """Make a function for kernels of `emit(builder, *arguments)`, which writes instructions and returns their value.
 
     A list of values is a tuple to the kernel, None is nothing.
@@ -75,67 +75,67 @@ def store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value) -> None:
     builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = 1
 
 
-def all_of(number: int, kind: ir.VectorType = WORDS) -> ir.Constant:
+def splat(number: int, kind: ir.VectorType = WORDS) -> ir.Constant:
     """A vector with the number in each lane."""
     return ir.Constant(kind, [number] * kind.count)
 
 
-def everywhere(builder: ir.IRBuilder, value: ir.Value, kind: ir.VectorType = WORDS) -> ir.Value:
+def broadcast(builder: ir.IRBuilder, value: ir.Value, kind: ir.VectorType = WORDS) -> ir.Value:
     """A vector with the value in each lane."""
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
-    return builder.shuffle_vector(one, one, all_of(0, ir.VectorType(I32, kind.count)))
+    return builder.shuffle_vector(one, one, splat(0, ir.VectorType(I32, kind.count)))
 
 
-def summed(builder: ir.IRBuilder, vectors: Iterable[ir.Value]) -> ir.Value:
+def sum_lanes(builder: ir.IRBuilder, vectors: Iterable[ir.Value]) -> ir.Value:
     """The sum over all lanes of all vectors."""
     add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I64, [WORDS]), "llvm.vector.reduce.add.v8i64")
     return builder.call(add, [reduce(builder.add, vectors)])
 
 
-def mixed_lanes(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+def mix64_lanes(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """mix64 of each lane."""
     for shift, factor in ((27, protocol.MIX_1), (33, protocol.MIX_2)):
-        x = builder.mul(builder.xor(x, builder.lshr(x, all_of(shift))), all_of(factor))
-    return builder.xor(x, builder.lshr(x, all_of(27)))
+        x = builder.mul(builder.xor(x, builder.lshr(x, splat(shift))), splat(factor))
+    return builder.xor(x, builder.lshr(x, splat(27)))
 
 
-@lowered(types.int64(types.uint64))
+@llvm(types.int64(types.uint64))
 def lowest_bit(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     """The place of the lowest bit that is set, 64 if there is none."""
     return builder.cttz(bits, ir.Constant(I1, 0))
 
 
-@lowered(types.uint64(types.uint64))
+@llvm(types.uint64(types.uint64))
 def leading_zeros(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     """How many bits above the highest set one are not set, 64 if none is set."""
     return builder.ctlz(bits, ir.Constant(I1, 0))
 
 
-@lowered(types.int64(types.uint64))
-def ones(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+@llvm(types.int64(types.uint64))
+def popcount(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     """How many bits are set."""
     return builder.ctpop(bits)
 
 
-@lowered(types.int64(types.int64))
-def byte(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+@llvm(types.int64(types.int64))
+def get_byte(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """The byte at an address."""
     return builder.zext(load(builder, address, I8), I64)
 
 
-@lowered(types.uint64(types.int64))
-def get(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+@llvm(types.uint64(types.int64))
+def get_word(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """The word at an address."""
     return load(builder, address, I64)
 
 
-@lowered(types.void(types.int64, types.uint64))
-def put(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
+@llvm(types.void(types.int64, types.uint64))
+def put_word(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
     """Store a word at an address; an index into an array would cost a look at its sign."""
     store(builder, value, address)
 
 
-@lowered(types.void(types.int64))
+@llvm(types.void(types.int64))
 def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     """Bring the memory at an address, valid or not, to the cache."""
     kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
@@ -144,7 +144,7 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     builder.call(prefetch, [place, *(ir.Constant(I32, number) for number in (0, 3, 1))])
 
 
-@lowered(types.void(types.int64, types.int64, types.int64))
+@llvm(types.void(types.int64, types.int64, types.int64))
 def copy(builder: ir.IRBuilder, source: ir.Value, target: ir.Value, size: ir.Value) -> None:
     """Copy `size` bytes from an address to another."""
     places = (builder.inttoptr(address, I8.as_pointer()) for address in (target, source))
@@ -156,7 +156,7 @@ _S27, _S33 = np.uint64(27), np.uint64(33)
 
 
 @subroutine
-def mixed(x):
+def mix64(x):
     """`mix64` of a uint64."""
     x = (x ^ x >> _S27) * _MIX_1
     x = (x ^ x >> _S33) * _MIX_2

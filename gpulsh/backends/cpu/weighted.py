@@ -15,10 +15,10 @@ from gpulsh.arrays import Fingerprints, Numbers, WeightedFingerprints
 from gpulsh.backends import darts, protocol
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.rows import unique
-from gpulsh.backends.cpu.threads import Threads, by_count
-from gpulsh.backends.cpu.vectors import leading_zeros, mixed
+from gpulsh.backends.cpu.threads import Threads, ranges_of_size
+from gpulsh.backends.cpu.vectors import leading_zeros, mix64
 from gpulsh.backends.darts import LEAST_EXPONENT, LEAST_OF_ROW, RANK_BIAS, RANK_BITS, Streams, logarithms
-from gpulsh.ragged import cuts
+from gpulsh.ragged import row_ranges
 
 CHUNK_SHINGLES = 1 << 16
 CHUNK_PAIRS = 2048
@@ -68,7 +68,7 @@ def occurrences(threads: Threads, fingerprints: Fingerprints) -> WeightedFingerp
         lambda start, stop: _count(
             values, offset[start : stop + 1], rows.values, rows.offset[start : stop + 1], weight
         ),
-        cuts(offset, CHUNK_SHINGLES),
+        row_ranges(offset, CHUNK_SHINGLES),
     )
     return WeightedFingerprints(rows.values, weight, rows.offset)
 
@@ -105,7 +105,7 @@ def weighted_overlap(
         lambda start, stop: _overlap(
             pairs[start:stop], values, weight, offset, share, least[start:stop], greatest[start:stop]
         ),
-        by_count(len(pairs), CHUNK_PAIRS),
+        ranges_of_size(len(pairs), CHUNK_PAIRS),
     )
     return least, greatest
 
@@ -138,7 +138,7 @@ def order(rank, level, place, value_word):
     before = leading_zeros(rank)
     exponent = _U(np.int64(64 + RANK_BIAS) - np.int64(before) - level)
     mantissa = rank << before << _ONE >> _MANTISSA
-    return (exponent << _ABOVE_MANTISSA | mantissa) << _S32 | min(mixed(place ^ value_word) >> _S32, _MOST)
+    return (exponent << _ABOVE_MANTISSA | mantissa) << _S32 | min(mix64(place ^ value_word) >> _S32, _MOST)
 
 
 @kernel
@@ -173,17 +173,17 @@ def _signatures(values, bits, offset, wanted, multiplier, addend, place_word, va
                     limit = rank_limit(reach, level)
                     if limit == 0:
                         break
-                    word = mixed(line + _U(level) * _GOLDEN)
+                    word = mix64(line + _U(level) * _GOLDEN)
                     if is_beyond(word, limit):
                         continue
                     rank = surprise(table, word)
                     while rank < limit:
-                        place = mixed(word ^ place_word)
+                        place = mix64(word ^ place_word)
                         if step > 0 or (place & _HALF) << _HEIGHT < fraction:
                             at = np.int64((place >> _S32) * _U(bins) >> _S32)
                             missing -= least[at] == NOTHING
                             least[at] = min(least[at], order(rank, level, place, value_word))
-                        word = mixed(place + _GOLDEN)
+                        word = mix64(place + _GOLDEN)
                         rank += surprise(table, word)
             if missing == 0:
                 break
@@ -202,7 +202,7 @@ def weighted_minhash(threads: Threads, rows: WeightedFingerprints, num_perm: int
         cut = offset[start : stop + 1]
         _signatures(values, bits, cut, wanted, *streams, logarithms(), least, signatures[start:stop])
 
-    threads.map(work, cuts(offset, WEIGHTED_SHINGLES))
+    threads.map(work, row_ranges(offset, WEIGHTED_SHINGLES))
     return signatures
 
 
@@ -227,17 +227,17 @@ def _first_hits(rows, multiplier, addend, place_word, value_word, table, out):
                     limit = rank_limit(reach, level)
                     if limit == 0:
                         break
-                    word = mixed(line + _U(level) * _GOLDEN)
+                    word = mix64(line + _U(level) * _GOLDEN)
                     if is_beyond(word, limit):
                         continue
                     lowest = _U(level + _BIAS) << _EXPONENT
                     rank = surprise(table, word)
                     while rank < limit:
-                        place = mixed(word ^ place_word)
+                        place = mix64(word ^ place_word)
                         if lowest | (place & _HALF) << _HEIGHT < numbers[np.int64((place >> _S32) * columns >> _S32)]:
                             first = min(first, order(rank, level, place, value_word))
                             break
-                        word = mixed(place + _GOLDEN)
+                        word = mix64(place + _GOLDEN)
                         rank += surprise(table, word)
                 reach += 1
             out[row, function] = np.uint32(first & _HALF)
@@ -248,6 +248,6 @@ def kleinberg_tardos(threads: Threads, rows: NDArray[np.float64], num_perm: int,
     streams = Streams.of("kleinberg_tardos", seed)
     threads.map(
         lambda start, stop: _first_hits(bits[start:stop], *streams, logarithms(), signatures[start:stop]),
-        by_count(len(rows), ROWS_AT_ONCE),
+        ranges_of_size(len(rows), ROWS_AT_ONCE),
     )
     return signatures

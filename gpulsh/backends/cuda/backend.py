@@ -28,7 +28,7 @@ from gpulsh.backends.cuda.memory import (
     MEMORY,
     MOST_PINNED,
     RESIDENT,
-    copied,
+    copy_array,
     free_bytes,
     on_device,
     on_host,
@@ -64,7 +64,7 @@ class CudaBackend(Machine, Backend):
         self._room: dict[float, int] = {}  # bytes that `keep` and `hold` may still leave on the device, by their share
 
     def asarray(self, array: Array) -> Array:
-        with self.here():
+        with self.use_device():
             return on_device(self.arrays, array)
 
     def asnumpy(self, array: Array) -> Array:
@@ -75,10 +75,10 @@ class CudaBackend(Machine, Backend):
             for lane in lanes:
                 lane.budget, lane.staging.most = self.budget, min(self.sizes().batch, MOST_PINNED)
             try:
-                yield from pipelined_map(self._ready(items), [partial(lane._work, work) for lane in lanes])
+                yield from pipelined_map(self._ready_items(items), [partial(lane._work, work) for lane in lanes])
             finally:
                 for lane in lanes:
-                    with lane.here():
+                    with lane.use_device():
                         lane.release()
 
     def keep(self, *arrays: Array) -> Sequence[Array]:
@@ -87,7 +87,7 @@ class CudaBackend(Machine, Backend):
 
     def stage(self, text: TextBatch) -> TextBatch | None:
         try:
-            with self.here():
+            with self.use_device():
                 return self.staging.on_device(text)
         except DeviceMemoryError:
             return None
@@ -99,7 +99,7 @@ class CudaBackend(Machine, Backend):
     def _resident(self, share: float, *arrays: Array) -> list[Array] | None:
         """Copies that stay on this device; None if that `share` of its memory is full."""
         try:
-            with self.here():
+            with self.use_device():
                 if not self._room:
                     free = free_bytes(self.arrays)
                     self._room = {share: int(share * free) for share in (RESIDENT, HELD)}
@@ -107,7 +107,7 @@ class CudaBackend(Machine, Backend):
                 if room >= 0:
                     # Copied even on the same device: the original is part of a lane's memory, which has to become
                     # whole again for the next batch.
-                    kept = [copied(self.arrays, array) for array in arrays]
+                    kept = [copy_array(self.arrays, array) for array in arrays]
                     wait(self.arrays)  # before a lane may reuse the original
                     return kept
         except DeviceMemoryError:
@@ -116,7 +116,7 @@ class CudaBackend(Machine, Backend):
 
     def _work(self, work: Callable[[Backend, Item], Result], item: Item) -> Result:
         """`work` of an item on the stream of this lane."""
-        with self.here():
+        with self.use_device():
             if self._stream is None:
                 self._stream = self.arrays.cuda.Stream(non_blocking=True)
             with self._stream:
@@ -125,11 +125,11 @@ class CudaBackend(Machine, Backend):
                 finally:  # even a failed item is released only when nothing reads it any more
                     wait(self.arrays, self._stream)
 
-    def _ready(self, items: Iterable[Item]) -> Iterator[Item]:
+    def _ready_items(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, each when its device memory is computed: other streams would not wait for it."""
         iterator = iter(items)
         while True:
-            with self.here():
+            with self.use_device():
                 try:
                     item = next(iterator)
                 except StopIteration:

@@ -24,7 +24,7 @@ from gpulsh.backends.parts import union_of
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape
-from gpulsh.ragged import distinct, offsets, ranges, sorted_distinct
+from gpulsh.ragged import distinct, expand_ranges, offsets, sorted_distinct
 
 SLOTS = 8  # a digest, at least; two bits each
 MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
@@ -97,7 +97,7 @@ def _grouped(
     if not machine.number((ids[1:] >= ids[:-1]).all()):  # usually ids ascend already, which saves a sort
         order = xp.argsort(ids, kind="stable")
         digests, ids = digests[order], ids[order]
-    order, digests = _sorted(machine, digests)
+    order, digests = _sort_digests(machine, digests)
     ids = ids[order]
     del order
     same = digests[1:] == digests[:-1]
@@ -107,7 +107,7 @@ def _grouped(
     return ids[member], xp.flatnonzero(~like_previous[member])
 
 
-def _sorted(machine: Machine, digests: Array) -> tuple[Array, Array]:
+def _sort_digests(machine: Machine, digests: Array) -> tuple[Array, Array]:
     """The int64 places of the digests in a stable order, and the digests in it."""
     xp = machine.arrays
     low = np.uint64((1 << (len(digests) - 1).bit_length()) - 1)
@@ -123,7 +123,7 @@ def _sorted(machine: Machine, digests: Array) -> tuple[Array, Array]:
     if len(unsorted):
         upper, wanted = digests & ~low, distinct(unsorted & ~low)
         starts = xp.searchsorted(upper, wanted, side="left")
-        places = ranges(starts, xp.searchsorted(upper, wanted, side="right") - starts)
+        places = expand_ranges(starts, xp.searchsorted(upper, wanted, side="right") - starts)
         again = places[xp.argsort(digests[places], kind="stable")]
         order[places], digests[places] = order[again], digests[again]
     return order, digests

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from gpulsh.backends.kernel_cache import temporary_folder
-from gpulsh.errors import BackendError, install
+from gpulsh.errors import BackendError, install_command
 
 MIN_CAPABILITY = (7, 0)
 FOLDER, IN_MEMORY = "CUPY_CACHE_DIR", "CUPY_CACHE_IN_MEMORY"  # environment variables that CuPy reads
@@ -36,13 +36,13 @@ def _reason(process: int) -> str | None:
     try:
         cupy = import_cupy()
     except ImportError as error:
-        reason = _in_words(error.__cause__ or error)  # CuPy's own message is a banner around it
+        reason = _error_text(error.__cause__ or error)  # CuPy's own message is a banner around it
         return f"cupy cannot be imported ({reason}); {_remedy()}"
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
-        return f"no CUDA device can be used ({_in_words(error)})"
+        return f"no CUDA device can be used ({_error_text(error)})"
     if count == 0:
         return "there is no CUDA device"
     _users.append(process)
@@ -55,11 +55,11 @@ def _reason(process: int) -> str | None:
             )
         cupy.zeros(1, cupy.uint8).get()  # needs a context, memory and a copy: an old driver or a full device refuses
     except Exception as error:
-        return f"the CUDA device does not work ({_in_words(error)})"
+        return f"the CUDA device does not work ({_error_text(error)})"
     try:
         cupy.arange(1, dtype=cupy.uint8).get()  # compiles a kernel: needs NVIDIA's compiler and its headers
     except Exception as error:
-        return f"cupy cannot compile a kernel ({_in_words(error)}); {_remedy()}"
+        return f"cupy cannot compile a kernel ({_error_text(error)}); {_remedy()}"
     return None
 
 
@@ -99,7 +99,7 @@ def import_cupy() -> Any:
     except ImportError:
         raise
     except Exception as error:  # a broken installation fails in ways of its own
-        raise ImportError(_in_words(error)) from error
+        raise ImportError(_error_text(error)) from error
     return cupy
 
 
@@ -125,7 +125,7 @@ def find_folder(environment: MutableMapping[str, str]) -> None:
 
 
 def _remedy() -> str:
-    return f"{install('cuda13')}, or {install('cuda12')} for a driver of CUDA 12"
+    return f"{install_command('cuda13')}, or {install_command('cuda12')} for a driver of CUDA 12"
 
 
 def _capability(properties: Mapping[str, Any]) -> tuple[int, int]:
@@ -136,5 +136,5 @@ def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _in_words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__

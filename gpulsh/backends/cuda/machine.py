@@ -14,7 +14,7 @@ import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.cuda.launcher import LANES, STRIP, Argument, Geometry, Launcher, converters
-from gpulsh.backends.cuda.memory import MEMORY, MOST_PINNED, done, free_bytes, most_sizes, text_sizes, wait
+from gpulsh.backends.cuda.memory import MEMORY, MOST_PINNED, free_bytes, max_text_sizes, text_sizes, wait, wait_for
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.hashing import public_words
 from gpulsh.backends.protocol import Keys, Sizes
@@ -45,14 +45,14 @@ class Machine:
     tables: Tables = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.staging = Staging(self.arrays, min(most_sizes(*self.budget).batch, MOST_PINNED))
+        self.staging = Staging(self.arrays, min(max_text_sizes(*self.budget).batch, MOST_PINNED))
         # Several threads may share a machine. The caches do not hold it, or its memory would wait for a collection.
         machine = proxy(self)
-        self.sketch = lru_cache(KEPT)(lambda make, family: done(machine.arrays, make(machine, family)))
+        self.sketch = lru_cache(KEPT)(lambda make, family: wait_for(machine.arrays, make(machine, family)))
         self.keys = lru_cache(KEPT)(partial(_keys, self.arrays))
 
     @contextmanager
-    def here(self) -> Iterator[None]:
+    def use_device(self) -> Iterator[None]:
         """Work on this device; raises DeviceMemoryError if its memory does not suffice."""
         with self.arrays.cuda.Device(self.device):
             try:
@@ -100,7 +100,7 @@ class Machine:
             self.launch(file, kernel, (blocks, rows), threads, *(convert(value) for convert, value in taken))
 
     def sizes(self) -> Sizes:
-        with self.here():
+        with self.use_device():
             return text_sizes(free_bytes(self.arrays), self.geometry.text_bytes, *self.budget)
 
     def table(self, reading: Reading) -> tuple[Array, Array]:
@@ -108,7 +108,7 @@ class Machine:
         key = self.device, reading
         if key not in self.tables:
             stage1, stage2 = map(self.arrays.asarray, unicode_table(reading))
-            self.tables.setdefault(key, done(self.arrays, (stage1, stage2)))  # threads share one
+            self.tables.setdefault(key, wait_for(self.arrays, (stage1, stage2)))  # threads share one
         return self.tables[key]
 
     def release(self) -> None:
@@ -132,4 +132,4 @@ class Machine:
 
 def _keys(arrays: ModuleType, keys: Keys) -> Array:
     """All words of a secret; or the public keys of near places, of a token's and then of a shingle's."""
-    return done(arrays, arrays.asarray(public_words() if keys is None else keys.words))
+    return wait_for(arrays, arrays.asarray(public_words() if keys is None else keys.words))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpulsh.arrays import DEVICE_MEMORY, Array, Values, dlpack_device, held
+from gpulsh.arrays import DEVICE_MEMORY, Array, Values, adopt_array, dlpack_device
 from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import DeviceBuffer, Sizes
 from gpulsh.errors import BackendError
@@ -73,7 +73,7 @@ def text_sizes(free: int, most: int, memory: int = MEMORY, devices: int = 1) -> 
     )
 
 
-def most_sizes(memory: int, devices: int) -> Sizes:
+def max_text_sizes(memory: int, devices: int) -> Sizes:
     """`text_sizes` for devices that have memory enough."""
     return text_sizes(1 << 50, TEXT_BYTES, memory, devices)
 
@@ -85,13 +85,13 @@ def wait(arrays: ModuleType, stream: Any = None) -> None:
     event.synchronize()
 
 
-def done(arrays: ModuleType, made: Made) -> Made:
+def wait_for(arrays: ModuleType, made: Made) -> Made:
     """`made`, once its arrays are computed: later users may be on other streams."""
     wait(arrays)
     return made
 
 
-def copied(arrays: ModuleType, array: Array) -> Array:
+def copy_array(arrays: ModuleType, array: Array) -> Array:
     """A copy on the current device, in the same order. CuPy copies bytes one by one, CUDA many at once."""
     if array.dtype != np.uint8 or array.device.id != arrays.cuda.runtime.getDevice():
         return array.copy(order="K")
@@ -121,7 +121,7 @@ def on_device(xp: ModuleType, array: Array) -> Array:
     DLPack comes before the CUDA array interface: its producer makes the stream wait, and torch's arrays name no stream
     in the interface. Raises BackendError if the array is on a device that this process does not see.
     """
-    array = held(array)
+    array = adopt_array(array)
     if isinstance(array, np.ndarray):
         return xp.asarray(np.asarray(array, order="C"))  # CuPy would keep Fortran's order
     if isinstance(array, xp.ndarray):
@@ -130,11 +130,11 @@ def on_device(xp: ModuleType, array: Array) -> Array:
         _check_visible(xp, int(array.__dlpack_device__()[1]))
         return _contiguous(xp, xp.from_dlpack(array))
     if hasattr(array, "__cuda_array_interface__"):
-        return _contiguous(xp, _of_interface(xp, array))
+        return _contiguous(xp, _from_interface(xp, array))
     return xp.asarray(array)
 
 
-def _of_interface(xp: ModuleType, array: Array) -> Array:
+def _from_interface(xp: ModuleType, array: Array) -> Array:
     """An array with the CUDA array interface, which does not name the device: the driver knows it."""
     interface = array.__cuda_array_interface__
     pointer, _ = interface["data"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.machine import Machine
-from gpulsh.ragged import counted, first_of_runs, offsets
+from gpulsh.ragged import counts_by_row, first_of_runs, offsets
 
 
 def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
@@ -37,7 +37,7 @@ def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
             values = long.values[order]
         keep = first_of_runs(values) | first_of_runs(long.row)
         put(machine, long, keep, values, offset[:1], loose, counts)
-    return packed(machine, loose, offset, counts)
+    return pack_rows(machine, loose, offset, counts)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def put(
     counts[long.rows] = xp.diff(offset)
 
 
-def packed(machine: Machine, loose: Array, offset: Array, counts: Array) -> Fingerprints:
+def pack_rows(machine: Machine, loose: Array, offset: Array, counts: Array) -> Fingerprints:
     """The first `counts` values of each row in `loose`, end to end; a row begins at `offset` less the first of them."""
     before, items = offsets(counts), machine.geometry.search_items
     total = machine.number(before[-1])
@@ -121,7 +121,7 @@ def prefixes(
     offset, rows, bits = fingerprints.offset, len(fingerprints), _bits(len(counts))
     if rare > 0:
         values = fingerprints.values[machine.number(offset[0]) : machine.number(offset[-1])]
-        lengths = xp.maximum(lengths, counted(counts[_slots(values, bits)] < rare, offset - offset[:1]))
+        lengths = xp.maximum(lengths, counts_by_row(counts[_slots(values, bits)] < rare, offset - offset[:1]))
     loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)
     chosen = xp.empty(rows, np.int64)
     given = fingerprints.values, offset, counts, bits, lengths, geometry.row_limit, loose, chosen
@@ -137,7 +137,7 @@ def prefixes(
         keep = xp.zeros(size, bool)
         keep[order] = place < lengths[long.rows][long.row]
         put(machine, long, keep & (count > 1), long.values, offset[:1], loose, chosen)
-    return packed(machine, loose, offset, chosen)
+    return pack_rows(machine, loose, offset, chosen)
 
 
 def _bits(slots: int) -> int:

@@ -18,18 +18,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Numbers, Signed, TextBatch
+from gpulsh.arrays import Array, Fingerprints, Numbers, SignedBatch, TextBatch
 from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.cuda.memory import device_of, on_device, on_host
 from gpulsh.backends.cuda.rows import unique
 from gpulsh.backends.cuda.sketches import set_sketch
 from gpulsh.backends.cuda.texts import TokenSums, exact_terms, shingle, shingle_sums, token_sums
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_part, union_of
+from gpulsh.backends.parts import halves_of_batch, rows_in_part, run_in_fitting_halves, union_of
 from gpulsh.backends.protocol import Keys
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
 from gpulsh.params import PLAIN, BandShape, Family, Reading, Shingling, Unit
-from gpulsh.ragged import cuts, end_to_end
+from gpulsh.ragged import concat_rows, row_ranges
 from gpulsh.secret import EvidenceKeys
 
 Read = Callable[[int, int], NDArray[np.uint8]]  # the document's bytes [low, high)
@@ -42,26 +42,26 @@ _log = logging.getLogger("gpulsh")
 
 def sign(
     machine: Machine, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
-) -> Signed:
+) -> SignedBatch:
     """A batch is halved until it fits; a single document that does not fit is signed in pieces."""
 
-    def whole(some: TextBatch) -> Signed:
-        with machine.here():
+    def whole(some: TextBatch) -> SignedBatch:
+        with machine.use_device():
             tokens = token_sums(machine, some, shingling, None, keys)
             digests, shingles = set_sketch(machine, family).digests(tokens, shingling.size, shape)
             digests = machine.arrays.ascontiguousarray(digests.T).T  # band by band, as later steps read them
-            return Signed(digests, exact_terms(machine, tokens, keys), shingles)
+            return SignedBatch(digests, exact_terms(machine, tokens, keys), shingles)
 
     def halves(some: TextBatch) -> Sequence[TextBatch]:
         _recover(machine, some, "a batch of %d bytes; it is halved")
         with device_of(some.offset):
             return halves_of_batch(some)
 
-    def too_long(document: TextBatch) -> Signed:
+    def too_long(document: TextBatch) -> SignedBatch:
         _recover(machine, document, "a document of %d bytes at once; it is signed in pieces")
         return sign_in_pieces(machine, document, shingling, family, shape, keys, _piece_bytes(machine))
 
-    return Signed.end_to_end([signed for _, signed in in_fitting_halves(text, whole, halves, too_long)])
+    return SignedBatch.concat([signed for _, signed in run_in_fitting_halves(text, whole, halves, too_long)])
 
 
 def _recover(machine: Machine, text: TextBatch, message: str) -> None:
@@ -84,7 +84,7 @@ def sign_in_pieces(
     shape: BandShape,
     keys: EvidenceKeys,
     most: int,
-) -> Signed:
+) -> SignedBatch:
     """One document, a batch of one row on the host or the device: sketches of pieces merge, sums add up.
 
     The device holds one piece of `most` bytes at a time, and more only if one token is longer.
@@ -96,7 +96,7 @@ def sign_in_pieces(
         state = sketch.merge(state, sketch.fold(fingerprints))
         shingles += len(fingerprints.values)
     digests = band_digests(machine, sketch.finish(state), shape)
-    return Signed(digests, exact, xp.full(1, np.int64(shingles), np.int64))
+    return SignedBatch(digests, exact, xp.full(1, np.int64(shingles), np.int64))
 
 
 def shingle_part(
@@ -110,7 +110,7 @@ def shingle_part(
     xp, most = machine.arrays, _piece_bytes(machine)
     offset = on_host(xp, text.offset)
     found = [Fingerprints(xp.zeros(0, np.uint64), xp.zeros(1, np.int64))]
-    for start, stop in cuts(offset, most):
+    for start, stop in row_ranges(offset, most):
         with device_of(text.offset):
             some = text.slice(start, stop)
         if offset[stop] - offset[start] > most:
@@ -119,7 +119,7 @@ def shingle_part(
             found.append(Fingerprints(values, xp.asarray(np.array([0, len(values)], np.int64))))
         else:
             found.append(unique(machine, rows_in_part(shingle(machine, some, shingling, keys), part, parts)))
-    return end_to_end(found[1:] or found)
+    return concat_rows(found[1:] or found)
 
 
 def _bytes(text: TextBatch, start: int, stop: int) -> Array:

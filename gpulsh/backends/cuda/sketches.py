@@ -82,7 +82,7 @@ class MinHash(Minima):
         self.functions = Coefficients(*map(machine.arrays.asarray, coefficients(family)))
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        lane = columns_a_lane(self.columns)
+        lane = columns_per_lane(self.columns)
         rows = -(-self.columns // (LANES * lane))
         return self.by_spans("minhash", fingerprints, *self.functions, kernel=f"minhash_{lane}_columns", rows=rows)
 
@@ -102,7 +102,7 @@ class MinHash(Minima):
         digests = xp.full((documents, shape.bands), np.uint64(NO_DIGEST), np.uint64)
         minima = xp.full((spans, self.columns), np.uint32(NO_VALUE), np.uint32)
         straddlers = xp.empty(spans, np.int64)
-        form, kernel = (self.columns, shape.bands, shape.rows), f"sketch_{columns_a_lane(self.columns)}_columns"
+        form, kernel = (self.columns, shape.bands, shape.rows), f"sketch_{columns_per_lane(self.columns)}_columns"
         read = tokens.sums, total, tokens.starts, documents, tokens.skip, size, *self.functions, *form, span
         made = digests, minima, straddlers
         machine.run("sketch", total, *read, *made, kernel=kernel, per="span")
@@ -111,7 +111,7 @@ class MinHash(Minima):
         return digests, shingles
 
 
-def columns_a_lane(columns: int) -> int:
+def columns_per_lane(columns: int) -> int:
     """How many minima a lane keeps, of the compiled variants: the number that leaves the fewest lanes idle.
 
     Of equal ones the largest: one read of a fingerprint then serves more minima.

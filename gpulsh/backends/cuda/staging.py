@@ -121,7 +121,7 @@ class Staging:
         except Empty:
             with self._making:
                 if self._slots < max(self.most // SLOT, 1):
-                    slot = self._made()
+                    slot = self._make_slot()
                     self._slots += 1
                     return slot
             slot = self._free.get()
@@ -132,7 +132,7 @@ class Staging:
             raise
         return slot
 
-    def _made(self) -> Slot:
+    def _make_slot(self) -> Slot:
         cuda, size = self._arrays.cuda, min(SLOT, self.most)
         memory: Any = None
         if not self._refused:

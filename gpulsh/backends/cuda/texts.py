@@ -16,10 +16,10 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
 from gpulsh.backends.cuda.launcher import STRIP
 from gpulsh.backends.cuda.machine import Machine
-from gpulsh.backends.hashing import mixed, public_words
+from gpulsh.backends.hashing import mix64, public_words
 from gpulsh.backends.protocol import WINDOW_PART, Keys
 from gpulsh.params import Shingling
-from gpulsh.ragged import offsets, ranges
+from gpulsh.ragged import expand_ranges, offsets
 from gpulsh.secret import SHINGLE, EvidenceKeys
 
 TOKENS = 5  # per thread of `shingle`, as in kernels/shingle.cu
@@ -49,7 +49,7 @@ class Marks(NamedTuple):
     block_open: Array  # int64 [blocks]: code points since the last start
 
 
-def marks_of(machine: Machine, text: TextBatch, shingling: Shingling, length: int) -> Marks:
+def find_marks(machine: Machine, text: TextBatch, shingling: Shingling, length: int) -> Marks:
     """The marks of `length` bytes on the device."""
     xp, geometry, table = machine.arrays, machine.geometry, machine.table(shingling.reading)
     documents, threads = len(text), geometry.text_threads
@@ -66,7 +66,7 @@ def marks_of(machine: Machine, text: TextBatch, shingling: Shingling, length: in
 
 def _kernel(name: str, shingling: Shingling) -> str:
     """The kernel that reads text; if more than ASCII letters and digits make and fold words, by the table alone."""
-    return name if shingling.reading.plain else f"{name}_by_table"
+    return name if shingling.reading.is_plain else f"{name}_by_table"
 
 
 def token_sums(
@@ -79,7 +79,7 @@ def token_sums(
     if length == 0:
         nothing = xp.zeros(0, np.uint64)
         return TokenSums(nothing, xp.zeros(documents + 1, np.int64), characters, nothing if proof else None)
-    marks = marks_of(machine, text, shingling, length)
+    marks = find_marks(machine, text, shingling, length)
     tokens_end, open_end, masks = xp.cumsum(marks.block_tokens), xp.cumsum(marks.block_open), marks[:3]
     sums = xp.zeros(1 + machine.number(tokens_end[-1]), np.uint64)
     packed = xp.zeros(len(sums), np.uint64) if proof else None
@@ -116,14 +116,14 @@ def window_hashes(
     copied = gather(machine, tokens.values.view(np.uint8), 8 * begin, 8 * (begin + windows + np.int64(size - 1)))
     runs, part = Tokens(copied.values.view(np.uint64), copied.offset // 8), min(size, WINDOW_PART)
     fewer = machine.arrays.arange(len(runs), dtype=np.int64) * np.int64(part - 1)  # each run has part - 1 fewer parts
-    places = ranges(runs.offset[:-1] - fewer, windows)
+    places = expand_ranges(runs.offset[:-1] - fewer, windows)
 
     def hashed(keys: Keys) -> Array:
         values, covered = shingles(machine, runs, part, keys).values, part
         one, other = (public_words() if keys is None else keys.words)[SHINGLE : SHINGLE + 2]
         while covered < size:
             step = min(covered, size - covered)
-            values = mixed(values[:-step] * one + values[step:] * other)
+            values = mix64(values[:-step] * one + values[step:] * other)
             covered += step
         return values[places]
 
@@ -165,7 +165,7 @@ def token_bounds(machine: Machine, text: TextBatch, shingling: Shingling, row: A
     bounds = xp.empty((count, 2), np.int64)
     if count == 0:
         return bounds
-    marks = marks_of(machine, text, shingling, machine.number(text.offset[-1] - text.offset[0]))
+    marks = find_marks(machine, text, shingling, machine.number(text.offset[-1] - text.offset[0]))
     masks, strips, characters = marks[:2], len(marks.code_points), shingling.unit == "char"
     tokens, points = xp.empty(strips, np.int64), xp.empty(strips, np.int64)
     machine.run("token_bounds", strips, *masks, strips, characters, tokens, points, kernel="token_bounds_counts")

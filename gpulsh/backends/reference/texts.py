@@ -24,7 +24,7 @@ from gpulsh.backends.reference.hashing import (
 from gpulsh.backends.reference.rows import from_rows, rows_of
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, PLAIN, Hash, Reading, Shingling, Unit
-from gpulsh.ragged import ranges
+from gpulsh.ragged import expand_ranges
 from gpulsh.secret import EvidenceKeys
 
 SPACE = 0x20
@@ -100,7 +100,7 @@ def token_bounds(text: TextBatch, shingling: Shingling, row: Numbers, token: Num
 
 def word_hashes(document: list[list[int]], shingling: Shingling, keys: Keys) -> list[int]:
     """Hashes of a document's tokens, or of the items that begin with stop words."""
-    if not shingling.by_words:
+    if not shingling.changes_words:
         return [token_hash(token, keys) for token in document]
     reading = shingling.reading._replace(case=True)
     listed = [code_points(word.encode(), "word", reading) for word in shingling.stop_words]
@@ -129,7 +129,7 @@ def window_hashes(
     tokens: Tokens, begin: Numbers, windows: Numbers, size: int, keys: EvidenceKeys
 ) -> tuple[Words, Words]:
     values = tokens.values.tolist()
-    given = [values[at : at + size] for at in ranges(begin, windows).tolist()]
+    given = [values[at : at + size] for at in expand_ranges(begin, windows).tolist()]
     public, secret = (np.array([window_hash(window, how) for window in given], np.uint64) for how in (None, keys))
     return public, secret
 

@@ -35,12 +35,12 @@ def weighted_overlap(pairs: Numbers, rows: WeightedFingerprints) -> tuple[NDArra
     least, greatest = np.zeros(len(pairs)), np.zeros(len(pairs))
     for place, (i, j) in enumerate(pairs.tolist()):
         weights = [(sets[i].get(x, 0.0), sets[j].get(x, 0.0)) for x in sorted(sets[i].keys() | sets[j].keys())]
-        least[place] = added(map(min, weights))
-        greatest[place] = added(map(max, weights))
+        least[place] = sum_in_order(map(min, weights))
+        greatest[place] = sum_in_order(map(max, weights))
     return least, greatest
 
 
-def added(weights: Iterable[float]) -> float:
+def sum_in_order(weights: Iterable[float]) -> float:
     """The sum in order; Python's own `sum` corrects for rounding from 3.12 on."""
     total = 0.0
     for weight in weights:

@@ -50,7 +50,7 @@ class bBitMinHash:
         facts = {name: (getattr(self, name), getattr(other, name)) for name in ("b", "scheme", "seed")}
         check_same("compare signatures", **facts)
         share = float(np.count_nonzero(self.hashvalues == other.hashvalues)) / self.hashvalues.size
-        first, second = (_by_chance(r, self.b) for r in (self.r, other.r))
+        first, second = (_chance_of_agreement(r, self.b) for r in (self.r, other.r))
         if self.r == other.r == 0.0:
             return (share - first) / (1 - second)
         both = self.r + other.r
@@ -90,7 +90,7 @@ def _shifts(slot: int) -> NDArray[np.uint64]:
     return np.arange(64 - slot, -1, -slot, dtype=np.int64).astype(np.uint64)
 
 
-def _by_chance(r: float, b: int) -> float:
+def _chance_of_agreement(r: float, b: int) -> float:
     """How likely two values agree by chance, as datasketch has it."""
     if r == 0.0:
         return 1.0 / (1 << b)

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpulsh.arrays import Values
 from gpulsh.compat.datasketch.lsh import AnyMinHash, check_signature, chosen_bands
-from gpulsh.compat.schemes.sketches import finalized
+from gpulsh.compat.schemes.sketches import murmur_finalizer
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.params import check_integer
 from gpulsh.theory import checked_number
@@ -157,8 +157,8 @@ class MinHashLSHBloom:
 def band_hashes(values: Values) -> list[list[int]]:
     """Two hashes of each band, of values [bands, rows]: multilinear, then mixed; the second one is odd."""
     words = values.astype(np.uint64)
-    factors = finalized(np.arange(1, words.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
-    first = finalized((words * factors).sum(axis=1, dtype=np.uint64))
-    second = finalized(~first) | np.uint64(1)
+    factors = murmur_finalizer(np.arange(1, words.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    first = murmur_finalizer((words * factors).sum(axis=1, dtype=np.uint64))
+    second = murmur_finalizer(~first) | np.uint64(1)
     found: list[list[int]] = np.stack([first, second], axis=1).tolist()
     return found

@@ -15,8 +15,8 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
-from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, premixed
-from gpulsh.compat.schemes.sketches import MAX_SEED, SETS_AT_ONCE, Sha1, finalized, given
+from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, premix
+from gpulsh.compat.schemes.sketches import MAX_SEED, SETS_AT_ONCE, Sha1, given_family, murmur_finalizer
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
 from gpulsh.ragged import offsets
@@ -86,7 +86,7 @@ class MinHash:
         self.hashvalues = self._empty(num_perm) if hashvalues is None else scheme_values(hashvalues, self.scheme)
         self.num_perm = len(self.hashvalues)
         if permutations is None:
-            self.permutations = _drawn(self.num_perm, check_integer("seed", seed, 0, MAX_SEED), self.scheme)
+            self.permutations = _draw_permutations(self.num_perm, check_integer("seed", seed, 0, MAX_SEED), self.scheme)
         else:
             self.permutations = np.array([scheme_values(words, self.scheme) for words in permutations])
             if self.scheme != "legacy" and (self.permutations[0] % 2 == 0).any():
@@ -133,19 +133,19 @@ class MinHash:
         if self.scheme == "legacy":
             legacy: Values = (hashes * a + b) % _MERSENNE & np.uint64(_MASKS["legacy"])
             return legacy
-        permuted: Values = finalized(hashes) * a + b
+        permuted: Values = murmur_finalizer(hashes) * a + b
         return permuted
 
     def _signed(self, sets: list[list[object]], ops: Backend, family: GivenFamily) -> Values:
         """The hash values of each set of tokens."""
         sha1 = next((Sha1(bits) for bits, own in _SHA1.items() if self.hashfunc is own), None)  # as backends compute it
-        with ops.here():
+        with ops.use_device():
             if sha1 is None:
                 made = self._hashes(chain.from_iterable(sets)).astype(np.uint64)
                 hashes = Fingerprints(made, offsets([len(one) for one in sets])).moved(ops.asarray)
             else:
                 hashes = sha1.of_all(sets, ops)
-            ready = Fingerprints(premixed(hashes.values, self.scheme), hashes.offset)
+            ready = Fingerprints(premix(hashes.values, self.scheme), hashes.offset)
             signatures = ops.asnumpy(sketched(ops, ready, family))
         found: Values = signatures.astype(_DTYPES[self.scheme], copy=False)
         return found
@@ -153,7 +153,7 @@ class MinHash:
     def _functions(self) -> GivenFamily:
         name = "wrapped61_low" if self.scheme == "legacy" else self.scheme
         first, second = (np.asarray(words).tolist() for words in self.permutations)
-        return given(name, self.seed, first, second)
+        return given_family(name, self.seed, first, second)
 
     def jaccard(self, other: MinHash) -> float:
         """The estimate of the Jaccard similarity of both sets."""
@@ -259,7 +259,7 @@ def scheme_values(given: ArrayLike, scheme: Scheme) -> Values:
 
 
 @lru_cache(maxsize=16)
-def _drawn(num_perm: int, seed: int, scheme: Scheme) -> Values:
+def _draw_permutations(num_perm: int, seed: int, scheme: Scheme) -> Values:
     """[2, num_perm]: multipliers and addends, as datasketch draws them."""
     functions = DatasketchMinHash(num_perm=num_perm, seed=seed, scheme=scheme).functions
     drawn = np.array([functions.first, functions.second], _DTYPES[scheme])

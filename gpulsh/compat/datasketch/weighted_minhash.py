@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.compat.datasketch.minhash import check_same
-from gpulsh.compat.schemes.datasketch import DatasketchWeightedMinHash, drawn
+from gpulsh.compat.schemes.datasketch import DatasketchWeightedMinHash, draw_numbers
 from gpulsh.errors import InputTypeError, ParameterError
 
 
@@ -52,7 +52,7 @@ class WeightedMinHashGenerator:
 
     def __init__(self, dim: int, sample_size: int = 128, seed: int = 1) -> None:
         self.dim, self.sample_size, self.seed = dim, sample_size, seed
-        self.rs, self.ln_cs, self.betas = drawn(dim, sample_size, seed)
+        self.rs, self.ln_cs, self.betas = draw_numbers(dim, sample_size, seed)
 
     def minhash(self, v: Any) -> WeightedMinHash:
         """The samples of one vector; ParameterError if it has another length, or is zero."""

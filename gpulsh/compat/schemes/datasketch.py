@@ -16,7 +16,7 @@ from gpulsh.compat.schemes import sketches
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_type, set_integer
 from gpulsh.ragged import sorted_distinct
-from gpulsh.sketch.base import checked_pairs, of_pairs
+from gpulsh.sketch.base import checked_pairs, map_pairs
 from gpulsh.sketch.weighted import dense_vectors, weighted_rows
 
 Scheme = Literal["affine32", "affine64", "legacy"]
@@ -50,27 +50,27 @@ class DatasketchMinHash(sketches.TokenSketch):
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
         check_choice("scheme", self.scheme, get_args(Scheme))
         if self.scheme == "legacy":
-            return sketches.by_turns("wrapped61_low", self.num_perm, self.seed)
-        return sketches.odd(self.scheme, self.num_perm, self.seed)
+            return sketches.draw_interleaved("wrapped61_low", self.num_perm, self.seed)
+        return sketches.draw_odd(self.scheme, self.num_perm, self.seed)
 
     @property
     def token_hash(self) -> sketches.Hash:
         """SHA-1 of a token's bytes, its first 32 or 64 bits."""
         return sketches.Sha1(64 if self.scheme == "affine64" else 32)
 
-    def _ready(self, values: Array, ops: Backend) -> Array:
+    def _prepare_hashes(self, values: Array, ops: Backend) -> Array:
         if self.scheme == "affine32":
             sketches.check_halves(values)
-        return premixed(values, self.scheme)
+        return premix(values, self.scheme)
 
 
-def premixed(values: Array, scheme: Scheme) -> Array:
+def premix(values: Array, scheme: Scheme) -> Array:
     """Hashes as the functions of a scheme take them, in `affine32` in upper halves; arrays of NumPy or CuPy."""
     if scheme == "legacy":
         return values
     if scheme == "affine64":
-        return sketches.finalized(values)
-    mixed = sketches.finalized(values.astype(np.uint32)).astype(np.uint64)
+        return sketches.murmur_finalizer(values)
+    mixed = sketches.murmur_finalizer(values.astype(np.uint32)).astype(np.uint64)
     mixed <<= np.uint64(32)
     return mixed
 
@@ -118,13 +118,13 @@ class DatasketchWeightedMinHash:
         finite.
         """
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             given: Any = vectors if hasattr(vectors, "tocsr") else dense_vectors(vectors, ops)
             if given.shape[1] != self.dim:
                 raise ParameterError(f"vectors has shape {tuple(given.shape)}; give numbers of shape [n, {self.dim}]")
             rows = weighted_rows(given.astype(np.float32), ops)  # a weight that rounds to 0 would have no logarithm
             logarithms = ops.asarray(np.log(on_host(rows.weight).astype(np.float32)))
-            tables = Drawn(*map(ops.asarray, drawn(self.dim, self.num_perm, self.seed)))
+            tables = Drawn(*map(ops.asarray, draw_numbers(self.dim, self.num_perm, self.seed)))
             samples = np.zeros((len(rows), self.num_perm, 2), np.int64, like=logarithms) - 1
             sizes = on_host(rows.lengths)
             for size in sorted_distinct(sizes[sizes > 0]).tolist():
@@ -139,14 +139,14 @@ class DatasketchWeightedMinHash:
     ) -> Array:
         """The estimate of the weighted Jaccard similarity of each pair of rows, float64 [m]; 0 where one is zero."""
         ops = select_backend(backend, threads=threads)
-        with ops.here():
+        with ops.use_device():
             values, rows = ops.asarray(samples), checked_pairs(pairs, len(samples), ops)
 
             def shares(some: Array) -> Array:
                 left, right = values[some[:, 0]], values[some[:, 1]]
                 return ((left == right).all(axis=2) & (left[:, :, 0] >= 0)).mean(axis=1)
 
-            return of_pairs(rows, shares)
+            return map_pairs(rows, shares)
 
     def _samples(self, rows: WeightedFingerprints, logarithms: Array, which: Array, size: int, drawn: Drawn) -> Array:
         """int64 [rows, num_perm, 2] of rows of `size` weights each."""
@@ -165,7 +165,7 @@ class DatasketchWeightedMinHash:
 
 
 @lru_cache(maxsize=4)
-def drawn(dim: int, num_perm: int, seed: int) -> Drawn:
+def draw_numbers(dim: int, num_perm: int, seed: int) -> Drawn:
     """The random numbers of datasketch's generator."""
     generator, shape = np.random.RandomState(seed), (num_perm, dim)
     scale = generator.gamma(2, 1, shape).astype(np.float32)

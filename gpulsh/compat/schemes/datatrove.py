@@ -87,7 +87,7 @@ class DatatroveMinHash(sketches.TokenSketch):
         check_choice("hash", self.hash, ("sha1", "xxhash"))
         set_integer(self, "n_grams", 1, 1 << 20)
         name: ForeignName = "wrapped61" if self.precision == 64 else "wrapped61_low"
-        return sketches.at_once(name, self.num_perm, self.seed)
+        return sketches.draw_in_blocks(name, self.num_perm, self.seed)
 
     @property
     def token_hash(self) -> sketches.Hash:
@@ -97,4 +97,4 @@ class DatatroveMinHash(sketches.TokenSketch):
         return sketches.xxhash_function(f"xxh{self.precision}_intdigest")
 
     def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
-        return sketches.runs(tokens, self.n_grams)
+        return sketches.token_runs(tokens, self.n_grams)

@@ -10,10 +10,18 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Signatures
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.compat.schemes.sketches import Hash, HashSketch, TokenSketch, given, mersenne_twister, runs, xxhash_function
+from gpulsh.compat.schemes.sketches import (
+    Hash,
+    HashSketch,
+    TokenSketch,
+    given_family,
+    mersenne_twister,
+    token_runs,
+    xxhash_function,
+)
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, GivenFamily, check_choice, check_integer, check_type, set_integer
-from gpulsh.permutations import mixed, splitmix64
+from gpulsh.permutations import splitmix64, splitmix64_array
 
 SEED = 42
 _GAMMA = 0x9E3779B97F4A7C15
@@ -44,8 +52,8 @@ class LanceMinHash(TokenSketch):
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
         check_choice("seed", self.seed, (SEED,))
         set_integer(self, "shingle_size", 1, 1 << 20)
-        drawn = _drawn(2 * self.num_perm)
-        return given("affine64", SEED, [word | 1 for word in drawn[0::2]], drawn[1::2])
+        drawn = _draw_words(2 * self.num_perm)
+        return given_family("affine64", SEED, [word | 1 for word in drawn[0::2]], drawn[1::2])
 
     @property
     def token_hash(self) -> Hash:
@@ -53,16 +61,16 @@ class LanceMinHash(TokenSketch):
         return xxhash_function("xxh64_intdigest", seed=SEED)
 
     def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
-        return runs(tokens, min(self.shingle_size, len(tokens)), b"\x1f") if tokens else []
+        return token_runs(tokens, min(self.shingle_size, len(tokens)), b"\x1f") if tokens else []
 
-    def _finished(self, signatures: Array, ops: Backend) -> Array:
-        drawn = np.array(_drawn(3 * self.num_perm)[2 * self.num_perm :], np.uint64) | np.uint64(1)
+    def _convert_minima(self, signatures: Array, ops: Backend) -> Array:
+        drawn = np.array(_draw_words(3 * self.num_perm)[2 * self.num_perm :], np.uint64) | np.uint64(1)
         values = (signatures * ops.asarray(drawn) >> np.uint64(48)).astype(np.uint32)
         values[(signatures == np.uint64(2**64 - 1)).all(axis=1)] = np.uint32(2**32 - 1)
         return values
 
 
-def _drawn(count: int) -> list[int]:
+def _draw_words(count: int) -> list[int]:
     """SplitMix64 from the seed on."""
     return [splitmix64(SEED + (i + 1) * _GAMMA) for i in range(count)]
 
@@ -93,7 +101,7 @@ class FastSketchLSH(HashSketch):
             raise ParameterError(f"num_perm is {self.num_perm}; give a power of two from 1 to {MOST}")
         seed = check_integer("seed", self.seed, 0, MAX_SEED)
         drawn = list(islice(mersenne_twister(seed), 2 * self.num_perm))
-        return given("splitmix_rounds", seed, drawn[: self.num_perm], drawn[self.num_perm :])
+        return given_family("splitmix_rounds", seed, drawn[: self.num_perm], drawn[self.num_perm :])
 
     def from_integers(
         self, integers: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
@@ -102,5 +110,5 @@ class FastSketchLSH(HashSketch):
         check_type("integers", integers, Fingerprints)
         if len(integers.values) and int(integers.values.max()) >> 32:
             raise ParameterError(f"integers holds {int(integers.values.max())}; give integers below 2^32")
-        hashes = Fingerprints(mixed(integers.values + np.uint64(_GAMMA)), integers.offset)
+        hashes = Fingerprints(splitmix64_array(integers.values + np.uint64(_GAMMA)), integers.offset)
         return self(hashes, backend=backend, threads=threads)

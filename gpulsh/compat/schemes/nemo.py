@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Numbers, Signatures, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.compat.schemes.sketches import HashSketch, by_turns, check_halves, finalized
+from gpulsh.compat.schemes.sketches import HashSketch, check_halves, draw_interleaved, murmur_finalizer
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import GivenFamily, set_integer, set_one_of
-from gpulsh.ragged import end_to_end, offsets, sorted_distinct
+from gpulsh.ragged import concat_rows, offsets, sorted_distinct
 
 Word = TypeVar("Word", np.uint32, np.uint64)
 _PADDING = 16
@@ -58,7 +58,7 @@ def _x86_32(padded: NDArray[np.uint8], begin: NDArray[np.int64], size: int, seed
         hashed ^= piece
         if at + 4 <= size:
             hashed = _rotated(hashed, 13) * u(5) + u(0xE6546B64)
-    return finalized(hashed ^ u(size))  # type: ignore[no-any-return]
+    return murmur_finalizer(hashed ^ u(size))  # type: ignore[no-any-return]
 
 
 def _x64_128(padded: NDArray[np.uint8], begin: NDArray[np.int64], size: int, seed: int) -> NDArray[np.uint64]:
@@ -75,7 +75,7 @@ def _x64_128(padded: NDArray[np.uint8], begin: NDArray[np.int64], size: int, see
     first, second = first ^ u(size), second ^ u(size)
     first += second
     second += first
-    return finalized(first) + finalized(second)  # type: ignore[no-any-return]
+    return murmur_finalizer(first) + murmur_finalizer(second)  # type: ignore[no-any-return]
 
 
 BATCH_BYTES = 1 << 20  # of text whose windows are hashed at once
@@ -106,7 +106,7 @@ class NemoMinHash(HashSketch):
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
         set_one_of(self, "bits", (32, 64))
         set_integer(self, "char_ngrams", 2, 1 << 20)
-        return by_turns("affine32" if self.bits == 32 else "wrapped61", self.num_perm, self.seed)
+        return draw_interleaved("affine32" if self.bits == 32 else "wrapped61", self.num_perm, self.seed)
 
     def from_texts(self, texts: object, *, backend: BackendName = "auto", threads: int | None = None) -> Signatures:
         """`self` of the hashes of each text's windows; of texts of every kind that `gpulsh.deduplicate` takes."""
@@ -115,7 +115,7 @@ class NemoMinHash(HashSketch):
     def hashes(self, texts: object) -> Fingerprints:
         """The hash of each window of each text, in order."""
         parts = [self._hashes(batch) for batch in open_texts(texts).batches(BATCH_BYTES)]
-        return end_to_end(parts or [Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))])
+        return concat_rows(parts or [Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))])
 
     def _hashes(self, batch: TextBatch) -> Fingerprints:
         values, rows = batch.values, batch.offset
@@ -131,7 +131,7 @@ class NemoMinHash(HashSketch):
         hashed = murmur3(values, begin, end - begin, self.functions.first[0], self.bits)
         return Fingerprints(np.maximum(hashed, np.uint64(1)), offset)
 
-    def _ready(self, values: Array, ops: Backend) -> Array:
+    def _prepare_hashes(self, values: Array, ops: Backend) -> Array:
         if self.bits == 64:
             return values
         check_halves(values)

@@ -18,9 +18,9 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Signatures
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import InputTypeError, ParameterError, install
+from gpulsh.errors import InputTypeError, ParameterError, install_command
 from gpulsh.params import WRAPPED, ForeignName, GivenFamily, Wrap, check_integer, check_type, shown_type
-from gpulsh.ragged import end_to_end, offsets
+from gpulsh.ragged import concat_rows, offsets
 from gpulsh.sketch.base import SignatureSketch
 
 MAX_SEED = 2**32 - 1  # of a RandomState
@@ -39,31 +39,33 @@ def _range(family: str) -> tuple[type[Any], int]:
 
 
 @lru_cache(maxsize=16)
-def by_turns(name: ForeignName | Literal["affine32"], num_perm: int, seed: int) -> GivenFamily:
+def draw_interleaved(name: ForeignName | Literal["affine32"], num_perm: int, seed: int) -> GivenFamily:
     """Draw a multiplier from 1 and an addend from 0, below the modulus, for one function after another."""
     generator, (dtype, modulus) = _generator(seed), _range(name)
     drawn = [int(generator.randint(1 - i % 2, modulus, dtype=dtype)) for i in range(2 * num_perm)]
-    return given(name, seed, drawn[0::2], drawn[1::2])
+    return given_family(name, seed, drawn[0::2], drawn[1::2])
 
 
 @lru_cache(maxsize=16)
-def at_once(name: ForeignName, num_perm: int, seed: int) -> GivenFamily:
+def draw_in_blocks(name: ForeignName, num_perm: int, seed: int) -> GivenFamily:
     """Draw all multipliers, then all addends."""
     generator, (dtype, modulus) = _generator(seed), _range(name)
     first, second = (generator.randint(low, modulus, num_perm, dtype=dtype).tolist() for low in (1, 0))
-    return given(name, seed, first, second)
+    return given_family(name, seed, first, second)
 
 
 @lru_cache(maxsize=16)
-def odd(name: Literal["affine32", "affine64"], num_perm: int, seed: int) -> GivenFamily:
+def draw_odd(name: Literal["affine32", "affine64"], num_perm: int, seed: int) -> GivenFamily:
     """Draw half of each odd multiplier, then all addends."""
     bits = 32 if name == "affine32" else 64
     generator, dtype = _generator(seed), np.uint32 if bits == 32 else np.uint64
     halves, addends = (generator.randint(0, 1 << most, num_perm, dtype=dtype).tolist() for most in (bits - 1, bits))
-    return given(name, seed, [2 * half + 1 for half in halves], addends)
+    return given_family(name, seed, [2 * half + 1 for half in halves], addends)
 
 
-def given(name: ForeignName | Literal["affine32"], seed: int, first: list[int], second: list[int]) -> GivenFamily:
+def given_family(
+    name: ForeignName | Literal["affine32"], seed: int, first: list[int], second: list[int]
+) -> GivenFamily:
     """The family whose functions have these multipliers, `first`, and addends, `second`."""
     return GivenFamily(name=name, num_perm=len(first), seed=seed, first=tuple(first), second=tuple(second))
 
@@ -88,7 +90,7 @@ def mersenne_twister(seed: int) -> Iterator[int]:
             yield word ^ word >> 43
 
 
-def finalized(values: Array) -> Array:
+def murmur_finalizer(values: Array) -> Array:
     """The finalizer of MurmurHash3 of each word, uint32 or uint64."""
     one, two, three, first, second = _FINALIZER[values.dtype]
     values = values ^ values >> one
@@ -127,14 +129,14 @@ class Sha1:
     def of_all(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
         """The hashes of all tokens of all sets, in the backend's memory. InputTypeError if a token is not bytes."""
         from gpulsh.backends.cpu.hashes import sha1
-        from gpulsh.backends.cpu.texts import texts_of
+        from gpulsh.backends.cpu.texts import token_texts
 
         parts = []
         for start in range(0, max(len(sets), 1), SETS_AT_ONCE):
-            texts, begins = texts_of(sets[start : start + SETS_AT_ONCE])
+            texts, begins = token_texts(sets[start : start + SETS_AT_ONCE])
             heads = sha1(texts) & np.uint64((1 << self.bits) - 1)
             parts.append(Fingerprints(ops.asarray(heads), ops.asarray(begins)))
-        return end_to_end(parts)
+        return concat_rows(parts)
 
 
 def xxhash_function(name: str, **options: int) -> Callable[..., Any]:
@@ -142,7 +144,7 @@ def xxhash_function(name: str, **options: int) -> Callable[..., Any]:
     try:
         xxhash: Any = importlib.import_module("xxhash")
     except ImportError:
-        raise ParameterError(f"this scheme's hash needs the package xxhash: {install('compat')}") from None
+        raise ParameterError(f"this scheme's hash needs the package xxhash: {install_command('compat')}") from None
     function: Callable[..., Any] = getattr(xxhash, name)
     return partial(function, **options) if options else function
 
@@ -171,15 +173,15 @@ class HashSketch(SignatureSketch):
         check_type("hashes", hashes, Fingerprints)
         ops = select_backend(backend, threads=threads)
         rows = hashes.moved(ops.asarray)
-        with ops.here():
-            ready = Fingerprints(self._ready(rows.values, ops), rows.offset)
-            return Signatures(self._finished(sketched(ops, ready, self.functions), ops))
+        with ops.use_device():
+            ready = Fingerprints(self._prepare_hashes(rows.values, ops), rows.offset)
+            return Signatures(self._convert_minima(sketched(ops, ready, self.functions), ops))
 
-    def _ready(self, values: Array, ops: Backend) -> Array:
+    def _prepare_hashes(self, values: Array, ops: Backend) -> Array:
         """The hashes as the functions take them; arrays of NumPy or CuPy."""
         return values
 
-    def _finished(self, signatures: Array, ops: Backend) -> Array:
+    def _convert_minima(self, signatures: Array, ops: Backend) -> Array:
         """The minima as the library returns them; arrays of NumPy or CuPy."""
         return signatures
 
@@ -205,8 +207,8 @@ class TokenSketch(HashSketch):
         if not hasattr(rows, "__iter__") or isinstance(rows, (set, frozenset)):  # a set has no order
             raise InputTypeError(f"rows is {shown_type(rows)}; give a list of documents, each a list of its tokens")
         token_hash, ops = self.token_hash, select_backend(backend, threads=threads)
-        sets = [self._hashed_tokens(encoded(row, number)) for number, row in enumerate(rows)]
-        with ops.here():
+        sets = [self._hashed_tokens(encode_tokens(row, number)) for number, row in enumerate(rows)]
+        with ops.use_device():
             if isinstance(token_hash, Sha1):
                 return token_hash.of_all(sets, ops)
             values = np.fromiter(map(token_hash, chain.from_iterable(sets)), np.uint64)
@@ -217,7 +219,7 @@ class TokenSketch(HashSketch):
         return tokens
 
 
-def encoded(row: Iterable[Token], number: int) -> list[bytes]:
+def encode_tokens(row: Iterable[Token], number: int) -> list[bytes]:
     """The tokens of row `number` as bytes."""
     if isinstance(row, (str, bytes)) or not hasattr(row, "__iter__"):
         given = "None" if row is None else f"one {type(row).__name__}"
@@ -229,7 +231,7 @@ def encoded(row: Iterable[Token], number: int) -> list[bytes]:
     return tokens
 
 
-def runs(tokens: list[bytes], size: int, between: bytes = b" ") -> list[bytes]:
+def token_runs(tokens: list[bytes], size: int, between: bytes = b" ") -> list[bytes]:
     """All runs of `size` tokens, joined; none if there are fewer tokens."""
     return [between.join(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
 

@@ -67,7 +67,7 @@ class TextDedupMinHash(sketches.TokenSketch):
         check_choice("hash", self.hash, ("sha1", "xxh3"))
         set_integer(self, "ngram_size", 1, 1 << 20)
         set_integer(self, "min_length", 0, 1 << 40)
-        return sketches.at_once(_FAMILIES[self.hash_bits], self.num_perm, self.seed)
+        return sketches.draw_in_blocks(_FAMILIES[self.hash_bits], self.num_perm, self.seed)
 
     @property
     def token_hash(self) -> sketches.Hash:
@@ -90,7 +90,7 @@ class TextDedupMinHash(sketches.TokenSketch):
     def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
         if len(tokens) < max(self.min_length, 1):
             return []
-        return sketches.runs(tokens, min(self.ngram_size, len(tokens)))
+        return sketches.token_runs(tokens, min(self.ngram_size, len(tokens)))
 
 
 def words(text: str) -> list[str]:

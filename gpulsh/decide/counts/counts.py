@@ -71,20 +71,20 @@ class Sightings:
     date: Numbers | None  # [n] microseconds since 1970 in UTC, NO_DATE if it is null
 
     @classmethod
-    def of_one_source(cls, date: Numbers | None = None) -> Sightings:
+    def from_one_source(cls, date: Numbers | None = None) -> Sightings:
         """All documents are of one source, which has no name."""
         import pyarrow as pa
 
         return cls(None, pa.array([], pa.string()), date)
 
-    def where(self, rows: Numbers) -> Sightings:
+    def select(self, rows: Numbers) -> Sightings:
         """The sightings of some documents."""
         source = None if self.source is None else self.source[rows]
         return Sightings(source, self.names, None if self.date is None else self.date[rows])
 
 
 @dataclass(frozen=True)
-class Seen:
+class KeptSightings:
     """Where and when k kept documents were seen, with the documents dropped for them."""
 
     sources: Numbers  # [k]
@@ -93,7 +93,7 @@ class Seen:
     last: Numbers
 
 
-def seen(target: Numbers, kept: Numbers, sightings: Sightings) -> Seen:
+def kept_sightings(target: Numbers, kept: Numbers, sightings: Sightings) -> KeptSightings:
     """Where and when the documents at `kept` [k] were seen; `target` is as in `count`."""
     import pyarrow as pa
 
@@ -118,7 +118,7 @@ def seen(target: Numbers, kept: Numbers, sightings: Sightings) -> Seen:
         earliest = np.minimum.reduceat(np.where(date == NO_DATE, LATEST, date), begins)[group]
         first = np.where(last == NO_DATE, NO_DATE, earliest)
     listed = sightings.names.take(to_arrow(found))
-    return Seen(sources, pa.ListArray.from_arrays(to_arrow(start.astype(np.int32)), listed), first, last)
+    return KeptSightings(sources, pa.ListArray.from_arrays(to_arrow(start.astype(np.int32)), listed), first, last)
 
 
 def dates(microseconds: Numbers) -> pa.Array:

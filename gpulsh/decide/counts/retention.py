@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.counts.counts import Sightings, seen
+from gpulsh.decide.counts.counts import Sightings, kept_sightings
 from gpulsh.errors import ParameterError
 from gpulsh.params import set_integer
-from gpulsh.ragged import within_runs
+from gpulsh.ragged import run_places
 
-MOST = 1 << 40
+MAX_POLICY = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Retention:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            set_integer(self, field.name, 1, MOST)
+            set_integer(self, field.name, 1, MAX_POLICY)
         if self.min_sources > 1 and (self.min_cluster > 1 or self.max_copies > 1):
             other = "--min-cluster" if self.min_cluster > 1 else "--max-copies"
             raise ParameterError(f"--min-sources and {other} are both given; give one of them")
 
     @classmethod
-    def chosen(cls, min_cluster: int | None, max_copies: int | None, min_sources: int | None) -> Retention:
+    def from_arguments(cls, min_cluster: int | None, max_copies: int | None, min_sources: int | None) -> Retention:
         """The policies that a caller gives; None is 1, no policy."""
         given = (min_cluster, max_copies, min_sources)
         return cls(*(1 if value is None else value for value in given))
@@ -56,7 +56,7 @@ class Retention:
         """The policies that are given."""
         return {field.name: number for field in fields(self) if (number := getattr(self, field.name)) > 1}
 
-    def applied(
+    def apply(
         self, target: Numbers, cluster: Numbers, rank: Numbers, fixed: NDArray[np.bool_], sightings: Sightings | None
     ) -> tuple[Numbers, NDArray[np.bool_]]:
         """(int64 [n], bool [n]): the witness of each document by these policies, itself if it has none; and the kept.
@@ -74,12 +74,12 @@ class Retention:
         if self.max_copies > 1:
             ordered = dropped[np.lexsort((rank[dropped], target[dropped]))]
             of_each = np.unique(target[ordered], return_counts=True)[1]
-            stays[ordered[within_runs(of_each) < self.max_copies - 1]] = True
+            stays[ordered[run_places(of_each) < self.max_copies - 1]] = True
         target = np.where(stays, place, target)
         keep = target == place
         if self.min_sources > 1:
             kept, which = np.unique(target, return_inverse=True)
-            sources = seen(target, kept, sightings or Sightings.of_one_source()).sources
+            sources = kept_sightings(target, kept, sightings or Sightings.from_one_source()).sources
             left_out = ((sources < self.min_sources) & ~fixed[kept])[which]
             keep &= ~left_out
             target = np.where(left_out, place, target)

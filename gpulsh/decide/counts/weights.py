@@ -34,7 +34,7 @@ from gpulsh.params import check_choice, shown
 WeightBy = Literal["verified", "component"]
 TXT360 = {1: 1.0, 2: 3.0, 6: 5.0, 101: 8.0, 1001: 10.0}
 ENDING = ".json"
-MOST = 10**18  # a size
+MAX_SIZE = 10**18  # a size
 RULE = "give txt360, log, cap:N or a file FILE.json"
 
 
@@ -45,10 +45,10 @@ class Recipe:
     buckets: tuple[tuple[int, float], ...] = ()  # ascending
     cap: int | None = None
 
-    def of(self, sizes: Numbers) -> NDArray[np.float64]:
+    def weights(self, sizes: Numbers) -> NDArray[np.float64]:
         """float64 [n]: the weight of each size, which is 1 or more.
 
-        >>> chosen_recipe("txt360").of(np.array([1, 2, 5, 6, 100, 101, 1000, 1001]))
+        >>> parse_recipe("txt360").weights(np.array([1, 2, 5, 6, 100, 101, 1000, 1001]))
         array([ 1.,  3.,  3.,  5.,  5.,  8.,  8., 10.])
         """
         if self.cap is not None:
@@ -72,7 +72,7 @@ def sizes_by(by: WeightBy, counts: Counts) -> Numbers:
     return counts.component if by == "component" else 1 + counts.copies + counts.near
 
 
-def chosen_recipe(given: object) -> Recipe:
+def parse_recipe(given: object) -> Recipe:
     """From the argument of --weights, or a mapping of least sizes to weights.
 
     Raises ParameterError for anything else, InputError for a file that holds no weights.
@@ -94,10 +94,10 @@ def chosen_recipe(given: object) -> Recipe:
     path, _, language = given.partition(f"{ENDING}:") if f"{ENDING}:" in given else (given, "", "")
     if not (language or path.endswith(ENDING)):
         raise ParameterError(f"weights is {given!r}; {RULE}")
-    return _from_file(Path(f"{path}{ENDING}" if language else path), language)
+    return _recipe_from_file(Path(f"{path}{ENDING}" if language else path), language)
 
 
-def _from_file(path: Path, language: str) -> Recipe:
+def _recipe_from_file(path: Path, language: str) -> Recipe:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
@@ -125,9 +125,9 @@ def _from_file(path: Path, language: str) -> Recipe:
 
 def _size_of(given: object) -> int | None:
     """An integer, or the digits of one, from 1 to MOST; None of anything else."""
-    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < len(str(MOST)):
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < len(str(MAX_SIZE)):
         given = int(given)
-    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or not 1 <= given <= MOST:
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or not 1 <= given <= MAX_SIZE:
         return None
     return int(given)
 

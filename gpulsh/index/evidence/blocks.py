@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, row_of, sorted_distinct, total_size
+from gpulsh.ragged import concat_rows, offsets, row_of, row_ranges, select_rows, sorted_distinct, total_size
 from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
 
@@ -37,7 +37,7 @@ class BlockRows:
         owner = row_of(self.bounds, rows)
         places = {number: np.flatnonzero(owner == number) for number in sorted_distinct(owner).tolist()}
         own = weakref.ref(self)
-        parts = [chosen_rows(read_block(own, number), rows[at] - self.bounds[number]) for number, at in places.items()]
+        parts = [select_rows(read_block(own, number), rows[at] - self.bounds[number]) for number, at in places.items()]
         return rows_by_place(parts, list(places.values()))
 
 
@@ -58,7 +58,7 @@ def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:
     with columns_file(path, SCHEMA) as file:
         done = 0
         for part in rows:
-            blocks = [part.slice(start, stop) for start, stop in cuts(part.offset, BLOCK_VALUES)]
+            blocks = [part.slice(start, stop) for start, stop in row_ranges(part.offset, BLOCK_VALUES)]
             first = np.cumsum([done, *map(len, blocks)])
             counts = np.array([total_size(block) for block in blocks], np.int64)
             file.append([first[:-1], counts, pa.array([encode(block) for block in blocks], pa.large_binary())])
@@ -99,5 +99,5 @@ def rows_by_place(parts: list[Fingerprints], places: list[Numbers]) -> Fingerpri
         return parts[0]
     if not parts:
         return Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
-    joined, order = end_to_end(parts), np.concatenate(places)
-    return joined if bool((order[1:] > order[:-1]).all()) else chosen_rows(joined, np.argsort(order))
+    joined, order = concat_rows(parts), np.concatenate(places)
+    return joined if bool((order[1:] > order[:-1]).all()) else select_rows(joined, np.argsort(order))

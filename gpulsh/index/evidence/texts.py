@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts
+from gpulsh.backends.parts import halves_of_batch, run_in_fitting_halves, run_in_fitting_parts
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index.evidence.places import NO_SOURCE, Source
@@ -27,8 +27,8 @@ from gpulsh.io.memory.texts import open_texts, texts_named
 from gpulsh.io.rows import Bytes, gather_texts, join_texts, normalized, split_batch
 from gpulsh.lsh.signing import LEAST
 from gpulsh.method import Method
-from gpulsh.params import Shingling, is_url, many
-from gpulsh.ragged import as_one, chosen_rows, cuts, end_to_end, offsets, run_bounds
+from gpulsh.params import Shingling, is_url, plural
+from gpulsh.ragged import concat_rows, concat_texts, offsets, row_ranges, run_bounds, select_rows
 from gpulsh.secret import EvidenceKeys
 
 Read = Callable[[list[Any]], object]  # from a list of keys to their texts, of any kind that `deduplicate` takes
@@ -57,8 +57,10 @@ class TextRereader:
         order = np.lexsort((places.row, places.source))
         sizes = segment.documents.size[rows[order]] * np.int64(TEXT_BYTES)
         with self.locks.setdefault(os.getpid(), Lock()):
-            parts = [self._read_sets(segment, rows[order[a:b]], ops) for a, b in cuts(offsets(sizes), READ_AT_ONCE)]
-        return chosen_rows(end_to_end(parts), np.argsort(order))
+            parts = [
+                self._read_sets(segment, rows[order[a:b]], ops) for a, b in row_ranges(offsets(sizes), READ_AT_ONCE)
+            ]
+        return select_rows(concat_rows(parts), np.argsort(order))
 
     def refuse_reentry(self) -> None:
         """ParameterError in a thread that is in `read`, which would wait for itself."""
@@ -66,10 +68,10 @@ class TextRereader:
             raise ParameterError("read uses its own index, which waits for read; give a function that reads elsewhere")
 
     def _read_sets(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
-        reading = self.method.reading
+        reading = self.method.backend_shingling
         found = self._read_places(segment, rows, ops) if self.read is None else self._call_read(segment, rows, ops)
         batch = normalized(found, self.method.folding.form)
-        with ops.here():
+        with ops.use_device():
             pieces = split_batch(batch, ops.sizes().batch)
             parts = [ops.asnumpy(ops.sign(piece, reading, *LEAST, self.keys).exact) for piece in pieces]
         others = np.flatnonzero(~segment.has_hashes(rows, np.concatenate(parts)))
@@ -109,10 +111,10 @@ class TextRereader:
         finally:
             self.reading.discard(here)
         if len(source) != len(keys):
-            said = f"read gave {many(len(source), 'text')} for {many(len(keys), 'key')}"
+            said = f"read gave {plural(len(source), 'text')} for {plural(len(keys), 'key')}"
             raise ParameterError(f"{said}; give a text for each key, in their order")
         with texts_named("what read gave"):
-            return as_one([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
+            return concat_texts([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
 
     def _changed_text(self, segment: Segment, row: Numbers) -> ChangedInputError:
         assert segment.places is not None
@@ -182,7 +184,7 @@ def fingerprint_sets(
         def found(parts: int) -> list[Array]:
             return [ops.asnumpy(ops.shingle_part(one, shingling, part, parts, keys).values) for part in range(parts)]
 
-        values = np.concatenate(in_fitting_parts(found, 2)[0])  # the ranges ascend
+        values = np.concatenate(run_in_fitting_parts(found, 2)[0])  # the ranges ascend
         return Fingerprints(values, np.array([0, len(values)], np.int64))
 
-    return end_to_end([sets for _, sets in in_fitting_halves(texts, whole, halves_of_batch, by_range)])
+    return concat_rows([sets for _, sets in run_in_fitting_halves(texts, whole, halves_of_batch, by_range)])

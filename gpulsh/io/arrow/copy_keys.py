@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers, Values
-from gpulsh.errors import BackendError, ParameterError, install
+from gpulsh.errors import BackendError, ParameterError, install_command
 from gpulsh.io.arrow.buffers import binary_array, large_type, plain_values
 from gpulsh.io.arrow.rows import has_views, is_text
 from gpulsh.io.arrow.validation import checked_column, checked_values, in_host_memory
@@ -126,4 +126,4 @@ def require_extra() -> None:
     try:
         import w3lib.url  # noqa: F401
     except ImportError as error:
-        raise BackendError(f"normalize_url needs w3lib ({error}); {install('url')}") from error
+        raise BackendError(f"normalize_url needs w3lib ({error}); {install_command('url')}") from error

@@ -18,7 +18,7 @@ from gpulsh.arrays import on_host
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.io.arrow.buffers import as_one_array
 from gpulsh.io.file import File, first_line
-from gpulsh.params import many, shown_type
+from gpulsh.params import plural, shown_type
 
 BARE = {"string": pa.binary(), "large_string": pa.large_binary()}
 UNITS = {unit: f"datetime64[{other}]" for units, other in (("YMW", "D"), ("hm", "s")) for unit in units}
@@ -96,7 +96,7 @@ def checked_values(name: str, values: Any, count: int) -> Any:
         raise ParameterError(f"{name} is {shown_type(values)}; give a column or a list, one value for each document")
     values = values if hasattr(values, "__len__") else list(values)
     if len(values) != count:
-        given = f"{many(len(values), 'value')} for {many(count, 'document')}"
+        given = f"{plural(len(values), 'value')} for {plural(count, 'document')}"
         raise ParameterError(f"{name} has {given}; give one for each document")
     return values
 

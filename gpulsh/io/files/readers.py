@@ -7,7 +7,7 @@ from typing import Literal
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError, install
+from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError, install_command
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, Stamps, first_line, wrong_row_count
 from gpulsh.io.files.file_texts import FileTexts, HeldTexts, Partition, PartitionFacts, Piece
@@ -15,7 +15,7 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.limits import Limit, check_sizes
 from gpulsh.io.memory.device import DeviceTexts
-from gpulsh.ragged import cuts, offsets
+from gpulsh.ragged import offsets, row_ranges
 
 Reader = Literal["arrow", "cudf"]
 
@@ -50,7 +50,7 @@ def open_files(
         )
     reason = why_no_reader()
     if reason is not None:
-        raise BackendError(f"reader is 'cudf', and cuDF cannot be imported ({reason}); {install('cudf')}")
+        raise BackendError(f"reader is 'cudf', and cuDF cannot be imported ({reason}); {install_command('cudf')}")
     if columns.text_column is None:
         raise ParameterError(f"text_column is {columns.text!r}, and the reader 'cudf' takes one column; give 'arrow'")
     for file in files:
@@ -80,7 +80,7 @@ class _DeviceFileTexts(FileTexts):
                 only = Columns(self.columns.text, order=self.columns.order, unread=True)
                 facts.order += [block.order for block in Parquet().read(file, only) if block.order is not None]
             groups = Parquet().groups(file, self.columns)
-            for first, last in cuts(offsets([size for _, size in groups]), GROUP_BYTES):
+            for first, last in row_ranges(offsets([size for _, size in groups]), GROUP_BYTES):
                 rows = sum(count for count, _ in groups[first:last])
                 texts = _decode_groups(file, self.columns.texts[0][0], range(first, last), rows, self._ops)
                 facts.sizes.append(self._ops.asnumpy(texts.lengths()))

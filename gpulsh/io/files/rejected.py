@@ -28,7 +28,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.buffers import number_values, string_array
 from gpulsh.io.format import Rejection
 from gpulsh.io.formats.parquet import GROUP_ROWS
-from gpulsh.ragged import between, ranges
+from gpulsh.ragged import expand_ranges, slice_between
 
 REJECTED = "rejected.parquet"
 FIELDS = {"row": pa.int64(), "rows": pa.int64(), "unit": pa.string(), "offset": pa.int64(), "reason": pa.string()}
@@ -53,7 +53,7 @@ class Rejected:
         self.rows = int(self._rows.sum())
 
     def _of(self, file: int) -> slice:
-        return between(self._file, file, file + 1)
+        return slice_between(self._file, file, file + 1)
 
     def has_rejected(self, file: int) -> bool:
         """Whether anything was rejected in the file of that number."""
@@ -68,12 +68,12 @@ class Rejected:
         if not self.has_rejected(file):
             return keep
         keep, here = keep.copy(), self._of(file)
-        keep[ranges(self._row[here], self._rows[here])] = False
+        keep[expand_ranges(self._row[here], self._rows[here])] = False
         return keep
 
     def positions(self, files: Numbers) -> Numbers:
         """int64 [rows]: positions of all rejected rows; those of a file begin at its entry in `files` [files + 1]."""
-        found: Numbers = ranges(files[self._file] + self._row, self._rows)
+        found: Numbers = expand_ranges(files[self._file] + self._row, self._rows)
         return found
 
     def write(self, target: object, names: Sequence[str]) -> None:

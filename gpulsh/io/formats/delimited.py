@@ -37,7 +37,7 @@ from gpulsh.io.formats.blocks import OrderColumn
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16_file
 from gpulsh.io.limits import COPIES, Limit, check_sizes, too_large
 from gpulsh.io.rows import gather_texts
-from gpulsh.params import many
+from gpulsh.params import plural
 from gpulsh.ragged import own_values
 
 STEP = 1 << 20  # bytes split at once
@@ -127,8 +127,8 @@ class Delimited(Streamed):
                 rejected: list[Rejection] = []
                 rows = np.flatnonzero((found[0][1] != count) & (wanted is None))
                 for row, line in zip(rows.tolist(), records.part(rows).lines(), strict=True):
-                    fields = many(found[0][1][row], "value")
-                    detail = f"line {line}: has {fields} for {many(count, 'column')}"
+                    fields = plural(found[0][1][row], "value")
+                    detail = f"line {line}: has {fields} for {plural(count, 'column')}"
                     if not rules.skip:
                         raise DamagedInputError(
                             f"{file.name}: {detail}; put values with a separator or line end into quotes"

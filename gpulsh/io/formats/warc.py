@@ -36,7 +36,7 @@ from gpulsh.io.formats.web_text import UTF8, Page, content_kind, http_page, requ
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.output_codec import gzip_member
 from gpulsh.io.rows import Bytes
-from gpulsh.memory_limit import out_of_memory
+from gpulsh.memory_limit import memory_error
 
 ID = "WARC-Record-ID"
 DATE = "warc-date"
@@ -231,7 +231,7 @@ class Warc(Format):
         except InputError:  # no process reads pages
             raise
         except MemoryError as error:
-            raise out_of_memory(f"{file.name}: {place}") from error
+            raise memory_error(f"{file.name}: {place}") from error
         except (OSError, ValueError, LookupError) as error:
             of = record.header(ID) or "a record without a name"
             raise _damaged(file, record.offset, f"the content of {of} cannot be read: {first_line(error)}") from error

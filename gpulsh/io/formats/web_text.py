@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gpulsh.errors import InputError, install
+from gpulsh.errors import InputError, install_command
 from gpulsh.io.html import page_text
 from gpulsh.io.limits import CostError
 from gpulsh.io.rows import Bytes
@@ -124,7 +124,7 @@ def require_extra(name: str) -> None:
         import fastwarc.warc  # noqa: F401
         import resiliparse.extract.html2text  # noqa: F401
     except ImportError as error:
-        raise InputError(f"{name}: holds web pages, and {error}; {install('warc')}") from error
+        raise InputError(f"{name}: holds web pages, and {error}; {install_command('warc')}") from error
 
 
 def _without_chunks(body: Bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend, DeviceBuffer
-from gpulsh.errors import BackendError, InputTypeError, install
+from gpulsh.errors import BackendError, InputTypeError, install_command
 from gpulsh.io.memory.device import DeviceTexts, column_texts
 
 DEFAULT_STREAM, PER_THREAD_STREAM = 1, 2  # in the words of the CUDA array interface
@@ -64,7 +64,9 @@ def data_frame(columns: Mapping[str, Array]) -> Any:
         import cudf
         import cupy
     except Exception as error:  # a broken installation fails in ways of its own
-        raise BackendError(f"cuDF cannot be imported ({error}); {install('cudf')}, or use to_arrow()") from error
+        raise BackendError(
+            f"cuDF cannot be imported ({error}); {install_command('cudf')}, or use to_arrow()"
+        ) from error
     made = {name: cudf.Series(cupy.asarray(column), nan_as_null=False) for name, column in columns.items()}
     cupy.cuda.get_current_stream().synchronize()  # cuDF works on a stream of its own
     return cudf.DataFrame(made)

@@ -20,7 +20,7 @@ from gpulsh.backends.protocol import Backend, DeviceBuffer
 from gpulsh.errors import DeviceMemoryError, InputTypeError
 from gpulsh.io.memory.texts import MemoryTexts
 from gpulsh.io.rows import Chosen, ChosenTexts, batch_cuts
-from gpulsh.ragged import end_to_end, offsets
+from gpulsh.ragged import concat_rows, offsets
 
 WIDE = {"u": False, "z": False, "U": True, "Z": True}  # string, binary and their large kinds: whether offsets are int64
 
@@ -35,7 +35,7 @@ class DeviceTexts:
     def __init__(self, text: TextBatch, null: Array | None, ops: Backend) -> None:
         self._text, self._null, self._ops = text, null, ops
         self._apart = False
-        with ops.here():
+        with ops.use_device():
             self._begin, self._end = text.offset[:-1], text.offset[1:]
             if null is not None:
                 # In Arrow a null row may cover bytes that are not text. If no row does, rows follow without gaps.
@@ -48,7 +48,7 @@ class DeviceTexts:
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; views, unless a null row covers bytes."""
         for start, stop in batch_cuts(self._ops.asnumpy(self._text.offset), max_bytes):
-            with self._ops.here():
+            with self._ops.use_device():
                 batch = self._text.slice(start, stop)
                 if self._apart:
                     batch = _gather_texts(self._text.values, self._begin[start:stop], self._end[start:stop], self._ops)
@@ -56,7 +56,7 @@ class DeviceTexts:
 
     def lengths(self) -> Array:
         """int64 [n] on the device: bytes of each document, 0 where null."""
-        with self._ops.here():
+        with self._ops.use_device():
             return self._end - self._begin
 
     def null_rows(self) -> NDArray[np.bool_]:
@@ -66,13 +66,13 @@ class DeviceTexts:
 
     def nulls(self) -> int:
         """How many documents are null."""
-        with self._ops.here():
+        with self._ops.use_device():
             return 0 if self._null is None else int(self._ops.asnumpy(self._null.sum()))
 
     def choose(self, ids: Array) -> Chosen:
         """The documents `ids`, of the host or the device; their sizes come back there."""
         rows = self._ops.asarray(ids)
-        with self._ops.here():
+        with self._ops.use_device():
             begin, end = self._begin[rows], self._end[rows]
             sizes = end - begin
             self._ops.asnumpy(sizes[:0])  # waits
@@ -80,7 +80,7 @@ class DeviceTexts:
 
         def take(places: Array) -> TextBatch:
             some = self._ops.asarray(places)
-            with self._ops.here():
+            with self._ops.use_device():
                 return _gather_texts(self._text.values, begin[some], end[some], self._ops)
 
         return Chosen(sizes, take)
@@ -106,7 +106,7 @@ def column_texts(
     def part(buffer: DeviceBuffer, start: int, size: int) -> Array:
         return ops.asarray(replace(buffer, pointer=buffer.pointer + start, size=size))
 
-    with ops.here():
+    with ops.use_device():
         kind: type[np.signedinteger] = np.int64 if wide else np.int32
         width = np.dtype(kind).itemsize
         offset = part(offsets, first * width, (rows + 1) * width).view(kind)
@@ -219,24 +219,24 @@ class ResidentTexts:
         if not self._batches:
             return self._source.choose(ids)
         ops, starts = self._ops, offsets([len(batch) for batch in self._batches])
-        with ops.here():
+        with ops.use_device():
             cuts = ops.asnumpy(np.searchsorted(ids, ops.asarray(starts))).tolist()
         try:
-            with ops.here():
+            with ops.use_device():
                 parts = [TextBatch(ops.asarray(np.empty(0, np.uint8)), ops.asarray(np.zeros(1, np.int64)))]
                 for number, start in enumerate(starts[:-1].tolist()):
                     text = self._batches[number]
                     self._batches[number] = parts[0]  # released as soon as its documents are copied
                     rows = ids[cuts[number] : cuts[number + 1]] - np.int64(start)
                     parts.append(ops.gather(text.values, text.offset[rows], text.offset[rows + 1]))
-                first = DeviceTexts(end_to_end(parts), None, ops).choose(np.arange(cuts[-1], like=ids))
+                first = DeviceTexts(concat_rows(parts), None, ops).choose(np.arange(cuts[-1], like=ids))
         except DeviceMemoryError:
             return self._source.choose(ids)
         finally:
             self._batches.clear()
         if cuts[-1] == len(ids):
             return first
-        with ops.here():
+        with ops.use_device():
             return _joined(first, self._source.choose(ids[cuts[-1] :]), cuts[-1], ops)
 
 
@@ -246,13 +246,13 @@ def _joined(first: Chosen, rest: ChosenTexts, count: int, ops: Backend) -> Chose
 
     def take(places: Array) -> TextBatch:
         places = ops.asarray(places)
-        with ops.here():
+        with ops.use_device():
             there, here = (np.flatnonzero(some) for some in (places < count, places >= count))
             others = rest.take(ops.asnumpy(places[here] - np.int64(count)))
             if len(there) == 0:
                 return others
             parts = [first.take(places[there]), others.moved(ops.asarray)]
-            both = end_to_end(parts)
+            both = concat_rows(parts)
             begin, end = (np.empty_like(places) for _ in range(2))
             order = np.concatenate([there, here])
             begin[order], end[order] = both.offset[:-1], both.offset[1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpulsh.errors import InputTypeError, nearest
+from gpulsh.errors import InputTypeError, nearest_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ def table_texts(table: Any, text_column: object, parameter: str = "text_column")
     present = _names(table)
     for name in names:
         if name not in present:
-            meant = nearest(name, present)
+            meant = nearest_name(name, present)
             near = "" if meant is None else f"; did you mean {meant!r}?"
             raise InputTypeError(
                 f"{parameter} is {text_column!r}, and texts, a {kind}, has no column {name!r}; its columns are:"

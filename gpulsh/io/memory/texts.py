@@ -19,7 +19,7 @@ from gpulsh.io.memory.strings import GROUP, is_null, string_rows
 from gpulsh.io.memory.tables import has_columns, refuse_tables, table_texts
 from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, join_texts, repack
 from gpulsh.params import shown_type
-from gpulsh.ragged import as_one, row_of, sorted_distinct
+from gpulsh.ragged import concat_texts, row_of, sorted_distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +72,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         if ops is not None and ops.name == "cuda" and not isinstance(texts.values, np.ndarray):
             from gpulsh.io.memory.device import DeviceTexts
 
-            with ops.here():
+            with ops.use_device():
                 return DeviceTexts(texts.moved(ops.asarray), None, ops)
         return arrow_texts(_binary(texts), "TextBatch", ops)
     if home == "cudf":
@@ -250,7 +250,7 @@ class _RowTexts:
     def _gather(self, ids: Numbers) -> TextBatch:
         found = self._of_blocks(ids)
         if found and (np.diff(np.concatenate([places for _, places, _ in found])) > 0).all():  # block after block
-            return as_one([block.gather(rows, self._copy) for block, _, rows in found])
+            return concat_texts([block.gather(rows, self._copy) for block, _, rows in found])
         pieces: list[Bytes] = [b""] * len(ids)
         for block, places, rows in found:
             for place, piece in zip(places.tolist(), block.pieces(rows), strict=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from gpulsh.backends.parallel import processors
 from gpulsh.backends.select import BackendName, check_backend, select_backend
 from gpulsh.budget import parse_memory
-from gpulsh.errors import BackendError, ParameterError, install
+from gpulsh.errors import BackendError, ParameterError, install_command
 from gpulsh.params import check_choice, shown
 from gpulsh.run.engines.local import InProcess, ThisProcess
 
@@ -51,7 +51,7 @@ class Machine:
                 "devices are of this machine, and Ray gives each worker one; give --backend cuda alone"
             )
         if engine == "ray" and find_spec("ray") is None:
-            raise BackendError(f"engine is 'ray' and Ray is not installed; {install('ray')}")
+            raise BackendError(f"engine is 'ray' and Ray is not installed; {install_command('ray')}")
         if engine != "ray" and address is not None:
             raise ParameterError(f"address needs a Ray cluster and engine is {engine!r}; give --engine ray with it")
         return replace(self, threads=check_backend(self.backend, self.threads, self.devices))

@@ -14,7 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.budget import TASK_MEMORY, held_bytes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
 from gpulsh.io.files.file_texts import HeldTexts
-from gpulsh.memory_limit import lacks_memory, out_of_memory
+from gpulsh.memory_limit import is_out_of_memory, memory_error
 from gpulsh.run.job import FileJob, Stage, Task, TaskContext, TaskResult, report_done
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
@@ -95,9 +95,9 @@ class InProcess:
                 if parallel:
                     report_done(made.facts, stage.row.unit, progress)
         except Exception as error:
-            if isinstance(error, MemoryLimitError) or not lacks_memory(error):
+            if isinstance(error, MemoryLimitError) or not is_out_of_memory(error):
                 raise
-            raise out_of_memory(stage.row.name) from error
+            raise memory_error(stage.row.name) from error
         release_memory()
         return [facts for facts in found if facts is not None]
 
@@ -132,7 +132,7 @@ class InProcess:
             try:
                 return task.work(context, *task.arguments)
             except Exception as error:
-                if parallel == 1 or not (isinstance(error, LargeDocumentError) or lacks_memory(error)):
+                if parallel == 1 or not (isinstance(error, LargeDocumentError) or is_out_of_memory(error)):
                     raise
                 return None
 

@@ -37,7 +37,7 @@ from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
 from gpulsh.io.limits import LEAST_MEMORY
-from gpulsh.params import many
+from gpulsh.params import plural
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import most_parallel, report_finished
 from gpulsh.run.engines.worker import TOKEN, Worker, WorkerAnswer, WorkerSetup, versions
@@ -155,7 +155,7 @@ class _WorkerSize:
 
     def __str__(self) -> str:
         device = "a GPU, " if self.backend == "cuda" else ""
-        return f"{device}{many(self.threads, 'processor')} and {size(self.memory)}"
+        return f"{device}{plural(self.threads, 'processor')} and {size(self.memory)}"
 
     def workers(self) -> int:
         """How many workers the present nodes have room for."""
@@ -297,7 +297,7 @@ class RayRunner:
                 if isinstance(answer, WorkerAnswer):
                     made, compiled = answer.result, answer.compiled
                     seconds = compiled.seconds / max(len(self._ready_members), 1)  # workers compile side by side
-                    COMPILING.elsewhere(replace(compiled, seconds=seconds))
+                    COMPILING.count_elsewhere(replace(compiled, seconds=seconds))
                     self._manifest.add(asked.step, made.files, made.facts, brief=made.brief)
                     found[asked.number] = made.facts
                     report_done(made.facts, stage.row.unit, self._progress)

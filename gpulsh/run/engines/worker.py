@@ -22,7 +22,7 @@ from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import GpulshError, InputError, MemoryLimitError, OutputError
-from gpulsh.memory_limit import lacks_memory, limit_memory, out_of_memory
+from gpulsh.memory_limit import is_out_of_memory, limit_memory, memory_error
 from gpulsh.params import SCHEME
 from gpulsh.run.job import FileJob, TaskContext, TaskResult
 from gpulsh.secret import evidence_keys
@@ -95,11 +95,11 @@ class Worker:
             context = replace(self._context, ops=self._context.ops.shared_by(parallel), parallel=parallel)
             made = task(context, *arguments)
             with self._lock:
-                before, self._compiled = self._compiled, COMPILING.so_far()
+                before, self._compiled = self._compiled, COMPILING.current_count()
                 return WorkerAnswer(made, self._compiled.since(before))
         except Exception as error:
-            if lacks_memory(error) and not isinstance(error, MemoryLimitError):
-                error = out_of_memory(f"node {self._node}")
+            if is_out_of_memory(error) and not isinstance(error, MemoryLimitError):
+                error = memory_error(f"node {self._node}")
             return _with_node_note(error, self._node)
 
 

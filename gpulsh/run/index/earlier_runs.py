@@ -90,7 +90,7 @@ class EarlierRuns:
 
     def method(self) -> Method:
         """The index's parameters."""
-        return Method.chosen(**self._parameters) if self._index is None else self._index.parameters
+        return Method.choose(**self._parameters) if self._index is None else self._index.parameters
 
     def decider(self, context: JobContext, manifest: Manifest, *, remote: bool) -> Decider:
         """The decider for a run: this process, even if `remote` ones run the tasks."""
@@ -109,7 +109,7 @@ class EarlierRuns:
                 if not has_index(self.path):
                     raise
                 self._index = self._open_existing()  # another run made it after the start of this one
-                if self._index.parameters.matching() != Method.chosen(**self._parameters).matching():
+                if self._index.parameters.matching() != Method.choose(**self._parameters).matching():
                     raise ParameterError(
                         f"{self.path}: another run made it meanwhile, with other parameters; start again"
                     ) from None

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import Counts
-from gpulsh.decide.counts.weights import Recipe, WeightBy, chosen_recipe, sizes_by
+from gpulsh.decide.counts.weights import Recipe, WeightBy, parse_recipe, sizes_by
 from gpulsh.errors import OutputError
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.columns import Columns
@@ -148,7 +148,7 @@ def weigh_run(
     no such run, or `output` is not empty or inside `out/data`, InputError if a file has the column already, or takes
     none.
     """
-    recipe = chosen_recipe(weights)
+    recipe = parse_recipe(weights)
     refuse_url(os.fspath(output))
     finished, target = Finished.of(os.fspath(out)), Path(output)
     report = finished.report
@@ -222,7 +222,7 @@ def _weights(finished: Finished, recipe: Recipe, weight_by: WeightBy) -> list[ND
         kept = document & (parameters.get("min_sources", 1) == 1)
         kept[dropped[number]] = False
         kept[listed[number]] = True
-        weight = np.where(kept, recipe.of(np.ones(1, np.int64)), 0.0)
-        weight[listed[number]] = recipe.of(sizes[number])
+        weight = np.where(kept, recipe.weights(np.ones(1, np.int64)), 0.0)
+        weight[listed[number]] = recipe.weights(sizes[number])
         found.append(weight[document if parameters["write"] == "marked" else kept])
     return found

@@ -36,9 +36,9 @@ from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.rows import normalized
-from gpulsh.params import Folding, Shingling, many
-from gpulsh.ragged import between, chosen_rows, distinct, mask_of
-from gpulsh.repeats.cut import without
+from gpulsh.params import Folding, Shingling, plural
+from gpulsh.ragged import distinct, mask_of, select_rows, slice_between
+from gpulsh.repeats.cut import remove_spans
 from gpulsh.run.driver import Stages
 from gpulsh.run.job import OnError, Task, TaskContext, TaskResult, step_of
 from gpulsh.run.output.folder import SHORT
@@ -166,13 +166,15 @@ def cut_file(
         rejected: list[pa.RecordBatch] = []
         found, facts, count = list[ShortRows](), PartitionFacts(rejected=rejected), 0
         for batch in context.texts().read(pieces, context.ops.sizes().batch, facts):
-            here = between(cuts.row, count, count + len(batch))
+            here = slice_between(cuts.row, count, count + len(batch))
             if here.start < here.stop:
                 found.append(_short_rows(context, file, batch, cuts, here, count))
             count += len(batch)
             context.progress.advance(len(batch))
         if len(cuts.row) and cuts.row[-1] >= count:
-            raise InputError(f"{file.name}: has {many(count, 'row')}, and {path} lists passages of row {cuts.row[-1]}")
+            raise InputError(
+                f"{file.name}: has {plural(count, 'row')}, and {path} lists passages of row {cuts.row[-1]}"
+            )
         short, bad = SHORTS.joined(found), Rejected(rejected)
         keep = ~mask_of(short.row, count)
         with DurableFiles(context.folder) as files:
@@ -206,8 +208,8 @@ def _short_rows(context: CutContext, file: File, batch: TextBatch, cuts: Cuts, h
     row = cuts.row[here] - first
     changed = distinct(row)
     try:
-        some = chosen_rows(batch, changed)
-        left = without(ops, some, np.searchsorted(changed, row), cuts.start[here], cuts.stop[here])
+        some = select_rows(batch, changed)
+        left = remove_spans(ops, some, np.searchsorted(changed, row), cuts.start[here], cuts.stop[here])
     except ParameterError as error:
         raise InputError(f"{file.name}: is not as it was when its passages were found: {error.message}") from error
     text = normalized(left, job.folding.form)

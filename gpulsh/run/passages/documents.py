@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import Bytes, join_texts, repack
-from gpulsh.ragged import between, by_range, distinct, offsets, row_of
+from gpulsh.ragged import distinct, offsets, row_of, slice_between, slices_by_range
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PassagesContext
 from gpulsh.run.passages.tables import PLACES, TakenPlaces
@@ -92,7 +92,7 @@ class TokenPlaces:
     def of(self, rows: Numbers) -> tuple[Numbers, Numbers]:
         """int64 [n] each, for documents at ascending `rows` [n]: the first place, and the place after the last."""
         start, stop = np.empty_like(rows), np.empty_like(rows)
-        for number, here in by_range(rows, self._rows):
+        for number, here in slices_by_range(rows, self._rows):
             base = self._bases(number, number + 1)
             at = rows[here] - self._rows[number]
             start[here], stop[here] = base[at], base[at + 1]
@@ -165,7 +165,7 @@ class PlacedRows(Generic[Row]):
         for step in steps:
             file = table.open(folder, step)
             for run in file.runs():
-                if (rows := between(run[0], start, stop)).start < rows.stop:
+                if (rows := slice_between(run[0], start, stop)).start < rows.stop:
                     found = table.rows(run, rows)
                     self._runs.append((int(found[0][0]), int(found[0][-1]), file, found))
                 file.release()
@@ -176,8 +176,8 @@ class PlacedRows(Generic[Row]):
         return self._table.joined(self._table.row(*(column.copy() for column in run)) for run in rows)
 
     def runs(self, start: int, stop: int) -> Iterator[Row]:
-        """`between` run by run, without copies; a run is released before the next one is read."""
+        """`slice_between` run by run, without copies; a run is released before the next one is read."""
         for least, greatest, file, run in self._runs:
-            if least < stop and start <= greatest and (rows := between(run[0], start, stop)).start < rows.stop:
+            if least < stop and start <= greatest and (rows := slice_between(run[0], start, stop)).start < rows.stop:
                 yield self._table.rows(run, rows)
                 file.release()

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.ragged import distinct, found_in, mask_of, sorted_distinct
+from gpulsh.ragged import distinct, find_sorted, mask_of, sorted_distinct
 from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.output.paths import with_mark
 from gpulsh.run.passages.documents import PlacedRows, chosen_texts
@@ -54,7 +54,7 @@ def collect_firsts(context: PassagesContext, layout: Layout, places: Layout, par
             for number, part in places.by_partition(first):
                 low, high = int(first[part][0]), int(first[part][-1]) + 1
                 for known in PlacedRows(FIRST_PLACES, context.folder, [number], low, high).runs(low, high):
-                    there, at = found_in(known.place, first[part])
+                    there, at = find_sorted(known.place, first[part])
                     rows = repeats[part][there]
                     document[rows], start[rows] = known.document[at], known.start[at]
             columns = run.document, run.start, run.stop, document, start, run.tokens, run.occurrences

@@ -31,11 +31,11 @@ from gpulsh.params import (
     check_type,
     is_url,
     known_keywords,
-    normalizing,
+    with_form,
 )
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
-from gpulsh.repeats.passages import copies_chosen, window_size
+from gpulsh.repeats.passages import checked_max_copies, window_size
 from gpulsh.repeats.windows import Keep
 from gpulsh.report.page import write_passages_page
 from gpulsh.run.driver import Stages
@@ -194,9 +194,9 @@ def passages_files(
     # Windows, or lines or paragraphs, and options that cannot be combined.
     size = window_size(tokens, bytes, unit, symbols, folding, normalize, whole_lines)
     bridge = check_integer("bridge", bridge, 0, size)
-    most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
+    most = checked_max_copies(unit, tokens, keep, bridge, whole_lines, max_copies, within)
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
-    folding = normalizing(folding, normalize)
+    folding = with_form(folding, normalize)
     if not cut:
         unused = {"min_left": min_left != 20, "min_occurrences": min_occurrences != 2, "format": format is not None}
         refuse_given(unused, "{} is given without --cut; give --cut, too, or leave {} out")

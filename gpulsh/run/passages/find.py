@@ -29,15 +29,15 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import found_in, mask_of, row_of, sorted_distinct, total_size
-from gpulsh.repeats.places import WIDTH, read_text, spelled
+from gpulsh.ragged import find_sorted, mask_of, row_of, sorted_distinct, total_size
+from gpulsh.repeats.places import WIDTH, read_text, spell_bytes
 from gpulsh.repeats.windows import (
     Samples,
     as_digests,
     find_repeats,
     hash_runs,
     is_long,
-    met_again,
+    repeated_samples,
     sample_pieces,
     sample_windows,
     token_pieces,
@@ -70,7 +70,7 @@ def sample_partition(context: PassagesContext, partition: Partition) -> TaskResu
     job, ops, folder, number = context.job, context.ops, context.folder, partition.number
     rejected = RejectionsFile(folder, number)
     facts = PartitionFacts(rejected=rejected)
-    spell = spelled if job.of_bytes else None
+    spell = spell_bytes if job.of_bytes else None
     start = samples = 0
     written: list[Table[Any]] = [tables.SAMPLES, tables.MET_HERE, *([] if job.index is None else [tables.REST])]
 
@@ -93,7 +93,7 @@ def sample_partition(context: PassagesContext, partition: Partition) -> TaskResu
 
     with rejected, tables.PLACES.create(folder, number) as places_out, ExitStack() as files:
         outs = [files.enter_context(table.create(folder, number)) for table in written]
-        with context.unchanged_pieces(partition.pieces), ops.here():
+        with context.unchanged_pieces(partition.pieces), ops.use_device():
             for run in bundles(all_samples(), RUN_SAMPLES, lambda found: len(found.place)):
                 samples += _write_samples(ops, run, *outs)
         bad = rejected.finish()
@@ -112,7 +112,7 @@ def _write_samples(
     ops: Backend, batches: list[Samples], samples_out: ColumnsFile, met_out: ColumnsFile, *rest_out: ColumnsFile
 ) -> int:
     value, where = (np.concatenate([one[column] for one in batches]) for column in range(2))
-    with ops.here():
+    with ops.use_device():
         buckets = ops.collisions(as_digests(ops.asarray(value)), ops.asarray(where))
         ids, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
     first, again = ids[offset[:-1]], np.delete(ids, offset[:-1])  # of equal samples
@@ -128,8 +128,8 @@ def find_repeated_samples(context: PassagesContext, places: Layout, part: int, p
     """Find the samples that occur in several runs, in one of `parts` equal ranges, and earlier ones equal to them."""
     new = range(context.job.earlier_partitions, len(places.partitions) - 1)
     samples, ops = sorted_range(tables.SAMPLES, context.folder, places, part, parts, new), context.ops
-    with ops.here():
-        met = ops.asnumpy(met_again(ops, *map(ops.asarray, samples)))
+    with ops.use_device():
+        met = ops.asnumpy(repeated_samples(ops, *map(ops.asarray, samples)))
     there = np.zeros(len(places.partitions), np.bool_)
     with tables.MET.create(context.folder, part) as out:
         if (held := context.job.held) is not None:
@@ -138,7 +138,7 @@ def find_repeated_samples(context: PassagesContext, places: Layout, part: int, p
             for found in _earlier_matches(held, places, part, parts, known, again):
                 out.append(tables.PlaceRows(found))
                 there[row_of(places.partitions, found)] = True
-            _, at = found_in(known, samples.value)
+            _, at = find_sorted(known, samples.value)
             met = sorted_distinct(np.concatenate([met, samples.place[again[at]]]))
         out.append(tables.PlaceRows(met))
         return TaskResult(out.finish_by_name(), {"earlier": np.flatnonzero(there).tolist()})
@@ -153,7 +153,7 @@ def _earlier_matches(
         for run in earlier.runs:
             start = int(places.partitions[run.first])
             for _, (value,), where in rows_of_file(MappedColumns(run.samples, tables.SampleRows), start, part, parts):
-                rows, at = found_in(known, value)
+                rows, at = find_sorted(known, value)
                 again[at] = True
                 yield where[rows]
 
@@ -166,13 +166,13 @@ def hash_partition(
 ) -> TaskResult:
     """Hash the windows of a partition near repeated samples."""
     job, ops, folder, number = context.job, context.ops, context.folder, partition.number
-    spell = spelled if job.of_bytes else None
+    spell = spell_bytes if job.of_bytes else None
     token_places = TokenPlaces(context, places, number)
     origin, end, is_new = token_places.start, token_places.stop, number >= job.earlier_partitions
     here = PlacedRows(tables.MET_HERE, folder, [number] if is_new else [], 0, end - origin)
     elsewhere = PlacedRows(tables.MET, folder, range(parts), origin, end)
 
-    def repeated_samples(start: int, stop: int) -> Numbers:
+    def samples_between(start: int, stop: int) -> Numbers:
         own = here.between(start - origin, stop - origin).place + origin
         return sorted_distinct(np.concatenate([own, elsewhere.between(start, stop).place]))
 
@@ -193,15 +193,15 @@ def hash_partition(
     def windows_of(ops: Backend, some: WantedDocuments, tokens: Tokens, rows: Numbers, stop: int) -> Windows:
         """The windows from the first of `rows` to before `stop`; `rows` are the places of the first tokens."""
         start = int(rows[0])
-        places = repeated_samples(start, min(stop + job.tokens, int(some.stop[-1])))
-        runs = windows_near(places, some.start, some.stop, job.tokens).between(start, stop)
+        places = samples_between(start, min(stop + job.tokens, int(some.stop[-1])))
+        runs = windows_near(places, some.start, some.stop, job.tokens).clip(start, stop)
         proposed, proven = map(ops.asnumpy, hash_runs(ops, tokens, rows, runs, job.tokens, context.keys))
         return Windows(proposed, proven, runs.places())
 
     windows = 0
     with tables.WINDOWS.create(folder, number) as windows_out, tables.FOLLOWERS.create(folder, number) as followers_out:
-        with unchanged_files(context, partition), ops.here():
-            texts = read_documents(context, layout, partition, token_places, repeated_samples)
+        with unchanged_files(context, partition), ops.use_device():
+            texts = read_documents(context, layout, partition, token_places, samples_between)
             found = chain.from_iterable(ops.pipelined_map(texts, hash_windows))
             for run in bundles(found, RUN_WINDOWS, lambda some: len(some.place)):
                 windows += _write_windows(run, origin, windows_out, followers_out)

@@ -77,7 +77,7 @@ class TokenJob(FileJob):
     @property
     def shingling(self) -> Shingling:
         """How tokens are read."""
-        return self.unit.under(self.folding)
+        return self.unit.with_folding(self.folding)
 
     def reading(self) -> Mapping[str, Any]:
         """How texts are read, as a part of the parameters."""
@@ -111,7 +111,7 @@ class PassagesJob(TokenJob):
     @property
     def windows(self) -> Shingling:
         """How the tokens of windows are read."""
-        return BYTES_READING.under(BYTES_FOLDING) if self.of_bytes else self.shingling
+        return BYTES_READING.with_folding(BYTES_FOLDING) if self.of_bytes else self.shingling
 
     def parameters(self) -> Mapping[str, Any]:
         """All that decides the bytes of its results, but for the files."""

@@ -21,9 +21,9 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import found_in, row_of, sorted_distinct, stable_order
-from gpulsh.repeats.lines import WholeLines, ascending, lines_of_batch, lines_of_parts, widened
-from gpulsh.repeats.places import NormalPieces, bounds_as_read, byte_bounds_of
+from gpulsh.ragged import find_sorted, row_of, sorted_distinct, stable_order
+from gpulsh.repeats.lines import WholeLines, ascending_reader, lines_of_batch, lines_of_parts, widen_to_lines
+from gpulsh.repeats.places import NormalPieces, batch_byte_bounds, read_text_bounds
 from gpulsh.repeats.windows import Marker, Repeats, TokenSpans, is_long, text_parts
 from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.passages import tables
@@ -106,7 +106,7 @@ def _repeated_windows(
     first, occurrences = np.empty_like(wanted), np.empty_like(wanted)
     firsts = (int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else (0, 0)
     for known in found.runs(*firsts):  # the first of a run of windows, which is of the same partition
-        there, rows = found_in(known.place, wanted)
+        there, rows = find_sorted(known.place, wanted)
         first[there], occurrences[there] = known.first[rows], known.occurrences[rows]
     both = tables.FOUND.joined([windows, Repeats(others.place, first[at], occurrences[at])])
     return tables.FOUND.rows(both, stable_order(both.place))
@@ -152,7 +152,7 @@ def locate_bytes(context: PassagesContext, layout: Layout, places: Layout, parti
                 yield passages, starts._replace(document=starts.document + position)
 
     with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
-        with unchanged_files(context, partition), context.ops.here():
+        with unchanged_files(context, partition), context.ops.use_device():
             for run in bundles(bytes_and_firsts(), RUN_LOCATED, lambda both: sum(len(rows[0]) for rows in both)):
                 out.append(tables.BYTES.joined(passages for passages, _ in run))
                 firsts_out.append(tables.FIRST_PLACES.joined(starts for _, starts in run))
@@ -166,7 +166,7 @@ class _Part(NamedTuple):
     stop: int
     lines: WholeLines  # and those behind it that may share a character with the last one
     until: int  # the place where the first of these begins
-    bounds: Callable[[Numbers], Numbers]  # the bytes of the tokens at ascending places, as `byte_bounds_of`
+    bounds: Callable[[Numbers], Numbers]  # the bytes of the tokens at ascending places, as `batch_byte_bounds`
 
 
 def _whole_documents(
@@ -181,10 +181,10 @@ def _whole_documents(
 
     def bounds(places: Numbers) -> Numbers:
         number = some.number(places)
-        return byte_bounds_of(reading, some.text, number, places - some.start[number])
+        return batch_byte_bounds(reading, some.text, number, places - some.start[number])
 
     spans = own.between(start, stop)
-    lines = WholeLines.none(spans)
+    lines = WholeLines.from_spans(spans)
     if job.whole_lines and len(spans.start):
         kept = windows(start, stop)
         lines = lines_of_batch(reading, some.start, some.stop, some.text, spans, kept, job.tokens)
@@ -205,7 +205,7 @@ def _parts_of_document(
     read, of_form = normalized(text, form), None
     if form is not None and read is not text:
         one, other = (batch.values[batch.offset[0] : batch.offset[1]] for batch in (text.moved(on_host), read))
-        of_form = NormalPieces.of(one, other, form)
+        of_form = NormalPieces.from_document(one, other, form)
     ranges = place_ranges(start, stop)
 
     def parts_of(first: Numbers, last: Numbers) -> Iterator[Callable[[Numbers], Numbers]]:
@@ -224,12 +224,12 @@ def _parts_of_document(
     def all_lines() -> Callable[[int, int], WholeLines]:
         """The stretches that begin in a range of places, which ascend from call to call."""
         if not has_lines:
-            return lambda low, high: WholeLines.none(own.between(low, high))
+            return lambda low, high: WholeLines.from_spans(own.between(low, high))
         tokens = (np.arange(low, min(high, start + count)) for low, high in ranges)  # the last place is no token
         begins = ((low, bounds(all_)[:, 0]) for (low, _), all_, bounds in zip(ranges, tokens, whole, strict=True))
         host = text.moved(on_host)
         lines = lines_of_parts(host.values[host.offset[0] : host.offset[1]], begins)
-        return ascending(widened(lines, own.between, windows, job.tokens, place_ranges))
+        return ascending_reader(widen_to_lines(lines, own.between, windows, job.tokens, place_ranges))
 
     between = all_lines()
     ends = [max([high, *between(low, high).spans.stop[-1:].tolist()]) + LOOKAHEAD for low, high in ranges]
@@ -238,13 +238,13 @@ def _parts_of_document(
         lines, more = between(low, high), between(high, end)
         until = int(more.spans.start[0]) if len(more.start) else FAR
         clipped = more.spans._replace(stop=np.minimum(more.spans.stop, end))  # the part of the text ends there
-        yield _Part(low, high, WholeLines.joined([lines, more._replace(spans=clipped)]), until, bounds)
+        yield _Part(low, high, WholeLines.concat([lines, more._replace(spans=clipped)]), until, bounds)
 
 
 def _bounds_in_part(
     reading: TextReading, part: TextBatch, before: int, origin: int, pieces: NormalPieces | None, places: Numbers
 ) -> Numbers:
-    bounds = bounds_as_read(reading, part, np.zeros_like(places), places + before) + origin
+    bounds = read_text_bounds(reading, part, np.zeros_like(places), places + before) + origin
     return bounds if pieces is None else pieces.original(bounds)
 
 
@@ -263,7 +263,7 @@ def _bytes_and_firsts(
     lines = part.lines
     places = sorted_distinct(np.concatenate([lines.spans.start, lines.spans.stop - 1, first]))
     bounds = part.bounds(places)
-    spans, number, start, stop, tokens = lines.located(some.start, places, bounds, reading.of_bytes)
+    spans, number, start, stop, tokens = lines.locate(some.start, places, bounds, reading.of_bytes)
     columns = some.rows[number], start, stop, spans.first, tokens, spans.occurrences
     here = (start < stop) & (spans.start < part.until)
     passages = tables.BYTES.rows(tables.ByteStretches(*columns), here)
@@ -298,6 +298,6 @@ def _holder_counts(context: PassagesContext, partitions: int, items: Numbers) ->
     wanted = sorted_distinct(items)
     counts = np.zeros(len(wanted), np.int64)
     for partition in range(partitions) if len(wanted) else ():
-        _, at = found_in(wanted, HELD.read(context.folder, partition).item)
+        _, at = find_sorted(wanted, HELD.read(context.folder, partition).item)
         counts += np.bincount(at, minlength=len(counts))
     return counts[np.searchsorted(wanted, items)]

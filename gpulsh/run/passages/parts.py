@@ -22,7 +22,7 @@ from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.ragged import first_of_runs, offsets, stable_order, within_runs
+from gpulsh.ragged import first_of_runs, offsets, run_places, stable_order
 from gpulsh.repeats.copies import Copies, Parts, parts_of_batch, pieces_of
 from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.key_rule import KeyHashes
@@ -75,7 +75,7 @@ def hash_parts(context: PassagesContext, partition: Partition) -> TaskResult:
         tables.COPIES_HERE.create(folder, number) as copies_out,
         tables.SPOTS.create(folder, number) as spots_out,
     ):
-        with context.unchanged_pieces(partition.pieces), context.ops.here():
+        with context.unchanged_pieces(partition.pieces), context.ops.use_device():
             for run in bundles(all_parts(), RUN_PARTS, lambda one: len(one[0])):
                 hashes = np.concatenate([one for one, _ in run])
                 rows, copies = _part_rows(hashes, parts)
@@ -93,7 +93,7 @@ def _part_rows(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows,
     equal = groups(*np.ascontiguousarray(hashes.T))
     first, others = np.flatnonzero(equal < 0), np.flatnonzero(equal >= 0)
     rank = np.empty_like(others)
-    rank[stable_order(equal[others])] = within_runs(-equal[first] - 1) + 1
+    rank[stable_order(equal[others])] = run_places(-equal[first] - 1) + 1
     copies = tables.CopiesHere(others + start, equal[others] + start, rank)
     first = first[range_order(hashes[first, 0])]
     return tables.PartRows(hashes[first, 0], hashes[first, 1], -equal[first], first + start), copies

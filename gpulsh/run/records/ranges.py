@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Values
 from gpulsh.backends.parts import in_part
-from gpulsh.ragged import between, stable_order
+from gpulsh.ragged import slice_between, stable_order
 from gpulsh.run.job import Layout
 from gpulsh.run.records.tables import PostingRows, Ranges, Row, Table
 from gpulsh.store.columns import MappedColumns, range_order, range_rows
@@ -88,7 +88,7 @@ class Participants:
         start, stop = self._layout.bounds(partition)
         takes_part = np.ones(stop - start, bool)
         for documents in self._known:
-            here = documents[between(documents, start, stop)]
+            here = documents[slice_between(documents, start, stop)]
             takes_part[here - start] = False
         return takes_part
 

@@ -22,7 +22,7 @@ from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import GROUP_ROWS, group_tables
-from gpulsh.ragged import found_in, offsets
+from gpulsh.ragged import find_sorted, offsets
 from gpulsh.run.job import FileJob, Job, Layout
 from gpulsh.run.records.sightings import source_and_date
 from gpulsh.run.records.tables import DECISIONS, SEEN, SIGHTINGS, Decisions, Ids, SeenRows, SightingRows, ids_table
@@ -88,7 +88,7 @@ class IdColumn:
         found = np.zeros(len(ascending), np.int64)
         for partition, part in self._layout.by_partition(ascending) if self.largest else ():
             for known, ids in self._read_partitions(partition):
-                rows, at = found_in(known, ascending[part])
+                rows, at = find_sorted(known, ascending[part])
                 found[part][rows] = _lengths(ids)[at]
         return found[places]
 
@@ -100,7 +100,7 @@ class IdColumn:
         found = []
         for partition, part in self._layout.by_partition(ascending):
             for known, ids in self._read_partitions(partition):
-                values = take_rows(ids, found_in(known, ascending[part])[1])
+                values = take_rows(ids, find_sorted(known, ascending[part])[1])
                 is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
                 as_json = self.type == pa.string() and not is_string
                 found.append(json_strings(values) if as_json else cast_to(values, self.type))
@@ -155,7 +155,7 @@ class MarkedRows:
         found = Decisions(positions, *alone, none, none.copy(), ones)
         for number, part in self._layout.by_partition(positions):
             known = self._decisions(number)
-            rows, at = found_in(known.document, positions[part])
+            rows, at = find_sorted(known.document, positions[part])
             decided: Iterable[tuple[Values, Values]] = zip(found[1:], known[1:], strict=True)
             for column, values in decided:
                 column[part][rows] = values[at]
@@ -178,7 +178,7 @@ class MarkedRows:
             counting = self._job.counting
             assert counting.weights is not None
             sizes = sizes_by(counting.weight_by, Counts(found.copies, found.near, found.component))
-            columns["weight"] = to_arrow(np.where(kept, counting.weights.of(sizes), 0.0))
+            columns["weight"] = to_arrow(np.where(kept, counting.weights.weights(sizes), 0.0))
         return [columns[name] for name in names]
 
     def _seen_by(self, positions: Numbers, kept: NDArray[np.bool_]) -> dict[str, pa.Array]:
@@ -191,7 +191,7 @@ class MarkedRows:
         place, start = np.arange(len(positions)), len(positions)
         for number, part in self._layout.by_partition(positions):
             seen = self._seen(number)
-            rows, at = found_in(seen.document, positions[part])
+            rows, at = find_sorted(seen.document, positions[part])
             for column, values in ((sources, seen.sources), (first, seen.first), (last, seen.last)):
                 column[part][rows] = values[at]
             place[part][rows] = start + at

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, seen
+from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, kept_sightings
 from gpulsh.errors import InputError, InputTypeError, ParameterError
 from gpulsh.io.arrow.buffers import null_mask, number_values, plain_values, take_rows, to_arrow
 from gpulsh.io.arrow.ids import json_strings
@@ -42,7 +42,7 @@ def source_texts(values: pa.Array) -> pa.Array:
 def sightings_of(sources: pa.Array | None, dates: Numbers | None) -> Sightings:
     """From the sources of n documents, as strings, and their dates."""
     if sources is None:
-        return Sightings.of_one_source(dates)
+        return Sightings.from_one_source(dates)
     names = pc.unique(sources).drop_null()
     names = names.take(pc.sort_indices(names))
     places, names = pc.index_in(sources, value_set=names), names.cast(pa.string())  # all sources may have 2 GiB
@@ -144,5 +144,5 @@ def seen_in_group(job: Job, folder: Path, layout: Layout, members: Numbers, targ
     some = sorted_distinct(np.concatenate([rows := np.flatnonzero(target != np.arange(len(members))), target[rows]]))
     places = np.searchsorted(some, target[some])
     kept = np.flatnonzero(places == np.arange(len(some)))
-    found = seen(places, kept, sightings_at(job, folder, layout, members[some]))
+    found = kept_sightings(places, kept, sightings_at(job, folder, layout, members[some]))
     return SeenRows(members[some[kept]], found.sources, found.source_names, found.first, found.last)

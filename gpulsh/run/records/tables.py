@@ -258,7 +258,7 @@ class SightingRows(NamedTuple):
 
 
 class SeenRows(NamedTuple):
-    """Sources and dates of kept documents that others are dropped for, ascending, as `decide.counts.counts.Seen`."""
+    """Sources and dates of kept documents that others are dropped for, ascending, as `KeptSightings`."""
 
     document: Numbers
     sources: Numbers

@@ -16,7 +16,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import FileTexts, Partition, Piece
 from gpulsh.io.rows import Bytes
-from gpulsh.ragged import between, mask_of, offsets
+from gpulsh.ragged import mask_of, offsets, slice_between
 from gpulsh.run.job import Layout, step_of
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, Row, Table
 from gpulsh.store.columns import MappedColumns
@@ -129,7 +129,7 @@ def group_rows(table: Table[Row], folder: Path, count: int, group: int, first: t
     for number in range(count):
         file = MappedColumns(GROUPS.path(folder, table.route_step(number)), table.row)
         for of, columns in zip(file.runs_of(GROUPS.row), file.runs(), strict=True):
-            rows = between(of.group, group, group + 1)
+            rows = slice_between(of.group, group, group + 1)
             if first is not None:
                 low, high = np.searchsorted(columns[0][rows], first).tolist()
                 rows = slice(rows.start + low, rows.start + high)

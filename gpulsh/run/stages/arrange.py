@@ -19,7 +19,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.io.file import wrong_row_count
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import batch_cuts
-from gpulsh.ragged import between, offsets, row_of
+from gpulsh.ragged import offsets, row_of, slice_between
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, write_facts
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
@@ -50,7 +50,7 @@ def gather_texts(context: JobContext, layout: Layout, partition: Partition, step
     """Copy the texts of the partition's documents that meet others; `step` has put them into groups."""
     start, stop = layout.bounds(partition.number)
     known = MEMBERS.read(context.folder, step)
-    rows = between(known.document, start, stop)
+    rows = slice_between(known.document, start, stop)
     meets = known.meets[rows]
     document, group = known.document[rows][meets], known.group[rows][meets]
     size = sizes_of(document, context.folder, layout)

@@ -31,8 +31,8 @@ from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import least_share, prefix_lengths
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.prefixes import Owners
-from gpulsh.lsh.collisions import Memberships, bucketed
-from gpulsh.lsh.pairs import packed, renumbered, unpacked
+from gpulsh.lsh.collisions import Memberships, find_buckets
+from gpulsh.lsh.pairs import pack_pairs, renumber, unpack_pairs
 from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.key_rule import decide_by_key
@@ -59,7 +59,7 @@ def find_key_copies(context: JobContext, layout: Layout, part: int, parts: int) 
     if context.job.key is not None and context.job.key.only:
         members = sorted_distinct(np.concatenate(found))
         later, first = (context.ops.asarray(np.searchsorted(members, column)) for column in found)
-        with context.ops.here():
+        with context.ops.use_device():
             decision = decide_by_key(len(members), later, first, context.ops).to_numpy()
         seen = seen_in_group(context.job, context.folder, layout, members, decision.duplicate_of)
         made |= tables.DECIDED.write(context.folder, part, tables.Decisions.of(members, decision))
@@ -113,7 +113,7 @@ def _copy_finder(
         return ops.asarray(ranks)
 
     def find_copies(within: bool) -> tables.Copies:
-        with ops.here():
+        with ops.use_device():
             given = ops.asarray(whole), ops.asarray(np.arange(len(position))), rank, ops
             later, first = map(ops.asnumpy, first_copies(*given, source if within else None))
         order = np.argsort(position[later])
@@ -128,9 +128,9 @@ PAIRS_AT_ONCE = 1 << 20  # made and written together
 def find_collisions(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
     """Find documents that share a bucket in one of `parts` equal ranges of digests; later copies are left out."""
     bands = context.job.method.banding.bands
-    with context.ops.here():
+    with context.ops.use_device():
         digests = _Digests(context, layout, ranges, part, parts)
-        small, memberships = bucketed(digests, context.ops, lambda done: None)
+        small, memberships = find_buckets(digests, context.ops, lambda done: None)
         del digests
         made = _write_collisions(context, layout, part, small.pieces(PAIRS_AT_ONCE), memberships)
     context.progress.advance(bands)
@@ -172,7 +172,7 @@ def _write_collisions(
 
     def connect(edges: Numbers, is_pair: bool) -> tables.ForestRows:
         known = np.stack([forest.label, forest.document], axis=1)
-        document, places = renumbered(np.concatenate([edges, known]), len(layout))
+        document, places = renumber(np.concatenate([edges, known]), len(layout))
         root = ops.asnumpy(ops.components(len(document), ops.asarray(places)))
         pairs = np.zeros(len(document), np.int32)
         pairs[places[len(edges) :, 1]] = forest.pairs
@@ -197,7 +197,7 @@ WEIGH = "weigh"  # the step
 def weigh_slots(context: JobContext, layout: Layout, ranges: Ranges, shingles: int) -> TaskResult:
     """Count the documents of each slot, for so many shingles; copies do not count."""
     bits, ops = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS)), context.ops
-    with ops.here():
+    with ops.use_device():
         counts = ops.asarray(np.zeros(1 << bits, np.uint8))
         given = context.folder, layout, 0, 1, Participants(context.folder, layout, ranges)
         for _, (fingerprints,), _ in rows_in_range(tables.POSTINGS, *given):
@@ -220,7 +220,7 @@ def choose_prefixes(context: JobContext, layout: Layout, ranges: Ranges, partiti
     owns = takes_part & (np.arange(start, stop) >= (layout.protected if context.job.method.drop_contained_only else 0))
     counts = tables.WEIGHTS.read(context.folder, WEIGH).documents
     ops, chosen = context.ops, 0
-    with ops.here(), PostingsFile(tables.PREFIXES, context.folder, partition) as out:
+    with ops.use_device(), PostingsFile(tables.PREFIXES, context.folder, partition) as out:
         here = ops.asarray(counts)
         for run in postings.runs():
             documents, sets = _owner_sets(run, owns)
@@ -265,18 +265,20 @@ def join_prefixes(context: JobContext, layout: Layout, ranges: Ranges, part: int
         """
         job, least = context.job, least_share(context.job.method.threshold)
         for _, (fingerprints,), found in rows_in_range(tables.POSTINGS, *given):
-            for holders, of in owners.met_by(fingerprints, found):
+            for holders, of in owners.pairs_with(fingerprints, found):
                 others = holders != of
-                met = unpacked(sorted_distinct(packed(holders[others], of[others])))
-                documents, pairs = renumbered(met, len(layout))
+                met = unpack_pairs(sorted_distinct(pack_pairs(holders[others], of[others])))
+                documents, pairs = renumber(met, len(layout))
                 rank = ranks_of(documents, context, layout)
                 size = rows_at(tables.SET_SIZES, documents, context.folder, layout).size
                 holder, owner = pairs.T
                 may = size[holder] >= least * size[owner]
                 if job.method.drop_contained_only:
                     may &= rank[holder] < rank[owner]
-                yield sorted_distinct(packed(*np.sort(met[may], axis=1).T))
+                yield sorted_distinct(pack_pairs(*np.sort(met[may], axis=1).T))
 
-    runs = (unpacked(sorted_distinct(np.concatenate(found))) for found in bundles(possible_pairs(), PAIRS_AT_ONCE, len))
-    with context.ops.here():
+    runs = (
+        unpack_pairs(sorted_distinct(np.concatenate(found))) for found in bundles(possible_pairs(), PAIRS_AT_ONCE, len)
+    )
+    with context.ops.use_device():
         return TaskResult(_write_collisions(context, layout, part, runs, tables.MEMBERSHIPS.empty()))

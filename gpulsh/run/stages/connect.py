@@ -6,8 +6,8 @@ A forest connects each document with the least document of its component. One ta
 holds 28 bytes for each connected document, and pieces of files. Rejected: a tree of merges, which does the same work
 again at each level.
 
-A group is larger than `Cut.group` only where a single component is. Then its candidate pairs are compared in shares:
-the pairs whose first document is in a range.
+A group is larger than `TaskSizes.group` only where a single component is. Then its candidate pairs are compared in
+shares: the pairs whose first document is in a range.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.ragged import cuts, first_of_runs, sorted_distinct
+from gpulsh.ragged import first_of_runs, row_ranges, sorted_distinct
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.tables import CONNECT, FOREST, MEMBERS, SHARES, Members, Places, Ranges, Shares
@@ -67,7 +67,7 @@ def form_groups(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResu
     np.cumsum(offset, out=offset)
     del growing, roots
     of_component, oversized = np.empty(len(offset) - 1, label.dtype), []
-    for number, (start, stop) in enumerate(cuts(offset, most)):
+    for number, (start, stop) in enumerate(row_ranges(offset, most)):
         of_component[start:stop] = number
         if offset[stop] - offset[start] > most:
             oversized.append(number)
@@ -114,7 +114,7 @@ def _connected_documents(forests: Files, copies: Files) -> Numbers:
 def _components(document: Numbers, files: Files, ops: Backend) -> Places:
     """[m]: the place in `document` [m] of the least document that each is connected with, by the pairs of all files."""
     parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
-    with ops.here():
+    with ops.use_device():
         for file in files:
             first, second, *_ = file.whole()
             for rows in _row_slices(len(first)):

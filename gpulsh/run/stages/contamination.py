@@ -82,7 +82,7 @@ def screen_partition(context: ScreeningContext, partition: Partition) -> TaskRes
         return len(text), items, marked
 
     parts, marks, documents = list[tables.HeldItems](), list[tables.HeldSpans](), 0
-    with context.unchanged_pieces(partition.pieces), context.ops.here():
+    with context.unchanged_pieces(partition.pieces), context.ops.use_device():
         for count, items, marked in map_batches(context.ops, context.read(partition.pieces, facts), find):
             parts.append(items._replace(row=items.row + documents))
             marks.append(marked._replace(row=marked.row + documents))

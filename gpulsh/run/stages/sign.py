@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, Signed
+from gpulsh.arrays import Fingerprints, Numbers, SignedBatch
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.counts.counts import NO_DATE
@@ -28,7 +28,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.formats.endings import format_of
 from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
-from gpulsh.ragged import between, mask_of, run_bounds
+from gpulsh.ragged import mask_of, run_bounds, slice_between
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.records.documents import RejectionsFile, contaminated_rows, read_rejected, write_facts
@@ -87,8 +87,8 @@ def sign_partition(context: JobContext, partition: Partition) -> TaskResult:
 
 
 def _write_postings(
-    found: Iterable[tuple[Signed, Sequence[Fingerprints]]], postings: PostingsFile, left_out: Numbers
-) -> Iterator[Signed]:
+    found: Iterable[tuple[SignedBatch, Sequence[Fingerprints]]], postings: PostingsFile, left_out: Numbers
+) -> Iterator[SignedBatch]:
     """The signed batches; their fingerprints go to `postings`, but of rows that are `left_out`."""
     documents = 0
     for signed, parts in found:
@@ -101,7 +101,7 @@ def _write_postings(
 
 
 def _write_runs(
-    folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend, left_out: Numbers = NO_ROWS
+    folder: Path, partition: int, signed: Iterable[SignedBatch], bands: int, ops: Backend, left_out: Numbers = NO_ROWS
 ) -> tuple[dict[str, FileFact], dict[str, int]]:
     """The files of digests, none of rows `left_out`, and of exact hashes; how many shingles and empty documents."""
     documents = shingles = empty = rows = 0
@@ -112,7 +112,7 @@ def _write_runs(
             for part in signed:
                 digests, exact, counts = map(ops.asnumpy, (part.digests, part.exact, part.shingles))
                 takes_part = counts > 0
-                here = between(left_out, documents, documents + len(counts))
+                here = slice_between(left_out, documents, documents + len(counts))
                 takes_part[left_out[here] - documents] = False
                 numbers = np.flatnonzero(takes_part)
                 if len(numbers) < len(counts):

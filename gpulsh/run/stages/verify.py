@@ -16,12 +16,12 @@ import numpy as np
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.copies import with_key_copies
-from gpulsh.decide.decide import Compared, Undecided
+from gpulsh.decide.decide import ComparedComponent, UndecidedDocuments
 from gpulsh.decide.edges import Edges, PairSampler
 from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.meeting import Meeting
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
-from gpulsh.lsh.pairs import packed, unpacked
+from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import JobContext, Layout, TaskResult, step_of
 from gpulsh.run.records import tables
@@ -39,16 +39,16 @@ def compare_share(context: JobContext, layout: Layout, ranges: Ranges, share: in
     job, met = context.job, group_rows(tables.PAIRS, context.folder, ranges.met, group, (start, stop))
     members = sorted_distinct(np.concatenate(met))
     rank = ranks_of(members, context, layout)
-    candidates = unpacked(sorted_distinct(packed(*(np.searchsorted(members, column) for column in met))))
+    candidates = unpack_pairs(sorted_distinct(pack_pairs(*(np.searchsorted(members, column) for column in met))))
     involved, there = np.argsort(rank), context.ops.asarray
     wanted = ((number, members[part]) for number, part in layout.by_partition(members))
     texts = ShingledTexts(involved, context.ops, GroupTexts(context.folder, group, wanted), job.method, context.keys)
-    met_here = Collisions.of(there(candidates), Memberships.joined([]), job.method.banding.bands)
+    met_here = Collisions.from_buckets(there(candidates), Memberships.concat([]), job.method.banding.bands)
     rules = rules_of(members, job.policy, layout)
     sampler = PairSampler(members)
-    with context.ops.here():
+    with context.ops.use_device():
         meeting = Meeting(met_here, there(involved), rules, texts, job.method, context.ops)
-        edges = meeting.similar(sampler=sampler).moved(context.ops.asnumpy)
+        edges = meeting.similar_pairs(sampler=sampler).moved(context.ops.asnumpy)
     document = members[involved]
     found = tables.SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
     context.progress.advance(len(met.i))
@@ -82,13 +82,13 @@ def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: 
         found = tables.EDGES.joined(tables.EDGES.read(folder, share) for share in shares)
         return Edges(member_places(found.earlier), member_places(found.later), found.similarity).moved(there)
 
-    collisions = Collisions.of(
-        there(unpacked(sorted_distinct(packed(*map(member_places, met))))),  # a pair may meet in several ranges
+    collisions = Collisions.from_buckets(
+        there(unpack_pairs(sorted_distinct(pack_pairs(*map(member_places, met))))),  # a pair may meet in several ranges
         Memberships(member_places(memberships.document), memberships.band, member_places(memberships.bucket)),
         job.method.banding.bands,
     )
     sampler, retention = PairSampler(members), job.policy.retention
-    case = Undecided(
+    case = UndecidedDocuments(
         len(members),
         collisions,
         there(member_places(copies.document)),
@@ -99,7 +99,7 @@ def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: 
         job.method,
         context.keys,
         context.ops,
-        Compared(there(member_places(meeting)), read_edges) if shares else None,
+        ComparedComponent(there(member_places(meeting)), read_edges) if shares else None,
         sampler,
         (there(member_places(twins.document)), there(member_places(twins.first))),
         retention,
@@ -109,7 +109,7 @@ def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: 
     progress = _GroupProgress(context.progress, len(members), len(collisions.pairs), len(collisions.in_large))
     decision = case.decide(funnel, progress, ordered=False)
     if len(keyed.document):
-        with context.ops.here():
+        with context.ops.use_device():
             of = there(member_places(keyed.document)), there(member_places(keyed.first))
             decision = with_key_copies(decision, *of, context.ops)
     decision = decision.to_numpy()

@@ -33,7 +33,7 @@ from gpulsh.io.files.places import Targets
 from gpulsh.io.format import BLOCK_BYTES, KnownTexts, Part, WriteOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.rows import batch_cuts
-from gpulsh.ragged import between, cuts, found_in, offsets, sorted_distinct
+from gpulsh.ragged import find_sorted, offsets, row_ranges, slice_between, sorted_distinct
 from gpulsh.run.job import FileJob, Job, JobContext, Layout, TaskContext, TaskResult, step_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import EarlierKeys, contaminated_rows, read_rejected, write_rejected
@@ -56,7 +56,7 @@ def collect_decisions(context: JobContext, layout: Layout, partition: int, group
 def _rows_of_groups(table: Table[Row], folder: Path, groups: int, bounds: tuple[int, int]) -> Row:
     """The rows that all groups have of the documents from one position to before another, ascending."""
     files = (table.read(folder, group) for group in range(groups))
-    whole = table.joined(table.rows(columns, between(columns[0], *bounds)) for columns in files)
+    whole = table.joined(table.rows(columns, slice_between(columns[0], *bounds)) for columns in files)
     return table.rows(whole, np.argsort(whole[0]))
 
 
@@ -74,7 +74,7 @@ def write_ids(context: TaskContext[FileJob], layout: Layout, partition: int, doc
         return {}
     for number in sorted_distinct(layout.file_of(documents)).tolist():
         file, (start, stop) = job.files[number], layout.file_bounds(number)
-        here = documents[between(documents, start, stop)]
+        here = documents[slice_between(documents, start, stop)]
         with job.stamps.unchanged([number]):
             values = format_of(file).values(file, column, here - start)
         parts.append((here, plain_values(values)))
@@ -104,7 +104,7 @@ def file_runs(job: Job) -> Iterator[range]:
     sizes = [size if isinstance(size := job.stamps.known[number][0], int) else most for number in numbers]
     bounds = np.flatnonzero(np.diff(numbers, prepend=-2, append=-2) != 1).tolist()
     for first, last in pairwise(bounds):
-        for start, stop in cuts(offsets(sizes[first:last]), most, RUN_FILES):
+        for start, stop in row_ranges(offsets(sizes[first:last]), most, RUN_FILES):
             yield range(numbers[first + start], numbers[first + stop - 1] + 1)
 
 
@@ -179,7 +179,7 @@ def _kept_between(context: JobContext, layout: Layout, start: int, stop: int) ->
         keep[documents - start] = stays
         begin, end = layout.bounds(partition)
         contaminated = contaminated_rows(context, partition) + begin
-        keep[contaminated[between(contaminated, start, stop)] - start] = False
+        keep[contaminated[slice_between(contaminated, start, stop)] - start] = False
         here = slice(max(start, begin) - begin, min(stop, end) - begin)
         size += int(tables.SIZES.read(context.folder, partition).size[here].sum())
     return keep, size
@@ -188,7 +188,7 @@ def _kept_between(context: JobContext, layout: Layout, start: int, stop: int) ->
 def read_kept(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
     """The documents of a partition in [start, stop) with a decision, ascending, and whether each is kept."""
     decided = tables.DECISIONS.read(folder, partition)
-    some = between(decided.document, start, stop)
+    some = slice_between(decided.document, start, stop)
     return decided.document[some], decided.kept[some]
 
 
@@ -247,14 +247,14 @@ def _reasons(folder: Path, ranges: Ranges, by_source: bool) -> Callable[[Numbers
         for files in (copies, twins):
             known_first, documents = documents, documents.copy()
             for known, of in files:
-                rows, at = found_in(known, known_first)
+                rows, at = find_sorted(known, known_first)
                 documents[rows] = of[at]
         return documents
 
     def reasons(documents: Numbers, targets: Numbers) -> pa.Array:
         found = np.where(first_of_words(documents) == first_of_words(targets), EXACT, NEAR)
         for known, _ in keyed:
-            found[found_in(known, documents)[0]] = KEY
+            found[find_sorted(known, documents)[0]] = KEY
         return string_array(REASONS).take(to_arrow(found))
 
     return reasons

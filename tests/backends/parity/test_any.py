@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch, Tokens, Values
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, prefix_lengths, sketched
-from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
+from gpulsh.params import FOREIGN_SKETCHES, SKETCHES, BandShape, Family, Shingling
 from tests.backends.parity.agreement import CPU, DEVICE, HOST, PIECES, REFERENCE, agree, backend, expected, moved, param
 from tests.support.rows import EDGES, hashes, numbers, same, table, tables, weighted_of, weighted_tables
 from tests.support.texts import KEYS, all_shinglings, any_shingling, any_text, batch_of, documents_of, shinglings
@@ -193,7 +193,7 @@ def overlaps(ops: Backend, pairs: Numbers, unique: Fingerprints, *words: int) ->
 any_seed = st.integers(0, 2**64 - 1)
 
 
-@case(any_rows, st.sampled_from([*SKETCHES, *FOREIGN]), st.integers(1, 140), any_seed)
+@case(any_rows, st.sampled_from([*SKETCHES, *FOREIGN_SKETCHES]), st.integers(1, 140), any_seed)
 def sketches_of_any(ops: Backend, rows: Fingerprints, name: Any, columns: int, seed: int) -> None:
     columns = 1 << columns.bit_length() - 1 if name == "splitmix_rounds" else columns
     sketches(ops, rows, Family(name=name, num_perm=columns, seed=seed))
@@ -207,7 +207,7 @@ def sketches(ops: Backend, rows: Fingerprints, family: Family) -> Array:
 
 
 @case(
-    st.builds(lambda name: Family(name=name, num_perm=16, seed=3), st.sampled_from([*SKETCHES, *FOREIGN])),
+    st.builds(lambda name: Family(name=name, num_perm=16, seed=3), st.sampled_from([*SKETCHES, *FOREIGN_SKETCHES])),
     st.lists(st.lists(st.lists(hashes, max_size=9), min_size=2, max_size=2), min_size=1, max_size=5),
 )
 def sketches_of_parts(ops: Backend, family: Family, parts: list[list[list[int]]]) -> None:
@@ -218,7 +218,7 @@ def sketches_of_parts(ops: Backend, family: Family, parts: list[list[list[int]]]
 
 def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
     """The signatures of sets whose values are spread over parts."""
-    with ops.here():
+    with ops.use_device():
         sketch = ops.set_sketch(family)
         return sketch.finish(reduce(sketch.merge, map(sketch.fold, parts), sketch.empty(len(parts[0]))))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpulsh.arrays import Array, Values
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, Sizes
 from gpulsh.decide import meeting
-from gpulsh.decide.compare import grouped_by_tile
+from gpulsh.decide.compare import order_by_tile
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.edges import Edges
 from gpulsh.decide.meeting import settle, witnesses
@@ -144,7 +144,7 @@ def test_greedy_decisions_in_rounds_equal_those_in_order(
     for j in np.flatnonzero(~np.array(wanted)).tolist():
         best[j] = min((-similar[i, j], i) for i in range(j) if wanted[i] and (i, j) in similar)
     edges = Edges(*np.array(pairs, np.int64).reshape(-1, 2).T.copy(), np.array(list(similar.values()), np.float64))
-    with pytest.MonkeyPatch.context() as patch, ops.here():
+    with pytest.MonkeyPatch.context() as patch, ops.use_device():
         patch.setattr(meeting, "ROUNDS", rounds)
         there, status = edges.moved(ops.asarray), ops.asarray(np.zeros(PLACES, np.int8))
         for start, stop in ((0, cut), (cut, PLACES)):
@@ -174,7 +174,7 @@ def test_copies_equal_those_of_a_plain_search(
     firsts = {number: min(group, key=rank.__getitem__) for group in groups.values() for number in group}
     wanted = sorted((number, first) for number, first in firsts.items() if number != first)
     ids = np.flatnonzero(columns[:, 3])
-    with ops.here():
+    with ops.use_device():
         exact, by_rank = ops.asarray(columns[:, :2].astype(np.uint64)), ops.asarray(ranks).__getitem__
         of_row = ops.asarray(columns[:, 2].copy()).__getitem__ if by_source else None
         for some, by in ((ids, by_rank), (ids[np.argsort(ranks[ids])], None)):
@@ -189,9 +189,9 @@ def test_pairs_are_grouped_by_tile(ops: Backend, pairs: list[tuple[int, int]], t
     given, sizes = np.array(pairs, np.int64).reshape(-1, 2), np.array(text)
     component = REFERENCE.components(PLACES, given)
     cut = Sizes(batch=most, tile=most, largest_tile=2 * most)
-    wanted_order, wanted_spans = grouped_by_tile(given, sizes, cut, REFERENCE)
-    with ops.here():
-        found, spans = grouped_by_tile(ops.asarray(given), ops.asarray(sizes), cut, ops)
+    wanted_order, wanted_spans = order_by_tile(given, sizes, cut, REFERENCE)
+    with ops.use_device():
+        found, spans = order_by_tile(ops.asarray(given), ops.asarray(sizes), cut, ops)
     order = ops.asnumpy(found)
     assert (order.tolist(), spans) == (wanted_order.tolist(), wanted_spans)
     assert sorted(order.tolist()) == list(range(len(pairs)))

@@ -1,5 +1,4 @@
-"""Every set sketch of `params.SKETCHES`, a new one included, and of other libraries, `params.FOREIGN`: what is rarely
-drawn."""
+"""Every set sketch of `params.SKETCHES` and `params.FOREIGN_SKETCHES`, a new one included: what is rarely drawn."""
 
 from typing import Any
 
@@ -11,7 +10,7 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.sketches import MAX_COLUMNS
 from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
 from gpulsh.backends.reference.hashing import PRIME
-from gpulsh.params import FOREIGN, SKETCHES, WRAPPED, BandShape, Family, GivenFamily, Shingling, Unit
+from gpulsh.params import FOREIGN_SKETCHES, SKETCHES, WRAPPED, BandShape, Family, GivenFamily, Shingling, Unit
 from gpulsh.permutations import words
 from tests.backends.parity.agreement import agree, expected, far_array, fewer
 from tests.backends.parity.test_any import signing, sketches, sketches_of_parts
@@ -42,7 +41,7 @@ def test_sketches_of_rows_of_every_length(ops: Backend, name: Any) -> None:
         sketches(ops, random_table([40] * 40), Family(name=name, num_perm=33))
 
 
-@pytest.mark.parametrize("name", list(FOREIGN))
+@pytest.mark.parametrize("name", list(FOREIGN_SKETCHES))
 def test_foreign_sketches_of_rows_of_every_length(ops: Backend, name: Any) -> None:
     family = Family(name=name, num_perm=fewer(ops, 64, 32), seed=3)
     agree(ops, sketched, random_table(LENGTHS[: fewer(ops, 24, 18)]), family)

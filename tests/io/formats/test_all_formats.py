@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.budget import Cut
+from gpulsh.budget import TaskSizes
 from gpulsh.errors import InputError
 from gpulsh.run.files import FilesResult
 from tests.crash.test_resume import results
@@ -92,9 +92,9 @@ def test_every_format_gives_the_results_of_json_lines(
 
 
 CUTS = [
-    Cut(memory=MEMORY, partition=1, digests=90, group=1),
-    Cut(memory=MEMORY, partition=600, digests=200, group=3000),
-    Cut(memory=MEMORY, partition=1 << 40, digests=90, group=1 << 40),
+    TaskSizes(memory=MEMORY, partition=1, digests=90, group=1),
+    TaskSizes(memory=MEMORY, partition=600, digests=200, group=3000),
+    TaskSizes(memory=MEMORY, partition=1 << 40, digests=90, group=1 << 40),
 ]
 
 
@@ -166,7 +166,7 @@ def test_files_of_one_document_depend_on_no_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("cut", "row"), [(WHOLE, 0), (CUTS[0], 4), (CUTS[1], 11), (CUTS[2], 19)])
-def test_a_nan_key_is_named_by_its_row(tmp_path: Path, cut: Cut, row: int) -> None:
+def test_a_nan_key_is_named_by_its_row(tmp_path: Path, cut: TaskSizes, row: int) -> None:
     """The row counts from the beginning of the file, whichever part of it a task reads."""
     table = pa.table({"text": pages(20, 1), "key": [1.0] * 20})
     write_rows(tmp_path / "in/a.parquet", table, 3)

@@ -27,18 +27,18 @@ from gpulsh.backends.cpu.vectors import (
     I64,
     LANES,
     WORDS,
-    all_of,
-    byte,
-    everywhere,
-    get,
+    broadcast,
+    get_byte,
+    get_word,
+    llvm,
     load,
-    lowered,
     lowest_bit,
-    mixed,
-    mixed_lanes,
-    put,
+    mix64,
+    mix64_lanes,
+    put_word,
+    splat,
     store,
-    summed,
+    sum_lanes,
 )
 from gpulsh.backends.hashing import public_words
 from gpulsh.backends.unicode_table import SEPARATOR, STAGE1_SIZE, unicode_table
@@ -71,15 +71,19 @@ def far_factor(number, keys, far):
     """The factor of the near secret keys, from the tables at `far`; 1 for the number 0."""
     low, middle, high = number & DIGITS - 1, number >> FAR_BITS & DIGITS - 1, number >> 2 * FAR_BITS
     tables = keys + 8 * far
-    return get(tables + 8 * low) * get(tables + 8 * (DIGITS + middle)) * get(tables + 8 * (2 * DIGITS + high))
+    return (
+        get_word(tables + 8 * low)
+        * get_word(tables + 8 * (DIGITS + middle))
+        * get_word(tables + 8 * (2 * DIGITS + high))
+    )
 
 
 @subroutine
 def far_key(place, keys, secret):
     """The key of a place beyond the table."""
     if secret:
-        return get(keys + 8 * (place % PLACES)) * far_factor(place // PLACES, keys, TOKENS_FAR)
-    return mixed(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
+        return get_word(keys + 8 * (place % PLACES)) * far_factor(place // PLACES, keys, TOKENS_FAR)
+    return mix64(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
 
 
 class KernelTable(NamedTuple):
@@ -118,58 +122,58 @@ def kernel_keys(keys: EvidenceKeys | None) -> KernelKeys:
     return KernelKeys(words, words.ctypes.data + packing.nbytes, keys is not None)
 
 
-def _among(builder: ir.IRBuilder, text: ir.Value, first: str, last: str) -> ir.Value:
+def _bytes_in_range(builder: ir.IRBuilder, text: ir.Value, first: str, last: str) -> ir.Value:
     """Which of 64 bytes are from `first` to `last`."""
-    behind = builder.sub(text, all_of(ord(first), _bytes64))
-    return builder.icmp_unsigned("<", behind, all_of(ord(last) - ord(first) + 1, _bytes64))
+    behind = builder.sub(text, splat(ord(first), _bytes64))
+    return builder.icmp_unsigned("<", behind, splat(ord(last) - ord(first) + 1, _bytes64))
 
 
-@lowered(types.uint64(types.int64))
+@llvm(types.uint64(types.int64))
 def word_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """Bit i: byte i of 64 is an ASCII letter or digit."""
     text = load(builder, address, _bytes64)
-    letter = _among(builder, builder.or_(text, all_of(0x20, _bytes64)), "a", "z")
-    return builder.bitcast(builder.or_(letter, _among(builder, text, "0", "9")), I64)
+    letter = _bytes_in_range(builder, builder.or_(text, splat(0x20, _bytes64)), "a", "z")
+    return builder.bitcast(builder.or_(letter, _bytes_in_range(builder, text, "0", "9")), I64)
 
 
-@lowered(types.uint64(types.int64))
+@llvm(types.uint64(types.int64))
 def visible_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """Bit i: byte i of 64 is an ASCII letter, digit, punctuation mark or symbol."""
-    return builder.bitcast(_among(builder, load(builder, address, _bytes64), "!", "~"), I64)
+    return builder.bitcast(_bytes_in_range(builder, load(builder, address, _bytes64), "!", "~"), I64)
 
 
-@lowered(types.uint64(types.int64))
+@llvm(types.uint64(types.int64))
 def lower_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """Bit i: byte i of 64 has the bit that folding gives to letters."""
-    text = builder.shl(load(builder, address, _bytes64), all_of(2, _bytes64))
-    return builder.bitcast(builder.icmp_signed("<", text, all_of(0, _bytes64)), I64)
+    text = builder.shl(load(builder, address, _bytes64), splat(2, _bytes64))
+    return builder.bitcast(builder.icmp_signed("<", text, splat(0, _bytes64)), I64)
 
 
-@lowered(types.uint64(types.int64))
+@llvm(types.uint64(types.int64))
 def high_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """Bit i: byte i of 64 is not ASCII."""
     text = load(builder, address, _bytes64)
-    return builder.bitcast(builder.icmp_signed("<", text, all_of(0, _bytes64)), I64)
+    return builder.bitcast(builder.icmp_signed("<", text, splat(0, _bytes64)), I64)
 
 
-@lowered(types.void(types.int64, types.uint64, types.int64))
+@llvm(types.void(types.int64, types.uint64, types.int64))
 def fold_block(builder: ir.IRBuilder, address: ir.Value, tokens: ir.Value, out: ir.Value) -> None:
     """Store 64 ASCII characters, folded, and a space for each that is not among `tokens`."""
     text = load(builder, address, _bytes64)
-    folded = builder.select(_among(builder, text, "A", "Z"), builder.or_(text, all_of(0x20, _bytes64)), text)
+    folded = builder.select(_bytes_in_range(builder, text, "A", "Z"), builder.or_(text, splat(0x20, _bytes64)), text)
     chosen = builder.bitcast(tokens, ir.VectorType(I1, BLOCK))
-    store(builder, builder.select(chosen, folded, all_of(ord(" "), _bytes64)), out)
+    store(builder, builder.select(chosen, folded, splat(ord(" "), _bytes64)), out)
 
 
-@lowered(types.void(types.int64, types.uint64, types.int64, types.int64))
+@llvm(types.void(types.int64, types.uint64, types.int64, types.int64))
 def sum_characters(builder: ir.IRBuilder, address: ir.Value, key: ir.Value, sums: ir.Value, packed: ir.Value) -> None:
     """Sums and packed tokens of 8 ASCII characters, each a token."""
     values = builder.zext(load(builder, address, ir.VectorType(I8, 8)), WORDS)
-    store(builder, builder.add(builder.mul(values, everywhere(builder, key)), all_of(protocol.LENGTH)), sums)
+    store(builder, builder.add(builder.mul(values, broadcast(builder, key)), splat(protocol.LENGTH)), sums)
     store(builder, values, packed)
 
 
-@lowered(types.int64())
+@llvm(types.int64())
 def two_blocks(builder: ir.IRBuilder) -> ir.Value:
     """Where a function has room for 128 bytes."""
     return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(I8, 2 * BLOCK)), I64)
@@ -183,24 +187,24 @@ def _folded_ascii(builder: ir.IRBuilder, address: ir.Value, length: ir.Value) ->
     return builder.and_(lower, builder.lshr(ir.Constant(I64, 0xFFFFFFFFFFFFFFFF), unused))
 
 
-packed_ascii = lowered(types.uint64(types.int64, types.int64))(_folded_ascii)
+packed_ascii = llvm(types.uint64(types.int64, types.int64))(_folded_ascii)
 
 
-@lowered(types.uint64(types.int64, types.int64, types.int64))
+@llvm(types.uint64(types.int64, types.int64, types.int64))
 def ascii_terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, keys: ir.Value) -> ir.Value:
     """Sum of keys[i] * folded byte i over the first `length` of 8 ASCII letters and digits; 1 <= length <= 8."""
     lower = _folded_ascii(builder, address, length)
     places = builder.zext(builder.bitcast(lower, ir.VectorType(I8, 8)), WORDS)
-    return summed(builder, [builder.mul(places, load(builder, keys))])
+    return sum_lanes(builder, [builder.mul(places, load(builder, keys))])
 
 
 def _folded_vector(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, size: int) -> Iterator[ir.Value]:
     """The first `length` of `size` ASCII letters and digits, folded, in 64 bits each, 8 a vector, then zeros."""
     kind = ir.VectorType(I8, size)
-    lower = builder.or_(load(builder, address, kind), all_of(0x20, kind))
-    counts = everywhere(builder, builder.trunc(length, I8), kind)
+    lower = builder.or_(load(builder, address, kind), splat(0x20, kind))
+    counts = broadcast(builder, builder.trunc(length, I8), kind)
     used = builder.icmp_unsigned("<", ir.Constant(kind, list(range(size))), counts)
-    lower = builder.select(used, lower, all_of(0, kind))
+    lower = builder.select(used, lower, splat(0, kind))
     for first in range(0, size, 8):
         places = ir.Constant(ir.VectorType(I32, 8), list(range(first, first + 8)))
         yield builder.zext(builder.shuffle_vector(lower, lower, places), ir.VectorType(I64, 8))
@@ -209,13 +213,13 @@ def _folded_vector(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, s
 def _terms_of(size: int) -> Callable[..., object]:
     """Sum of keys[i] * folded byte i over the first `length` of `size` ASCII letters and digits."""
 
-    @lowered(types.uint64(types.int64, types.int64, types.int64))
+    @llvm(types.uint64(types.int64, types.int64, types.int64))
     def terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, keys: ir.Value) -> ir.Value:
         products = []
         for number, places in enumerate(_folded_vector(builder, address, length, size)):
             key = builder.add(keys, ir.Constant(I64, 64 * number))
             products.append(builder.mul(places, load(builder, key, ir.VectorType(I64, 8))))
-        return summed(builder, products)
+        return sum_lanes(builder, products)
 
     return terms
 
@@ -223,31 +227,31 @@ def _terms_of(size: int) -> Callable[..., object]:
 wide_terms, block_terms = _terms_of(WIDE), _terms_of(BLOCK)
 
 
-@lowered(types.uint64(types.int64, types.int64, types.int64))
+@llvm(types.uint64(types.int64, types.int64, types.int64))
 def computed_terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, place: ir.Value) -> ir.Value:
     """Sum key * folded byte over `length` of 64 bytes, under public keys computed for the places from `place` on."""
-    first = everywhere(builder, place)
+    first = broadcast(builder, place)
     products = []
     for number, places in enumerate(_folded_vector(builder, address, length, BLOCK)):
         x = builder.add(first, ir.Constant(WORDS, [8 * number + lane + 1 for lane in range(8)]))
-        x = builder.add(builder.mul(x, all_of(protocol.GOLDEN)), all_of(protocol.STREAM_TOKEN))
-        products.append(builder.mul(places, builder.or_(mixed_lanes(builder, x), all_of(1))))
-    return summed(builder, products)
+        x = builder.add(builder.mul(x, splat(protocol.GOLDEN)), splat(protocol.STREAM_TOKEN))
+        products.append(builder.mul(places, builder.or_(mix64_lanes(builder, x), splat(1))))
+    return sum_lanes(builder, products)
 
 
-@lowered(types.void(types.int64, types.int64, types.int64, types.int64))
+@llvm(types.void(types.int64, types.int64, types.int64, types.int64))
 def sum_heads(builder: ir.IRBuilder, heads: ir.Value, lengths: ir.Value, keys: ir.Value, sums: ir.Value) -> None:
     """Of 8 words, one in each lane: the sum of keys[i] * byte i of the first 8 bytes, and the share of the length."""
     head = load(builder, heads, WORDS)
-    totals = [builder.mul(load(builder, lengths, WORDS), all_of(protocol.LENGTH)), all_of(0)]
+    totals = [builder.mul(load(builder, lengths, WORDS), splat(protocol.LENGTH)), splat(0)]
     for place in range(8):
-        byte = builder.and_(builder.lshr(head, all_of(8 * place)), all_of(0xFF))
+        byte = builder.and_(builder.lshr(head, splat(8 * place)), splat(0xFF))
         key = load(builder, builder.add(keys, ir.Constant(I64, 8 * place)), I64)
-        totals[place % 2] = builder.add(totals[place % 2], builder.mul(byte, everywhere(builder, key)))
+        totals[place % 2] = builder.add(totals[place % 2], builder.mul(byte, broadcast(builder, key)))
     store(builder, builder.add(*totals), sums)
 
 
-@lowered(types.int64(types.int64, types.int64))
+@llvm(types.int64(types.int64, types.int64))
 def table_entry(builder: ir.IRBuilder, point: ir.Value, table: ir.Value) -> ir.Value:
     """The entry of a code point in the Unicode table, whose second stage follows the first."""
 
@@ -263,24 +267,24 @@ def table_entry(builder: ir.IRBuilder, point: ir.Value, table: ir.Value) -> ir.V
 @subroutine
 def decode(text, at, stop):
     """(code point, bytes) of the well-formed sequence at `at`, or (_INVALID, 1)."""
-    lead = byte(text + at)
+    lead = get_byte(text + at)
     if lead < 0x80:
         return lead, 1
     if lead < 0xE0:
         if lead >= 0xC2 and at + 1 < stop:
-            second = byte(text + at + 1)
+            second = get_byte(text + at + 1)
             if second & 0xC0 == 0x80:
                 return (lead & 0x1F) << 6 | second & 0x3F, 2
         return _INVALID, 1
     if lead < 0xF0:
         if at + 2 < stop:
-            second, third = byte(text + at + 1), byte(text + at + 2)
+            second, third = get_byte(text + at + 1), get_byte(text + at + 2)
             point = (lead & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F
             if second & 0xC0 == 0x80 and third & 0xC0 == 0x80 and point >= 0x800 and point >> 11 != 0x1B:
                 return point, 3
         return _INVALID, 1
     if lead < 0xF5 and at + 3 < stop:
-        second, third, fourth = byte(text + at + 1), byte(text + at + 2), byte(text + at + 3)
+        second, third, fourth = get_byte(text + at + 1), get_byte(text + at + 2), get_byte(text + at + 3)
         point = (lead & 0x07) << 18 | (second & 0x3F) << 12 | (third & 0x3F) << 6 | fourth & 0x3F
         valid = second & 0xC0 == 0x80 and third & 0xC0 == 0x80 and fourth & 0xC0 == 0x80
         if valid and 0x10000 <= point <= 0x10FFFF:
@@ -311,11 +315,11 @@ def character_sums(text, stop, room, table, keys, proof, sums, packed, begun, ga
     The first separator of a gap leaves the space, which is taken back if no token follows: a branch on whether a
     character separates would be mispredicted at both ends of each word. `room` bytes may be read.
     """
-    key, ascii, other = get(keys), get(proof + packing(_ZERO)), get(proof + packing(_ASCII))
+    key, ascii, other = get_word(keys), get_word(proof + packing(_ZERO)), get_word(proof + packing(_ASCII))
     at, count, behind = np.int64(0), np.int64(begun and gap), _U(begun and not gap)
     symbols = table_entry(EXCLAMATION_MARK, table) & 3 != SEPARATOR
-    put(sums, key * _SPACE + _LENGTH)
-    put(packed, ascii * _SPACE)
+    put_word(sums, key * _SPACE + _LENGTH)
+    put_word(packed, ascii * _SPACE)
     while at < stop:
         until = min(at + FEW, stop)
         size = min(lowest_bit(high_mask(text + at)), stop - at) if at + 2 * BLOCK <= room else 0
@@ -326,14 +330,14 @@ def character_sums(text, stop, room, table, keys, proof, sums, packed, begun, ga
             behind = tokens >> _U(size - 1) & _ONE
             at += size
         while at < until:
-            point, size = byte(text + at), 1
+            point, size = get_byte(text + at), 1
             if point >= 0x80:
                 point, size = decode(text, at, stop)
             entry = table_entry(point, table)
             token = _U(entry & 3 != SEPARATOR)
             value = _U(point + (entry >> 2)) if token != _ZERO else _SPACE
-            put(sums + 8 * count, key * value + _LENGTH)
-            put(packed + 8 * count, (ascii if value < _ASCII else other) * value)
+            put_word(sums + 8 * count, key * value + _LENGTH)
+            put_word(packed + 8 * count, (ascii if value < _ASCII else other) * value)
             count += np.int64(token | behind)
             behind = token
             at += size

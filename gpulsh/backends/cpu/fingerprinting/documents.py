@@ -15,16 +15,16 @@ from gpulsh.backends.cpu.vectors import (
     I64,
     LANES,
     WORDS,
-    all_of,
-    byte,
-    everywhere,
-    get,
+    broadcast,
+    get_byte,
+    get_word,
+    llvm,
     load,
-    lowered,
-    mixed_lanes,
-    put,
+    mix64_lanes,
+    put_word,
+    splat,
     store,
-    summed,
+    sum_lanes,
 )
 from gpulsh.backends.unicode_table import WORD
 from gpulsh.secret import DIGITS, EXACT, EXACT_FAR, EXACT_PLACES, EXACT_SPREAD, LEVELS, SHINGLE
@@ -75,48 +75,48 @@ _ZERO, _LENGTH = _U(0), _U(protocol.LENGTH)
 _EXACT_FAR, _OTHER_EXACT_FAR = map(np.int64, (EXACT_FAR, EXACT_FAR + LEVELS * DIGITS))
 
 
-@lowered(types.void(types.int64))
+@llvm(types.void(types.int64))
 def _mix_vector(builder: ir.IRBuilder, address: ir.Value) -> None:
     """Mix 8 words in place."""
-    store(builder, mixed_lanes(builder, load(builder, address)), address)
+    store(builder, mix64_lanes(builder, load(builder, address)), address)
 
 
-@lowered(types.uint64(types.int64, types.int64, types.int64, types.uint64))
+@llvm(types.uint64(types.int64, types.int64, types.int64, types.uint64))
 def _exact_terms(
     builder: ir.IRBuilder, packed: ir.Value, count: ir.Value, keys: ir.Value, spread: ir.Value
 ) -> ir.Value:
     """Sum of keys[i] * the bytes, reversed, of spread * packed[i], for `count` packed tokens."""
-    total = cgutils.alloca_once_value(builder, all_of(0))
-    spreads = everywhere(builder, spread)
+    total = cgutils.alloca_once_value(builder, splat(0))
+    spreads = broadcast(builder, spread)
     swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(WORDS, [WORDS]), "llvm.bswap.v8i64")
     lanes = ir.Constant(WORDS, list(range(LANES)))
     with cgutils.for_range_slice(builder, ir.Constant(I64, 0), count, ir.Constant(I64, LANES)) as (i, _):
         skip = builder.shl(i, ir.Constant(I64, 3))
         spreaded = builder.mul(load(builder, builder.add(packed, skip)), spreads)
         term = builder.mul(builder.call(swap, [spreaded]), load(builder, builder.add(keys, skip)))
-        used = builder.icmp_signed("<", lanes, everywhere(builder, builder.sub(count, i)))
-        builder.store(builder.add(builder.load(total), builder.select(used, term, all_of(0))), total)
-    return summed(builder, [builder.load(total)])
+        used = builder.icmp_signed("<", lanes, broadcast(builder, builder.sub(count, i)))
+        builder.store(builder.add(builder.load(total), builder.select(used, term, splat(0))), total)
+    return sum_lanes(builder, [builder.load(total)])
 
 
-@lowered(types.void(types.int64, types.int64, types.int64, types.int64))
+@llvm(types.void(types.int64, types.int64, types.int64, types.int64))
 def _shingle_vector(builder: ir.IRBuilder, tokens: ir.Value, size: ir.Value, keys: ir.Value, out: ir.Value) -> None:
     """8 shingles of `size` tokens, the first of them at `tokens`, the second a token farther on."""
     length = builder.mul(size, ir.Constant(I64, protocol.LENGTH))
-    total = cgutils.alloca_once_value(builder, everywhere(builder, length))
+    total = cgutils.alloca_once_value(builder, broadcast(builder, length))
     with cgutils.for_range(builder, size) as places:
         skip = builder.shl(places.index, ir.Constant(I64, 3))
-        key = everywhere(builder, load(builder, builder.add(keys, skip), I64))
+        key = broadcast(builder, load(builder, builder.add(keys, skip), I64))
         term = builder.mul(key, load(builder, builder.add(tokens, skip)))
         builder.store(builder.add(builder.load(total), term), total)
-    store(builder, mixed_lanes(builder, builder.load(total)), out)
+    store(builder, mix64_lanes(builder, builder.load(total)), out)
 
 
 @subroutine
 def exact_sums(packed, count, before, proof):
     """The two halves of an exact hash over `count` tokens that `before` others precede."""
     one, two = _ZERO, _ZERO
-    spread, other_spread = get(proof + 8 * EXACT_SPREAD), get(proof + 8 * (EXACT_SPREAD + 1))
+    spread, other_spread = get_word(proof + 8 * EXACT_SPREAD), get_word(proof + 8 * (EXACT_SPREAD + 1))
     done = 0
     while done < count:  # once, but for long documents
         number, begin = (before + done) // EXACT_PLACES, (before + done) % EXACT_PLACES
@@ -156,12 +156,12 @@ def _cut(text, start, size, stop, words, table):
     byte, so a piece may be longer by a tail of them, which makes no token more.
     """
     end = start + size
-    while end < stop and byte(text + end) & 0xC0 == 0x80:
+    while end < stop and get_byte(text + end) & 0xC0 == 0x80:
         end += 1
     if end >= stop or not words:
         return min(end, stop)
     for at in range(end, start, -1):
-        if byte(text + at) & 0xC0 != 0x80 and not _in_word(text, at, stop, table):
+        if get_byte(text + at) & 0xC0 != 0x80 and not _in_word(text, at, stop, table):
             return at
     while end < stop and _in_word(text, end, stop, table):
         end += decode(text, end, stop)[1]
@@ -186,7 +186,7 @@ def fingerprint_piece(text, room, stop, most, words, how, memory, state, sums, k
     tokens, packed, out, run = memory
     at, before, gap, held = state[0], state[1], state[2] != 0, state[3]
     for i in range(held):
-        put(tokens + 8 * i, kept[i])
+        put_word(tokens + 8 * i, kept[i])
     fresh = tokens + 8 * held
     end = _cut(text, at, most, stop, words, table)
     text, room, length = text + at, room - at, end - at
@@ -202,11 +202,11 @@ def fingerprint_piece(text, room, stop, most, words, how, memory, state, sums, k
     count += held
     held = max(min(count, size - 1), 0)
     for i in range(held):
-        kept[i] = get(tokens + 8 * (count - held + i))
+        kept[i] = get_word(tokens + 8 * (count - held + i))
     state[0], state[1], state[2], state[3] = end, before, gap, held
     if size == 0:
         for i in range(count):
-            put(out + 8 * i, get(tokens + 8 * i))
+            put_word(out + 8 * i, get_word(tokens + 8 * i))
         return count
     if count >= size or (end == stop and 0 < before < size):
         return row_shingles(tokens, count, size, keys, out)

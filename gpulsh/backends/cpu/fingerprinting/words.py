@@ -32,7 +32,16 @@ from gpulsh.backends.cpu.fingerprinting.characters import (
     word_mask,
 )
 from gpulsh.backends.cpu.kernel import subroutine
-from gpulsh.backends.cpu.vectors import LANES, byte, get, leading_zeros, lowest_bit, ones, prefetch, put
+from gpulsh.backends.cpu.vectors import (
+    LANES,
+    get_byte,
+    get_word,
+    leading_zeros,
+    lowest_bit,
+    popcount,
+    prefetch,
+    put_word,
+)
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 from gpulsh.secret import PLACES
 
@@ -68,15 +77,15 @@ def _words_by_code_point(text, at, stop, until, table, keys, secret, proof, prov
     while True:
         point, size, entry = 0, 0, SEPARATOR
         if at < stop:
-            point, size = byte(text + at), 1
+            point, size = get_byte(text + at), 1
             if point >= 0x80:
                 point, size = decode(text, at, stop)
             entry = table_entry(point, table)
         klass, value = entry & 3, _U(point + (entry >> 2))
         if klass == WORD:
             if place < PLACES:
-                total += get(keys + 8 * place) * value
-                pack += get(proof + 8 * place + packing(value)) * value
+                total += get_word(keys + 8 * place) * value
+                pack += get_word(proof + 8 * place + packing(value)) * value
             else:
                 total += far_key(place, keys, secret) * value
                 pack += far_key(place, proof, proves) * value
@@ -84,13 +93,13 @@ def _words_by_code_point(text, at, stop, until, table, keys, secret, proof, prov
             at += size
             continue
         if place > 0:
-            put(sums + 8 * count, total + _U(place) * _LENGTH)
-            put(packed + 8 * count, pack)
+            put_word(sums + 8 * count, total + _U(place) * _LENGTH)
+            put_word(packed + 8 * count, pack)
             count += 1
             total, pack, place = _ZERO, _ZERO, np.int64(0)
         if klass == SINGLE:
-            put(sums + 8 * count, get(keys) * value + _LENGTH)
-            put(packed + 8 * count, get(proof + packing(value)) * value)
+            put_word(sums + 8 * count, get_word(keys) * value + _LENGTH)
+            put_word(packed + 8 * count, get_word(proof + packing(value)) * value)
             count += 1
         elif at >= until or at >= stop:
             return at, count
@@ -118,21 +127,21 @@ def _long_end(text, at, stop, room):
             word &= (_ONE << _U(stop - at)) - _ONE
         if ~word != _ZERO:
             at += lowest_bit(~word)
-            return -1 if at < stop and byte(text + at) >= 0x80 else at
+            return -1 if at < stop and get_byte(text + at) >= 0x80 else at
         at += BLOCK
     return at if at == stop else -1
 
 
 @subroutine
-def _finish(text, keys, proof, proves, sums, packed, found, lengths, longer, long):
+def _sum_words(text, keys, proof, proves, sums, packed, found, lengths, longer, long):
     """Sums of the words [found] whose first 8 bytes are in `packed`; `longer` [long] are the longer ones."""
     for i in range(0, found, LANES):
         sum_heads(packed + 8 * i, lengths + 8 * i, keys, sums + 8 * i)
     for i in range(long):
-        word = get(longer + 8 * i)
+        word = get_word(longer + 8 * i)
         place, start = 8 * np.int64(word & _PLACE), np.int64(word >> _START)
-        rest, size = text + start + 8, np.int64(get(lengths + place)) - 8
-        total, pack = get(sums + place), get(packed + place)
+        rest, size = text + start + 8, np.int64(get_word(lengths + place)) - 8
+        total, pack = get_word(sums + place), get_word(packed + place)
         if size <= 8:
             total += ascii_terms(rest, size, keys + 64)
             if proves:
@@ -142,29 +151,29 @@ def _finish(text, keys, proof, proves, sums, packed, found, lengths, longer, lon
                 total += wide_terms(rest + at, size - at, keys + 64 + 8 * at)
                 if proves:
                     pack += wide_terms(rest + at, size - at, proof + 64 + 8 * at)
-        put(sums + place, total)
-        put(packed + place, pack)
+        put_word(sums + place, total)
+        put_word(packed + place, pack)
 
 
 @subroutine
-def _singles(text, word, size):
+def _symbol_mask(text, word, size):
     """Which of a block's first `size` bytes are ASCII symbols; kept through a loop, it would slow plain words."""
     single = visible_mask(text) & ~word
     return single & (_ONE << _U(size)) - _ONE if size < BLOCK else single
 
 
 @subroutine
-def _put_right(text, word, single, end):
+def _restore_symbols(text, word, single, end):
     """Store again the symbols of a block that the folding of letters changed; 1 if its last byte is a symbol.
 
     That symbol is left to the next block, because it does not end within its own. The block's tokens end at `end`.
     """
     starts, last = word & ~(word << _ONE) | single, single >> _LAST
-    first = end - 8 * (ones(starts) - np.int64(word >> _LAST | last))
+    first = end - 8 * (popcount(starts) - np.int64(word >> _LAST | last))
     raised = single & ~lower_mask(text)
     while raised != _ZERO:
         bit = lowest_bit(raised)
-        put(first + 8 * ones(starts & ((_ONE << _U(bit)) - _ONE)), _U(byte(text + bit)))
+        put_word(first + 8 * popcount(starts & ((_ONE << _U(bit)) - _ONE)), _U(get_byte(text + bit)))
         raised &= raised - _ONE
     return np.int64(last)
 
@@ -195,7 +204,7 @@ def word_sums(text, stop, room, table, keys, secret, proof, proves, sums, packed
             elif high != _ZERO:
                 by_code_point = _belongs_to_token(text, at, high, stop, table)
         if by_code_point or end >= 0 or found > RUN:
-            _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
+            _sum_words(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
             count += found
             found, long = np.int64(0), np.int64(0)
             if by_code_point:
@@ -204,31 +213,31 @@ def word_sums(text, stop, room, table, keys, secret, proof, proves, sums, packed
                 )
                 continue
             if end >= 0:
-                put(sums + 8 * count, _ascii_sum(text, at, end, keys, secret) + _U(end - at) * _LENGTH)
+                put_word(sums + 8 * count, _ascii_sum(text, at, end, keys, secret) + _U(end - at) * _LENGTH)
                 if proves:
                     head = packed_ascii(text + at, 8) - ascii_terms(text + at, 8, proof)
-                    put(packed + 8 * count, _ascii_sum(text, at, end, proof, proves) + head)
+                    put_word(packed + 8 * count, _ascii_sum(text, at, end, proof, proves) + head)
                 count += 1
                 at = end
                 continue
         before = word << _ONE
         starts, ends = word & ~before, before & ~word
         if symbols is not None:
-            single = _singles(text + at, word, stop - at)
+            single = _symbol_mask(text + at, word, stop - at)
             starts, ends = starts | single, ends | single << _ONE
         while ends != _ZERO:
             start = lowest_bit(starts)
             length = lowest_bit(ends) - start
-            put(packed + 8 * (count + found), packed_ascii(text + at + start, min(length, 8)))
-            put(lengths + 8 * found, _U(length))
-            put(longer + 8 * long, _U(at + start) << _START | _U(found))
+            put_word(packed + 8 * (count + found), packed_ascii(text + at + start, min(length, 8)))
+            put_word(lengths + 8 * found, _U(length))
+            put_word(longer + 8 * long, _U(at + start) << _START | _U(found))
             long += np.int64(length > 8)
             starts &= starts - _ONE
             ends &= ends - _ONE
             found += 1
         if symbols is not None:
-            single = _singles(text + at, word, stop - at)
-            at -= _put_right(text + at, word, single, packed + 8 * (count + found))
+            single = _symbol_mask(text + at, word, stop - at)
+            at -= _restore_symbols(text + at, word, single, packed + 8 * (count + found))
         at += BLOCK - np.int64(leading_zeros(~word))
-    _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
+    _sum_words(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
     return count + found

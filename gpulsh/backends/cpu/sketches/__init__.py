@@ -13,7 +13,7 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.hashing import FUNCTIONS
 from gpulsh.params import Family
-from gpulsh.ragged import cuts
+from gpulsh.ragged import row_ranges
 
 CHUNK_SHINGLES = 1 << 16  # a thread takes so many at a time
 # Files of several sketches; another sketch has a file of its own name.
@@ -42,7 +42,7 @@ class Minima(ABC):
     def empty(self, rows: int) -> Values:
         return np.full((rows, self.columns), np.iinfo(self.dtype).max, self.dtype)
 
-    def on(self, threads: Threads) -> Minima:
+    def with_threads(self, threads: Threads) -> Minima:
         """This sketch, folded by threads in chunks of about as many shingles each."""
         other = copy(self)
         other.threads = threads
@@ -55,7 +55,7 @@ class Minima(ABC):
         def work(start: int, stop: int) -> None:
             self.fold_into(rows.slice(start, stop), minima[start:stop])
 
-        self.threads.map(work, cuts(rows.offset, CHUNK_SHINGLES))
+        self.threads.map(work, row_ranges(rows.offset, CHUNK_SHINGLES))
         return minima
 
     @abstractmethod

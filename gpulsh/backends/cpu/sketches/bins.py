@@ -30,13 +30,13 @@ from gpulsh.backends.cpu.vectors import (
     I32,
     I64,
     WORDS,
-    all_of,
-    everywhere,
+    broadcast,
+    llvm,
     load,
-    lowered,
     lowest_bit,
-    mixed,
-    ones,
+    mix64,
+    popcount,
+    splat,
     store,
 )
 from gpulsh.backends.cpu.vectors import LANES as EIGHT
@@ -73,10 +73,10 @@ def _keep_least(thrown, count, least):
         least[place] = min(least[place], _U32(thrown[i]))
 
 
-@lowered(types.uint64(types.int64))
+@llvm(types.uint64(types.int64))
 def _empty(builder: ir.IRBuilder, least_at: ir.Value) -> ir.Value:
     """Bit i is set if bin i of WORD is empty."""
-    equal = builder.icmp_unsigned("==", load(builder, least_at, _bins), all_of(protocol.NO_VALUE, _bins))
+    equal = builder.icmp_unsigned("==", load(builder, least_at, _bins), splat(protocol.NO_VALUE, _bins))
     return builder.bitcast(equal, I64)
 
 
@@ -86,7 +86,7 @@ def _empty_bins(least, places):
     least_at, taken, whole = least.ctypes.data, 0, least.size - least.size % WORD
     for first in range(0, whole, WORD):
         empty = _empty(least_at + 4 * first)
-        end = taken + ones(empty)
+        end = taken + popcount(empty)
         while taken < end:
             for i in range(AHEAD):
                 places[taken + i] = first + lowest_bit(empty)
@@ -99,7 +99,7 @@ def _empty_bins(least, places):
     return taken
 
 
-@lowered(types.void(types.int64, types.uint64, types.uint64, types.uint64, types.uint64, types.int64))
+@llvm(types.void(types.int64, types.uint64, types.uint64, types.uint64, types.uint64, types.int64))
 def _throw_eight(
     builder: ir.IRBuilder,
     source_at: ir.Value,
@@ -110,13 +110,13 @@ def _throw_eight(
     thrown_at: ir.Value,
 ) -> None:
     """Store eight fingerprints' throws, a bin in the upper half, a value in the lower; halves are hashed at once."""
-    multipliers, addends = (builder.bitcast(everywhere(builder, half), _halves) for half in (multiplier, addend))
+    multipliers, addends = (builder.bitcast(broadcast(builder, half), _halves) for half in (multiplier, addend))
     hashed = builder.add(builder.mul(load(builder, source_at, _halves), multipliers), addends)
     hashed = builder.bitcast(hashed, WORDS)
-    bins = everywhere(builder, builder.zext(builder.trunc(bins, I32), I64))  # the compiler sees that it is short
-    place = builder.and_(builder.mul(builder.lshr(hashed, all_of(32)), bins), all_of(int(_UPPER)))
-    value = builder.lshr(builder.and_(hashed, all_of(int(_LOWER))), all_of(int(_REST)))
-    store(builder, builder.or_(builder.or_(place, value), everywhere(builder, before)), thrown_at)
+    bins = broadcast(builder, builder.zext(builder.trunc(bins, I32), I64))  # the compiler sees that it is short
+    place = builder.and_(builder.mul(builder.lshr(hashed, splat(32)), bins), splat(int(_UPPER)))
+    value = builder.lshr(builder.and_(hashed, splat(int(_LOWER))), splat(int(_REST)))
+    store(builder, builder.or_(builder.or_(place, value), broadcast(builder, before)), thrown_at)
 
 
 @kernel
@@ -240,7 +240,7 @@ def _fill(signatures, probes, probe, least, places, drawn):
             t = PROBES
             while signature[place] == _NO_VALUE and t < ROUNDS * count:
                 for j in range(AT_ONCE):  # in vectors
-                    hashed = mixed(probe + (_U(place) << _S32 | _U(t + j)))
+                    hashed = mix64(probe + (_U(place) << _S32 | _U(t + j)))
                     drawn[j] = (hashed >> _S32) * bins >> _S32
                 for j in range(min(AT_ONCE, ROUNDS * count - t)):
                     if signature[place] == _NO_VALUE:
@@ -260,7 +260,7 @@ class OnePermutation(Minima):
         multiplier, addend, probe = words(family, 3)
         self._multiplier, self._addend, self._probe = _U(multiplier | 1), _U(addend), _U(probe)
         place, t = np.arange(self.columns, dtype=np.uint64), np.arange(PROBES, dtype=np.uint64)[:, None]
-        drawn = hashing.mixed(self._probe + (place << _S32 | t)) >> _S32
+        drawn = hashing.mix64(self._probe + (place << _S32 | t)) >> _S32
         self._probes = (drawn * _U(self.columns) >> _S32).astype(np.uint32)  # where the first of each bin look
 
     def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:

@@ -15,7 +15,7 @@ from numba import types
 from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.sketches import Minima
-from gpulsh.backends.cpu.vectors import I32, I64, REGISTER, everywhere, load, lowered
+from gpulsh.backends.cpu.vectors import I32, I64, REGISTER, broadcast, llvm, load
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients
 
@@ -33,7 +33,7 @@ _lanes = ir.VectorType(I32, LANES)
 def _fold(vectors: int) -> Callable[..., object]:
     """An intrinsic that lowers `vectors` * LANES minima by the `count` shingles of a tile; the rest are addresses."""
 
-    @lowered(types.void(types.int64, types.int64, types.int64, types.int64, types.int64))
+    @llvm(types.void(types.int64, types.int64, types.int64, types.int64, types.int64))
     def fold(
         builder: ir.IRBuilder, tile: ir.Value, count: ir.Value, multiplier: ir.Value, addend: ir.Value, minima: ir.Value
     ) -> None:
@@ -52,9 +52,9 @@ def _fold(vectors: int) -> Callable[..., object]:
         i = builder.phi(I64)
         i.add_incoming(ir.Constant(I64, 0), entry)
         running = [builder.phi(_lanes) for _ in drawn]
-        broadcast = everywhere(builder, builder.load(builder.gep(shingles, [i])), _lanes)
+        shingle = broadcast(builder, builder.load(builder.gep(shingles, [i])), _lanes)
         for v, (a, b) in enumerate(drawn):
-            value = builder.add(builder.mul(broadcast, a), b)
+            value = builder.add(builder.mul(shingle, a), b)
             lower = builder.select(builder.icmp_unsigned("<", value, running[v]), value, running[v])
             running[v].add_incoming(before[v], entry)
             running[v].add_incoming(lower, loop)
