@@ -150,38 +150,38 @@ def _find_at(given: str, path: str, filesystem: Any, options: ReadOptions) -> li
 
     # fsspec finds out by reading a web page whole, or any file without a stated type, as a list of files.
     is_file = plain.startswith(WEB) and (known_format(plain) is not None or options.is_text(plain))
-    if not is_file and at.isdir(path):
-        if filesystem is None:  # a name and a path are one string: there may be a million
-            return [File(key, relative, key, source=given) for relative, key in in_folder(path)]
-        return [File(_url(given, relative), relative, key, filesystem, given) for relative, key in in_folder(path)]
     file = File(given, posixpath.basename(plain), path, filesystem, given)
-    if at.exists(path) or (filesystem is not None and not glob.has_magic(plain) and file.exists()):
+    if not is_file and at.isdir(path):
+        base, found = path, in_folder(path)
+    elif at.exists(path) or (filesystem is not None and not glob.has_magic(plain) and file.exists()):
         return [file]
-    if filesystem is None:
-        if os.path.islink(path):
-            raise _dangling_link(path)
-        _refuse_closed(path)
-    if not glob.has_magic(plain):
-        raise InputError(f"{given}: no such file or folder")
-    base = path  # the folder before the first wildcard, to which paths are relative
-    while glob.has_magic(base):
-        base = posixpath.dirname(base)
-    found = []
-    for match in glob.iglob(path, recursive=True) if filesystem is None else filesystem.glob(path):
-        if not at.isdir(match):
-            found.append(match)
-        elif "**" not in path:
-            found += [key for _, key in in_folder(match)]
-    if not found:
-        raise InputError(f"{given}: no file matches")
-    found.sort(key=os.fsencode)
-    if filesystem is None:
-        if lost := next((match for match in found if not os.path.exists(match)), None):
+    else:
+        if filesystem is None:
+            if os.path.islink(path):
+                raise _dangling_link(path)
+            _refuse_closed(path)
+        if not glob.has_magic(plain):
+            raise InputError(f"{given}: no such file or folder")
+        base = path  # the folder before the first wildcard, to which paths are relative
+        while glob.has_magic(base):
+            base = posixpath.dirname(base)
+        keys: list[str] = []
+        for match in glob.iglob(path, recursive=True) if filesystem is None else filesystem.glob(path):
+            if not at.isdir(match):
+                keys.append(match)
+            elif "**" not in path:
+                keys += [key for _, key in in_folder(match)]
+        if not keys:
+            raise InputError(f"{given}: no file matches")
+        keys.sort(key=os.fsencode)
+        if filesystem is None and (lost := next((key for key in keys if not os.path.exists(key)), None)):
             raise _dangling_link(lost)
-        return [File(match, os.path.relpath(match, base or "."), match, source=given) for match in found]
-    after = path[len(base) :]  # which the URL of the folder before it lacks
-    below = [(_relative_key(key, base), key) for key in found]
-    return [File(_url(given, relative, after), relative, key, filesystem, given) for relative, key in below]
+        is_local = filesystem is None
+        found = [(os.path.relpath(key, base or ".") if is_local else _relative_key(key, base), key) for key in keys]
+    if filesystem is None:  # a name and a path are one string: there may be a million
+        return [File(key, relative, key, source=given) for relative, key in found]
+    pattern = path[len(base) :]  # which the URL of the folder before it lacks
+    return [File(_url(given, relative, pattern), relative, key, filesystem, given) for relative, key in found]
 
 
 def _url(given: str, relative: str, pattern: str = "") -> str:
