@@ -30,7 +30,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSizes:
-    """The size of a task. No bit of the results depends on it."""
+    """How much a task takes. No bit of the results depends on it."""
 
     memory: int  # the budget in bytes; one document may take only a part of it
     partition: int  # most bytes of text that are signed together, unless there would be too many partitions
@@ -58,7 +58,7 @@ def parse_memory(given: int | str | None) -> int:
 
 
 def task_sizes(memory: int, sizes: Sizes) -> TaskSizes:
-    """The cut for a budget of `memory` bytes."""
+    """The sizes for a budget of `memory` bytes."""
     free = memory - PROGRAM_BYTES
     return TaskSizes(
         memory=memory,
