@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.record import table, write_page
 
-ITEMS, LEAST, LINE = 300, 5, 8  # how many, words of the shortest, words of a line
+ITEMS, MIN_WORDS, LINE = 300, 5, 8  # how many, words of the shortest, words of a line
 FILES = ("simple_python", "multiple", "parallel", "live_multiple")
 
 
@@ -42,7 +42,7 @@ def items() -> list[str]:
     for name in FILES:
         for line in Path(found.submodule_search_locations[0], f"data/BFCL_v4_{name}.json").read_text().splitlines():
             text = json.loads(line)["question"][0][-1]["content"]
-            if len(text.split()) >= LEAST:
+            if len(text.split()) >= MIN_WORDS:
                 texts[text] = None
     return random.Random(1).sample(list(texts), ITEMS)
 

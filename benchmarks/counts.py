@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.record import table, write_page
 
-MOST = 1.05  # times the run without
+MAX_RATIO = 1.05  # times the run without
 TURNS = 3
 JOBS: dict[str, dict[str, Any]] = {
     "without": {},
@@ -106,11 +106,11 @@ def main() -> None:
     finally:
         shutil.rmtree(asked.folder)
     print(table(found))
-    holds = all(row["times the first"] <= MOST for row in found)
+    holds = all(row["times the first"] <= MAX_RATIO for row in found)
     command = f"python -m benchmarks.counts CORPUS.parquet FOLDER --rounds {asked.rounds}"
     text = (
         f"Processor time of all threads, the median of {asked.rounds} rounds in warm interpreters. The aim is at most"
-        f" {MOST} times the first row of each format.\n\n{table(found)}"
+        f" {MAX_RATIO} times the first row of each format.\n\n{table(found)}"
     )
     write_page("counts", "counts and marks", command, {"rows": found, "holds": holds}, text)
     if not holds:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpulsh.backends.protocol import Sizes
 from gpulsh.errors import ParameterError
-from gpulsh.io.limits import LEAST_MEMORY
+from gpulsh.io.limits import MIN_MEMORY
 from gpulsh.params import shown
 
 MAX_DEFAULT = 8 << 30  # the default, if the machine has twice as much
@@ -20,11 +20,11 @@ PARALLEL_BYTES = 16 << 20  # least text of a step
 PARTITION_BATCHES = 16  # least batches of a device in a step, because each step waits for its last batch
 DIGEST_COST = 24  # bytes that a digest takes while the collisions of its range are found
 TASK_MEMORY = 512 << 20  # bytes of the budget for each of several parallel tasks
-# The part of a budget, from LEAST_HOLDING on, for texts that wait in memory. A device leaves the host more of it: its
+# The part of a budget, from MIN_HOLDING on, for texts that wait in memory. A device leaves the host more of it: its
 # batches take a quarter (`backends.cuda.memory`), and no tasks sign in parallel.
-HELD_SHARE, HELD_SHARE_OF_DEVICE, LEAST_HOLDING = 16, 4, 1 << 30
+HELD_SHARE, HELD_SHARE_OF_DEVICE, MIN_HOLDING = 16, 4, 1 << 30
 EXACT_COST = 4  # memory for an exact hash, in digests
-MOST_DIGESTS, MOST_GROUP = 1 << 24, 256 << 20  # larger tasks are slower: they need fresh pages and miss the caches
+MAX_DIGESTS, MAX_GROUP = 1 << 24, 256 << 20  # larger tasks are slower: they need fresh pages and miss the caches
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -47,12 +47,12 @@ def parse_memory(given: int | str | None) -> int:
     1610612736
     """
     if given is None:
-        return max(LEAST_MEMORY, min(MAX_DEFAULT, _machine_bytes() // 2))
+        return max(MIN_MEMORY, min(MAX_DEFAULT, _machine_bytes() // 2))
     written = given if isinstance(given, str) else shown(given)
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", written.strip(), re.IGNORECASE)
     memory = float(found[1]) * UNITS[found[2].upper()] if found and not isinstance(given, bool) else math.nan
-    if not LEAST_MEMORY <= memory < math.inf:
-        what = "too little to work in" if memory < LEAST_MEMORY else "not an amount of memory"
+    if not MIN_MEMORY <= memory < math.inf:
+        what = "too little to work in" if memory < MIN_MEMORY else "not an amount of memory"
         raise ParameterError(f"memory is {shown(given)}, {what}; give at least 512MiB, such as 4GiB")
     return int(memory)
 
@@ -63,8 +63,8 @@ def task_sizes(memory: int, sizes: Sizes) -> TaskSizes:
     return TaskSizes(
         memory=memory,
         partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch if sizes.readers > 1 else 0),
-        digests=min(free // 2 // DIGEST_COST, MOST_DIGESTS),
-        group=min(free // 4, MOST_GROUP),
+        digests=min(free // 2 // DIGEST_COST, MAX_DIGESTS),
+        group=min(free // 4, MAX_GROUP),
         parallel=PARALLEL_BYTES if sizes.readers == 1 else None,  # all threads together feed a device
     )
 
@@ -72,7 +72,7 @@ def task_sizes(memory: int, sizes: Sizes) -> TaskSizes:
 def held_bytes(memory: int, *, device: bool = False) -> int:
     """The bytes of a budget that may hold texts for later stages, where the host or a `device` signs them."""
     share = HELD_SHARE_OF_DEVICE if device else HELD_SHARE
-    return memory // share if memory >= LEAST_HOLDING else 0
+    return memory // share if memory >= MIN_HOLDING else 0
 
 
 def memory_shares(memory: int, sizes: Sizes) -> dict[str, int]:

@@ -23,10 +23,10 @@ from gpulsh.errors import ParameterError, UnknownParameterError, nearest_name
 from gpulsh.words import stems, stop_words
 
 MAX_SHOWN = 80  # characters of a value in a message
-MOST_BITS_SHOWN = 256  # of an integer, which then has at most 78 characters
+MAX_BITS_SHOWN = 256  # of an integer, which then has at most 78 characters
 MAX_NUM_PERM = 65536  # the longest signature
 MAX_SEED = 2**64 - 1
-MOST_TABLES = 1024  # of a Hamming search
+MAX_TABLES = 1024  # of a Hamming search
 FLAGS = ("symbols", "labels")  # flags of a shingling on the command line
 ITEM_TOKENS = 3  # of an item that begins with a stop word
 SCHEME = 1  # version of the definition of all bits; CHANGELOG.md lists the changes
@@ -88,7 +88,7 @@ _WIDE = ("affine61", "affine64", "wrapped61", "splitmix_rounds")  # their values
 
 def shown(value: object) -> str:
     """A value as messages show it: its repr if that is one short line, otherwise its type, or its size if an int."""
-    if isinstance(value, int) and value.bit_length() > MOST_BITS_SHOWN:  # Python does not write very long ones
+    if isinstance(value, int) and value.bit_length() > MAX_BITS_SHOWN:  # Python does not write very long ones
         return f"an integer of {value.bit_length()} bits"
     try:
         text = repr(value)
@@ -507,13 +507,13 @@ class NearBits(Parameters):
     distance: int
 
     def __post_init__(self) -> None:
-        most = min(self.bits, MOST_TABLES) - 1
+        most = min(self.bits, MAX_TABLES) - 1
         set_integer(self, "distance", 0, most)
 
     @property
     def key_blocks(self) -> int:
         """The number of blocks of bits in a table's key: two, or one if that would take too many tables."""
-        return 2 if comb(self.distance + 2, 2) <= MOST_TABLES else 1
+        return 2 if comb(self.distance + 2, 2) <= MAX_TABLES else 1
 
     @property
     def blocks(self) -> int:

@@ -162,9 +162,9 @@ def choose_banding(
             "give a similarity to reject below the one to capture"
         )
     every_rows = np.arange(1, num_perm + 1)
-    most_bands = num_perm // every_rows
-    rows = np.repeat(every_rows, most_bands)
-    bands = run_places(most_bands) + 1
+    max_bands = num_perm // every_rows
+    rows = np.repeat(every_rows, max_bands)
+    bands = run_places(max_bands) + 1
     captured, unwanted = _meeting(capture_at, bands, rows), _meeting(reject_at, bands, rows)
     met = np.flatnonzero((captured >= capture_by) & (unwanted <= reject_by))
     if met.size:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpulsh.errors import ParameterError, install_command
 
-MOST_STEMS = 1 << 20  # in a cache
+MAX_STEMS = 1 << 20  # in a cache
 _ALGORITHMS = [
     *(("ar", "arabic"), ("hy", "armenian"), ("eu", "basque"), ("ca", "catalan"), ("da", "danish")),
     *(("nl", "dutch"), ("en", "english"), ("eo", "esperanto"), ("et", "estonian"), ("fi", "finnish")),
@@ -47,7 +47,7 @@ def stems(algorithm: str) -> Callable[[str], str]:
         raise ParameterError(f"there is no stemmer {algorithm!r}; give one of {', '.join(known)}")
     stem_word, lock = snowball.stemmer(name).stemWord, Lock()
 
-    @lru_cache(MOST_STEMS)
+    @lru_cache(MAX_STEMS)
     def stem(token: str) -> str:
         with lock:  # a stemmer keeps its current word
             found: str = stem_word(token)

@@ -6,8 +6,8 @@ constexpr i32 RANK_BITS = 40;
 constexpr i32 SEGMENT_BITS = 10;
 constexpr i32 MANTISSA_BITS = 20;
 constexpr i32 RANK_BIAS = 1100;
-constexpr i32 LEAST_EXPONENT = -1022;
-constexpr i32 LEAST_OF_ROW = LEAST_EXPONENT + 32;
+constexpr i32 MIN_EXPONENT = -1022;
+constexpr i32 MIN_OF_ROW = MIN_EXPONENT + 32;
 constexpr i32 LONGEST = 63;  // bits of a limit
 
 // The layout of floating-point weights, as bits.

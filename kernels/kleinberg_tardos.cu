@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     const i64 row = at / functions, function = at % functions;
     const u64* numbers = rows + row * columns;
     const i32 top = exponent_of(greatest[row]);
-    if (top < LEAST_OF_ROW) return;
+    if (top < MIN_OF_ROW) return;
     u64 first = NOTHING;
     for (i32 reach = -top; first == NOTHING; ++reach) {
         for (i32 level = top; level > top - DEPTH; --level) {

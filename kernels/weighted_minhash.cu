@@ -22,13 +22,13 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     __shared__ i32 lowest, missing;  // the greatest exponent, negative
     __shared__ u64 mass;
     if (threadIdx.x == 0) {
-        lowest = -LEAST_EXPONENT + 1;
+        lowest = -MIN_EXPONENT + 1;
         mass = 0;
     }
     __syncthreads();
     for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) atomicMin(&lowest, -exponent_of(weights[i]));
     __syncthreads();
-    if (-lowest < LEAST_EXPONENT) return;  // the whole block
+    if (-lowest < MIN_EXPONENT) return;  // the whole block
     for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
         const i32 below = -lowest - exponent_of(weights[i]);
         if (below <= UNIT_BITS) atomicAdd(&mass, 1ull << (UNIT_BITS - below));
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         for (i64 item = threadIdx.x; item < (end - begin) * DEPTH; item += blockDim.x) {
             const u64 weight = weights[begin + item / DEPTH];
             const i32 step = (i32)(item % DEPTH), level = exponent_of(weight) - step;
-            if (exponent_of(weight) < LEAST_EXPONENT) continue;
+            if (exponent_of(weight) < MIN_EXPONENT) continue;
             const u64 limit = rank_limit(reach, level);
             Darts darts(table, multiplier, addend, place_word, value_word, values[begin + item / DEPTH], level);
             while (darts.next(limit)) {

@@ -85,7 +85,7 @@ def _size(folder: Path) -> int:
     return sum(found.values())
 
 
-def _numbers(found: dict[str, Any], out: float, most_dropped: float) -> dict[str, Any]:
+def _numbers(found: dict[str, Any], out: float, max_dropped: float) -> dict[str, Any]:
     return {
         "seconds": found["all"],
         "processor seconds": found["processor"],
@@ -93,5 +93,5 @@ def _numbers(found: dict[str, Any], out: float, most_dropped: float) -> dict[str
         "OUT at most MB": out / 1e6,
         "kept rows MB": found["data"] / 1e6,
         "dropped": found["corpus"]["dropped"],
-        "dropped, at most": most_dropped,
+        "dropped, at most": max_dropped,
     }

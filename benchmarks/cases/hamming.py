@@ -14,7 +14,7 @@ from benchmarks.job import Job
 TITLE = "Hamming search: all pairs within 3 bits"
 DISTANCE = 3
 SIZES = (1000, 2000, 5000, 10_000, 100_000, 1_000_000)
-MOST = {"popcount": 100_000, "text-dedup": 100_000}  # signatures that some engines are given
+MAX_SIGNATURES = {"popcount": 100_000, "text-dedup": 100_000}  # signatures that some engines are given
 CHECKED = 10_000
 TEXTS, CHARACTERS = 1000, 3  # documents that SimHash is made of, by shingles of as many characters
 PUBLISHED = 626  # seconds that text-dedup's page tells of its SimHash, of 100,000 papers
@@ -58,7 +58,7 @@ def run(bench: Bench) -> dict[str, Any]:
         Job("hamming", "near_pairs", name, "", rows=size)
         for size in SIZES
         for name in names
-        if size <= MOST.get(name, size)
+        if size <= MAX_SIGNATURES.get(name, size)
     ]
     jobs += [
         Job("hamming", "text_to_bits", name, bench.corpus, rows=min(TEXTS, bench.rows or TEXTS))

@@ -26,7 +26,7 @@ NOT_OPERATIONS = {
     "name",
     "asarray",
     "asnumpy",
-    "here",
+    "use_device",
     "keep",
     "stage",
     "hold",

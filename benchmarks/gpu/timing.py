@@ -13,7 +13,7 @@ import numpy as np
 
 from gpulsh.backends.cuda.launcher import Launcher
 
-LEAST_ROUNDS = 3  # even where the time is up
+MIN_ROUNDS = 3  # even where the time is up
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def by_events(cupy: Any, calls: Sequence[Callable[[], Any]], rounds: int, limit:
     seconds: list[float] = []
     began = time.perf_counter()
     for turn in range(rounds):
-        if turn >= LEAST_ROUNDS and time.perf_counter() - began > limit:
+        if turn >= MIN_ROUNDS and time.perf_counter() - began > limit:
             break
         before, behind = cupy.cuda.Event(), cupy.cuda.Event()
         before.record()

@@ -24,8 +24,8 @@ RANK_BITS = 40  # of a surprise after the point
 SEGMENT_BITS = 10  # of the table; between its entries logarithms are interpolated
 MANTISSA_BITS = 20  # of a rank that is compared across levels
 RANK_BIAS = 1100  # added to a rank's exponent, so that it is not negative
-LEAST_EXPONENT = -1022  # of a weight that counts; smaller numbers are not normal
-LEAST_OF_ROW = LEAST_EXPONENT + 32  # of a dense row's greatest number, so that all its levels are normal
+MIN_EXPONENT = -1022  # of a weight that counts; smaller numbers are not normal
+MIN_OF_ROW = MIN_EXPONENT + 32  # of a dense row's greatest number, so that all its levels are normal
 
 
 class Streams(NamedTuple):

@@ -14,7 +14,7 @@ from gpulsh.ragged import distinct
 
 Items = TypeVar("Items", bound=Sized)
 
-MOST_PARTS = 1 << 16  # ranges of fingerprints a pass
+MAX_PARTS = 1 << 16  # ranges of fingerprints a pass
 
 
 def part_range(part: int, parts: int) -> tuple[int, int]:
@@ -67,7 +67,7 @@ def _merge(runs: list[Array]) -> None:
     runs.append(distinct(values))
 
 
-def run_in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST_PARTS) -> tuple[Result, int]:
+def run_in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MAX_PARTS) -> tuple[Result, int]:
     """`work(parts)` and its number of parts, which doubles while device memory does not suffice.
 
     Raises DeviceMemoryError if `most` parts are not enough.

@@ -412,7 +412,7 @@ class Backend:
         The darts are as in `weighted_minhash`, by the streams of "kleinberg_tardos", with the function's number as x,
         d as num_perm and a column as the bin. A dart hits if its height is below the row's number in the column. A row
         with its greatest number in [2^e, 2^(e + 1)) is hit by darts of levels e - 31 to e, or by none if e is below
-        `darts.LEAST_OF_ROW`.
+        `darts.MIN_OF_ROW`.
         """
 
     def simhash(self, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
@@ -482,7 +482,7 @@ def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:
         return sketch.finish(sketch.fold(fingerprints))
 
 
-def least_share(threshold: float) -> float:
+def min_share(threshold: float) -> float:
     """The share that cuts prefixes, a little low: a prefix that is one too long loses nothing, a short one would."""
     return threshold * (1 - 1e-12)
 

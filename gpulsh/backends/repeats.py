@@ -11,7 +11,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError
 
-MOST_WINDOWS = 1 << 32
+MAX_WINDOWS = 1 << 32
 FAR = 1 << 62  # beyond all places
 
 
@@ -26,9 +26,9 @@ def groups(proposed: Values, proven: Values, equal: Numbers | None = None) -> Nu
     """
     from gpulsh.backends.cpu.repeats import find_groups
 
-    if len(proposed) >= MOST_WINDOWS:
+    if len(proposed) >= MAX_WINDOWS:
         raise BackendError(
-            f"{len(proposed)} windows may repeat, and {MOST_WINDOWS - 1} can be compared at once; use"
+            f"{len(proposed)} windows may repeat, and {MAX_WINDOWS - 1} can be compared at once; use"
             " `gpulsh passages`, which compares them part by part"
         )
     first = np.full(len(proposed), -1) if equal is None else -equal

@@ -47,7 +47,7 @@ COMMANDS = {  # name -> module, imported when the command is used
     "info": "gpulsh.cli.show",
 }
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
-LEAST_LIKENESS = 0.61  # least likeness of a suggested option; --on-error and --num-perm have 0.6
+MIN_LIKENESS = 0.61  # least likeness of a suggested option; --on-error and --num-perm have 0.6
 MANY_OBJECTS = 200_000  # more than all modules and compiled kernels have
 # Errors of Python and Arrow that have no type of their own.
 NO_THREAD = ("can't start new thread", "Failed to launch worker thread")
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         silence(sys.stdout)  # the reader of our output has gone, as in `gpulsh ... | head`
         return FAILED
     except click.NoSuchOption as error:
-        suggestion = _suggestion(error.option_name, error.possibilities or (), LEAST_LIKENESS)
+        suggestion = _suggestion(error.option_name, error.possibilities or (), MIN_LIKENESS)
         return _report_failure(f"{error.message}{suggestion}", WRONG_USAGE, verbose)
     except click.MissingParameter as error:
         shown = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""

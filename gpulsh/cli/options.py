@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 Option = Callable[[Function], Function]
 METHOD = ("threshold", "shingle", "normalize", "sketch", "num-perm", "bands", "rows", "seed")
 DECISION = (*METHOD, "measure")
-LEAST_WIDTH = 30  # columns of help
+MIN_WIDTH = 30  # columns of help
 MARGIN = 2  # columns that help leaves free on the right
 OTHER = "Other"  # heading for the options that show help
 ALL = "gpulsh.help_all"  # whether to show every option
@@ -194,7 +194,7 @@ class Formatter(click.HelpFormatter):
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        self.width = min(self.width, max(shutil.get_terminal_size().columns - MARGIN, LEAST_WIDTH))
+        self.width = min(self.width, max(shutil.get_terminal_size().columns - MARGIN, MIN_WIDTH))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Write rows of two columns; the choices of an option that does not fit go on below it."""

@@ -157,7 +157,7 @@ def device_shares(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """A plan from samples, for a terminal; stages of less than 0.05 s are left out."""
     from gpulsh.params import plural
-    from gpulsh.report.summary import LEAST_SECONDS
+    from gpulsh.report.summary import MIN_SECONDS
     from gpulsh.report.wording import duration, share, size
 
     likely, most, corpus = plan["likely"], plan["most"], plan["likely"]["corpus"]
@@ -176,7 +176,7 @@ def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     took = duration(plan["measured"])
     yield f"gpulsh ran {'all of them' if whole else part} on this machine in {took}: {machine}"
     yield "\nstage              time"
-    yield from (row(name, duration(seconds)) for name, seconds in likely["seconds"].items() if seconds >= LEAST_SECONDS)
+    yield from (row(name, duration(seconds)) for name, seconds in likely["seconds"].items() if seconds >= MIN_SECONDS)
     yield up_to("all", duration(likely["all"]), duration(most["all"]))
     yield row("", duration(likely["processor"]), "  of processor time")
     yield ""
@@ -199,13 +199,13 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     from gpulsh.backends.parallel import processors
     from gpulsh.budget import MAX_DEFAULT, memory_shares, parse_memory
     from gpulsh.errors import ParameterError
-    from gpulsh.forecast.formula import MOST_WORKERS, RATES, Corpus, check_rates, estimate, read_rates, workers_needed
+    from gpulsh.forecast.formula import MAX_WORKERS, RATES, Corpus, check_rates, estimate, read_rates, workers_needed
     from gpulsh.method import Method, given_parameters
     from gpulsh.params import check_integer
 
     gpus, nodes, hours = options["gpus"], options["nodes"], options["hours"]
     kind, name = ("thread", "threads") if gpus is None else ("GPU", "gpus")
-    workers = check_integer(name, processors() if options[name] is None else options[name], 1, MOST_WORKERS)
+    workers = check_integer(name, processors() if options[name] is None else options[name], 1, MAX_WORKERS)
 
     def machines(workers: int) -> int:
         return nodes or (1 if gpus is None else workers)
@@ -270,7 +270,7 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
 def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
     """The stages that take 0.05 s or more."""
     from gpulsh.params import banding_name, plural
-    from gpulsh.report.summary import LEAST_SECONDS
+    from gpulsh.report.summary import MIN_SECONDS
     from gpulsh.report.wording import duration, size
 
     stages, columns = found.stages, ("disk_read", "disk_written", "network", "memory_each")
@@ -284,7 +284,7 @@ def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
     yield ""
     yield row("stage", "time", "bound by", "disk read", "disk written", "network", "memory each")
     for stage in stages:
-        if stage.seconds is None or stage.seconds >= LEAST_SECONDS:
+        if stage.seconds is None or stage.seconds >= MIN_SECONDS:
             time = "not measured" if stage.seconds is None else duration(stage.seconds)
             yield row(stage.name, time, stage.bound or "", *(size(int(getattr(stage, name))) for name in columns))
     if found.start:

@@ -36,7 +36,7 @@ from gpulsh.stats.stages import Advance, no_progress
 BITMAPS_PAY = 4  # pairs per document of a tile from which its bitmaps pay
 PAIRS_AT_ONCE = 1 << 18  # pairs compared between two reports of progress
 BOUNDS_AT_ONCE = 1 << 18  # pairs whose bitmaps are compared together
-FEWEST_WORDS, MOST_WORDS = 16, 256  # of a bitmap
+MIN_WORDS, MAX_WORDS = 16, 256  # of a bitmap
 BITMAP_BYTES = 32 << 20  # of all bitmaps, unless documents are very many
 
 # A measure gives float64 [m], the similarity of pairs int64 [m, 2] of rows of fingerprints, or NaN where it is unknown.
@@ -190,8 +190,8 @@ def bitmap_words(sizes: Array, documents: int, threshold: float) -> int:
     pairs that differ in more.
     """
     apart = 2 * float(sizes.mean()) * (1 - threshold) / (1 + threshold) if len(sizes) else 0.0
-    words = FEWEST_WORDS
-    while words < MOST_WORDS and words * 64 < 4 * apart and documents * words * 16 <= BITMAP_BYTES:
+    words = MIN_WORDS
+    while words < MAX_WORDS and words * 64 < 4 * apart and documents * words * 16 <= BITMAP_BYTES:
         words *= 2
     return words
 

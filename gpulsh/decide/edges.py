@@ -17,7 +17,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.permutations import splitmix64_array
 from gpulsh.sketch.bits import distances
 
-MOST_DRAWN = 4096  # pairs
+MAX_DRAWN = 4096  # pairs
 AT_ONCE = 1 << 14  # pairs that are hashed
 
 
@@ -105,7 +105,7 @@ class Sample(NamedTuple):
     def merge(self, other: Sample) -> Sample:
         """The sample of the pairs of both."""
         hashes = np.concatenate([self.hash, other.hash])
-        order = np.argsort(hashes, kind="stable")[:MOST_DRAWN]
+        order = np.argsort(hashes, kind="stable")[:MAX_DRAWN]
         return Sample(hashes[order], np.concatenate([self.similarity, other.similarity])[order])
 
 
@@ -129,9 +129,9 @@ class PairSampler:
         for start in range(0, len(pairs), AT_ONCE):
             first, second = self._positions[ops.asnumpy(numbers[pairs[start : start + AT_ONCE]])].astype(np.uint64).T
             found = splitmix64_array(splitmix64_array(first) + second)
-            near = np.flatnonzero(found < hashes[-1]) if len(hashes) == MOST_DRAWN else np.arange(len(found))
+            near = np.flatnonzero(found < hashes[-1]) if len(hashes) == MAX_DRAWN else np.arange(len(found))
             hashes, drawn = np.concatenate([hashes, found[near]]), np.concatenate([drawn, start + near])
-            order = np.argsort(hashes, kind="stable")[:MOST_DRAWN]
+            order = np.argsort(hashes, kind="stable")[:MAX_DRAWN]
             hashes, drawn = hashes[order], drawn[order]
         self._hash = hashes
         return drawn

@@ -45,8 +45,8 @@ LARGEST_JOIN = 1 << 22  # matches, or pairs, in memory together
 TEXT_AT_ONCE = 16 << 20  # bytes
 FEW_KEPT = 8  # kept documents to compare with first
 FEW_DOCUMENTS = 64  # documents to compare with those
-MOST_DOCUMENTS = 4096  # fingerprints of up to so many documents are held
-MOST_BYTES = 16 << 20  # of their text
+MAX_DOCUMENTS = 4096  # fingerprints of up to so many documents are held
+MAX_BYTES = 16 << 20  # of their text
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,18 @@ class LargeBucketJoin:
         self.known = np.empty(0, np.int64)  # kept documents
         self._rows = np.searchsorted(self.collisions.in_large, self.documents)
         self._text_sizes, self._is_exact = self.ops.asnumpy(self.texts.text_sizes()), self.method.verify == "exact"
-        self._block_bytes, self._largest_join, most_bytes = BLOCK_BYTES, LARGEST_JOIN, MOST_BYTES
+        self._block_bytes, self._largest_join, max_bytes = BLOCK_BYTES, LARGEST_JOIN, MAX_BYTES
         whole = self.ops.sizes().whole
         if whole is not None:
             self._block_bytes = min(BLOCK_BYTES, max(whole >> 2, 1))
             self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
-            most_bytes = min(MOST_BYTES, whole >> 2)
+            max_bytes = min(MAX_BYTES, whole >> 2)
         self._bitmaps = Bitmaps(self.texts, self.method.threshold, self.ops)
         self._prefixes: Prefixes | None = None
         self._kept = PrefixIndex()
         self._entries: Entries | None = None  # of the current block; None if it has no prefixes
         self._held: Fingerprints | None = None  # of all documents, if these are few
-        if self._is_exact and len(self.documents) <= MOST_DOCUMENTS and int(self._text_sizes.sum()) <= most_bytes:
+        if self._is_exact and len(self.documents) <= MAX_DOCUMENTS and int(self._text_sizes.sum()) <= max_bytes:
             every = np.arange(len(self.documents))
             try:
                 self._held = self.texts.fingerprints(every)

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
-from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
+from gpulsh.backends.protocol import Backend, min_share, prefix_lengths
 from gpulsh.decide.fingerprint_source import TEXT_OF_A_SHINGLE, FingerprintSource, read_in_runs
 from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.ragged import (
@@ -53,7 +53,7 @@ from gpulsh.ragged import (
 SAMPLED = 32  # the sample has at least one of so many documents
 SAMPLE_BYTES = 2 << 20  # text of a sample, at least
 SLOTS_OF_A_SHINGLE = 6  # per prefix shingle: shingles that share a slot look like matches
-LEAST_TABLE, LARGEST_TABLE = 16, 27  # bits: 128 MB of counts
+MIN_TABLE, MAX_TABLE = 16, 27  # bits: 128 MB of counts
 LARGEST_OF_ALL = 26  # bits of a table that decides which pairs are compared
 AT_ONCE = 16 << 20  # bytes of text
 MET = 2  # first count of a sample, so that `Backend.prefixes` leaves nothing out
@@ -158,12 +158,12 @@ class Prefixes:
         """
         self._places, self._texts, self._text_sizes = places, texts, ops.asnumpy(texts.text_sizes())
         self._ops, self._exact = ops, exact
-        self._share = least_share(threshold)
+        self._share = min_share(threshold)
         whole, tile = ops.sizes().whole, ops.sizes().tile
-        self._at_once, self._most_held, self._largest_table = min(AT_ONCE, tile), math.inf, LARGEST_TABLE
+        self._at_once, self._max_held, self._largest_table = min(AT_ONCE, tile), math.inf, MAX_TABLE
         if whole is not None:
-            self._at_once, self._most_held = min(self._at_once, max(whole >> 2, 1)), whole >> 2
-            self._largest_table = min(LARGEST_TABLE, max(whole.bit_length() - 1, LEAST_TABLE))
+            self._at_once, self._max_held = min(self._at_once, max(whole >> 2, 1)), whole >> 2
+            self._largest_table = min(MAX_TABLE, max(whole.bit_length() - 1, MIN_TABLE))
         self.sizes = np.zeros(len(self._text_sizes), np.int64)  # fingerprints of the documents read
         self._counts = self._frequencies()
         self._several, held = self._read()
@@ -203,12 +203,12 @@ class Prefixes:
         several, held, size = self._ops.asarray(np.zeros(slots, np.uint8)), [], 0
         for taken in self._rare_shingles(self._places):
             several = self._ops.frequencies(taken, several)
-            if size <= self._most_held:
+            if size <= self._max_held:
                 held.append(self._held_rows(taken))
                 size += held[-1].values.nbytes
             else:
                 held.clear()
-        return several, held if size <= self._most_held else None
+        return several, held if size <= self._max_held else None
 
     def _rare_shingles(self, places: Numbers) -> Iterator[Fingerprints]:
         """The rare shingles of documents, or their prefixes, some at a time, in order."""
@@ -239,11 +239,11 @@ class Prefixes:
 
 def _bits(slots: float, most: int) -> int:
     """The number of bits for at least so many slots, at most `most`."""
-    return int(np.clip(np.ceil(np.log2(max(slots, 1))), LEAST_TABLE, most))
+    return int(np.clip(np.ceil(np.log2(max(slots, 1))), MIN_TABLE, most))
 
 
 SHINGLE_BYTES = 8  # of text, or fewer, for a slot of the table of frequencies
-FEWEST_BITS, MOST_BITS = 10, 28
+MIN_BITS, MAX_BITS = 10, 28
 LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows in memory together
 
 
@@ -256,11 +256,11 @@ def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *
     text_sizes, at_once = ops.asnumpy(texts.text_sizes()), ops.sizes().tile
     every = np.arange(len(text_sizes))
     # Counts of each slot of shingles: any counts give an exact join, good ones a fast one.
-    bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), FEWEST_BITS, MOST_BITS))
+    bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), MIN_BITS, MAX_BITS))
     counts = ops.asarray(np.zeros(1 << bits, np.uint8))
     for start, stop in row_ranges(offsets(text_sizes), at_once):
         counts = texts.frequencies(every[start:stop], counts)
-    share = least_share(threshold)
+    share = min_share(threshold)
     owners, owned, sizes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], np.zeros(len(every), np.int64)
     for places, (prefixes, numbers) in read_in_runs(
         every, text_sizes, at_once, lambda some: texts.prefixes(some, counts, rare=0, share=share)

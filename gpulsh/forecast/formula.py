@@ -23,7 +23,7 @@ from gpulsh.theory import SCurve
 
 # The largest facts about a corpus. Positions of documents have 63 bits.
 LARGEST = {"documents": 1e18, "bytes": 1e24, "met": 1, "pairs": 1e18, "dropped": 1, "bytes_per_shingle": 1e24}
-LEAST_RATE, MOST_RATE, MOST_WORKERS = 1e-6, 1e24, 10**9
+MIN_RATE, MAX_RATE, MAX_WORKERS = 1e-6, 1e24, 10**9
 # Per second: amounts of a worker in the units of COSTS, bytes of a machine's disk and network. `gather` and `verify`
 # count the documents in candidate pairs, and `verify` PAIR_COST for each pair.
 RATES = (*COSTS, "disk", "network")
@@ -108,10 +108,8 @@ def check_rates(rates: Mapping[str, float]) -> None:
     for name, rate in rates.items():
         if name not in RATES:
             raise ParameterError(f"there is no rate of {name}; give one of {', '.join(RATES)}")
-        if not LEAST_RATE <= rate <= MOST_RATE:
-            raise ParameterError(
-                f"the rate of {name} is {rate:g}; give a number above 0, {LEAST_RATE:g} to {MOST_RATE:g}"
-            )
+        if not MIN_RATE <= rate <= MAX_RATE:
+            raise ParameterError(f"the rate of {name} is {rate:g}; give a number above 0, {MIN_RATE:g} to {MAX_RATE:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,10 +229,10 @@ def stage_memory(name: str, corpus: Corpus, bands: float, workers: int, nodes: i
     documents, size = corpus.documents / nodes, corpus.bytes / nodes
     waits = budget.held_bytes(memory) if nodes == 1 and name in TEXT_STAGES else 0
     if name in ("copies", "collide"):
-        digests = min(documents * (budget.EXACT_COST if name == "copies" else bands), budget.MOST_DIGESTS)
+        digests = min(documents * (budget.EXACT_COST if name == "copies" else bands), budget.MAX_DIGESTS)
         return digests * budget.DIGEST_COST + min(size, waits)
     if name == "verify":
-        return min(corpus.met * size, budget.MOST_GROUP)
+        return min(corpus.met * size, budget.MAX_GROUP)
     tasks = max(min(workers // nodes, memory // budget.TASK_MEMORY), 1)
     return min(size, tasks * budget.PARTITION_BYTES + waits)
 
@@ -251,7 +249,7 @@ def workers_needed(seconds: float, estimated: Callable[[int], Estimate]) -> int 
 
     most = 1
     while not enough(most):
-        if most > MOST_WORKERS:
+        if most > MAX_WORKERS:
             return None
         most *= 2
     return bisect_left(range(most + 1), True, lo=most // 2 + 1, key=enough)

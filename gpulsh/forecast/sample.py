@@ -33,7 +33,7 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.stats.stages import CONTAINMENT_STAGES, ESTIMATED_STAGES, ITEM_STAGES
 from gpulsh.store.durable import writing
 
-FEWEST_FILES, MOST_FILES = 16, 4096  # sampled files, where there are as many
+MIN_FILES, MAX_FILES = 16, 4096  # sampled files, where there are as many
 
 
 class SampledFiles(NamedTuple):
@@ -50,7 +50,7 @@ def sample_files(files: Sequence[File], share: float, folder: Path, protected: S
     folder.mkdir()
     for apart in (True, False):
         some = [file for file in files if (file.source in protected) == apart]
-        chosen = evenly_spaced(some, min(max(FEWEST_FILES, math.ceil(share * len(some))), MOST_FILES))
+        chosen = evenly_spaced(some, min(max(MIN_FILES, math.ceil(share * len(some))), MAX_FILES))
         each = min(share * len(some) / max(len(chosen), 1), 1.0)
         for file in chosen:
             own = Path(folders.setdefault(file.source, str(folder / str(len(folders)))))
@@ -74,9 +74,9 @@ def total_bytes(files: Sequence[File]) -> int:
 
 
 FIRST_BYTES = 256 << 10  # of files, in the very small run
-THREAD_BYTES, LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text in the sample: per thread, and in all
+THREAD_BYTES, MIN_BYTES, MAX_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text in the sample: per thread, and in all
 SAMPLE_STARTS = 5.0  # a sample's time, in starts of the program, at most; a slow method gets a smaller sample
-LEAST_TIMES = 4  # the sample is at least this many times as large as the very small run
+MIN_TIMES = 4  # the sample is at least this many times as large as the very small run
 NEARLY_ALL = 2 / 3  # share of the files; a larger sample becomes a run of all files
 START = "start"  # seconds outside of all stages: the program, checks, evidence and the report
 # Stages counted with another.
@@ -211,10 +211,10 @@ def _value_on_line(short: tuple[float, float], long: tuple[float, float], wanted
 def next_share(share: float, small: Usage) -> float:
     """The share of the files for the sample, after the very small run of a `share`."""
     start = small.seconds[START]
-    text = min(max(THREAD_BYTES * processors(), LEAST_BYTES), MOST_BYTES)
+    text = min(max(THREAD_BYTES * processors(), MIN_BYTES), MAX_BYTES)
     slow = max(small.total_seconds - 2 * start, 0.0)  # of a usual method, the small run takes less
     times = min(text / max(small.corpus.bytes, 1), SAMPLE_STARTS * start / slow if slow else math.inf)
-    return max(times, LEAST_TIMES) * share
+    return max(times, MIN_TIMES) * share
 
 
 def _run_share(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import in_part
-from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
+from gpulsh.backends.protocol import Backend, min_share, prefix_lengths
 from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.edges import DropRules, Edges
@@ -287,7 +287,7 @@ def containment_candidates(
     sets: Fingerprints, snapshot: Snapshot, threshold: float, ops: Backend, *, one_another: bool
 ) -> tuple[Numbers, Collisions]:
     """Candidates by containment, as `bucket_candidates`, of the unique fingerprints `sets` [m], none of them empty."""
-    sizes, share = sets.lengths, least_share(threshold)
+    sizes, share = sets.lengths, min_share(threshold)
     prefixes = _rarest_fingerprints(sets, snapshot, prefix_lengths(sizes, share))
     places, numbers = snapshot.documents_with(np.zeros(len(prefixes.known), np.int64), prefixes.known)
     held, holders = np.unique(numbers, return_inverse=True)

@@ -26,7 +26,7 @@ from gpulsh.index.merging import spill_bytes
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import ABSENT
 from gpulsh.index.stretches import find_stretches
-from gpulsh.io.limits import LEAST_MEMORY
+from gpulsh.io.limits import MIN_MEMORY
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.io.rows import text_bytes
 from gpulsh.method import MeasureName, Method, given_parameters
@@ -120,7 +120,7 @@ class Index:
                 "evidence 'source' cannot be combined with measure 'containment', which stores shingles; leave one out"
             )
         if memory is not None:
-            memory = check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
+            memory = check_integer("memory", memory, MIN_MEMORY, 1 << 62)
         # The hashes of batches, and segments in memory, take the rest.
         part = None if memory is None else memory // 4
         ops = select_backend(backend, threads=threads, devices=devices, memory=part)

@@ -19,14 +19,14 @@ Compression = Literal["", "gz", "bz2", "xz", "zst"]
 CODECS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 GZIP, BZIP2, XZ, ZSTD = b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # begin a member of each
 BZIP2_BLOCK, BZIP2_END = b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"  # one of these follows the level of a bzip2 stream
-MOST_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
+MAX_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
 HEAD = 512  # bytes that show whether a member begins
 PLAIN_STEP, PACKED_STEP = 4 << 20, 64 << 10  # bytes of content, and of compressed data, that are handled at once
 # Bytes that are decoded at once, but by zlib: few where they hold much content; four of zstd may hold 128 KiB.
 STEPS, MUCH = (64, 2 << 10), 1 << 18
-MOST_JOINED = 1 << 20  # bytes of content that are decoded by several steps and come as one piece
-LEAST_STEP = 4 << 10  # of a file that may grow
-MOST_HELD = 8 << 20  # bytes of a member's content; a larger one is read twice, once for its checksum
+MAX_JOINED = 1 << 20  # bytes of content that are decoded by several steps and come as one piece
+MIN_STEP = 4 << 10  # of a file that may grow
+MAX_HELD = 8 << 20  # bytes of a member's content; a larger one is read twice, once for its checksum
 TRUNCATED = "its compressed data ends too early; the file is truncated"
 
 
@@ -78,7 +78,7 @@ def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) ->
             step = step if is_gzip else STEPS[len(content) < MUCH]
             found.append(content)
             size += len(content)
-            if member.eof or size >= MOST_JOINED or at == len(data):
+            if member.eof or size >= MAX_JOINED or at == len(data):
                 yield Piece(begin, b"".join(found), read + at if member.eof else None)
                 member = None if member.eof else member
                 found, size = [], 0
@@ -103,7 +103,7 @@ def _decoder(compression: Compression) -> tuple[Callable[[], Any], type[Exceptio
         return partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError, XZ
     import zstandard
 
-    library = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)  # one for all frames: making it takes long
+    library = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)  # one for all frames: making it takes long
     return library.decompressobj, zstandard.ZstdError, b""
 
 
@@ -144,7 +144,7 @@ def intact_members(compression: Compression, source: BinaryIO, start: int = 0) -
             if piece.end is not None:
                 yield from held
                 held, size = [], 0
-            elif size > MOST_HELD:
+            elif size > MAX_HELD:
                 held = []
                 again = next(more.end for more in running if more.end is not None)
                 running.close()  # frees its decoder, whose window may be as large as a document
@@ -184,7 +184,7 @@ def blocks(
     """
     if compression == "":
         if isinstance(source, FileIO):  # memory for a whole step would be taken from the system for each small file
-            step = min(step, max(os.fstat(source.fileno()).st_size, LEAST_STEP))
+            step = min(step, max(os.fstat(source.fileno()).st_size, MIN_STEP))
         block = source.read(step)
         refuse_compressed(block)
         while block:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from gpulsh.errors import InputError
 
 SMALL = 4096  # bytes of a page that takes little time with any content
-LEAST_SECONDS, BYTE_SECONDS = 10.0, 1e-5  # of processor time for a page; usual ones take 1e-7 a byte
+MIN_SECONDS, BYTE_SECONDS = 10.0, 1e-5  # of processor time for a page; usual ones take 1e-7 a byte
 PAGE = struct.Struct("<qqd")  # bytes of a charset and of a page, and the seconds that it may take
 ANSWER = struct.Struct("<?q")  # whether the page is damaged, and bytes of its text or of the reason
 READY = b"+"
@@ -92,7 +92,7 @@ class _Reader:
     def read_page(self, body: bytes, charset: str) -> tuple[bool, bytes]:
         """Whether a page is damaged, and why; or its text. If it takes too long, a ValueError ends the reader."""
         assert self._process.stdin is not None
-        name, seconds = charset.encode("utf-8", "replace"), LEAST_SECONDS + BYTE_SECONDS * len(body)
+        name, seconds = charset.encode("utf-8", "replace"), MIN_SECONDS + BYTE_SECONDS * len(body)
         with suppress(BrokenPipeError):
             for part in (PAGE.pack(len(name), len(body), seconds), name, body):
                 self._process.stdin.write(part)

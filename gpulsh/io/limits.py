@@ -11,7 +11,7 @@ from gpulsh.errors import LargeDocumentError
 from gpulsh.io.file import File
 
 COPIES = 4  # of the largest document, which fit into a memory budget
-LEAST_MEMORY = 512 << 20  # bytes of a budget, below which hardly anything but the program fits
+MIN_MEMORY = 512 << 20  # bytes of a budget, below which hardly anything but the program fits
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def _exact_size(size: int) -> str:
 
 def _sufficient_budget(size: int) -> str:
     """A round budget of at least `size` bytes."""
-    size = max(size, LEAST_MEMORY)
+    size = max(size, MIN_MEMORY)
     if size <= 1000 << 20:
-        return f"{-(-size // (50 << 20)) * 50}MiB" if size > LEAST_MEMORY else _exact_size(size)
+        return f"{-(-size // (50 << 20)) * 50}MiB" if size > MIN_MEMORY else _exact_size(size)
     halves = -(-size // (512 << 20))
     return f"{halves // 2}{'.5' if halves % 2 else ''}GiB"

@@ -137,13 +137,13 @@ def split_batch(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
 
 def repack(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
     """Join runs of batches smaller than a quarter of `max_bytes` up to the bounds."""
-    most_rows = max(MIN_BATCH_ROWS, max_bytes // ROW_COST)
+    max_rows = max(MIN_BATCH_ROWS, max_bytes // ROW_COST)
     held: list[TextBatch] = []
     size = count = 0
     for piece in pieces:
         added = total_size(piece)
         large = added * 4 >= max_bytes
-        if held and (large or size + added > max_bytes or count + len(piece) > most_rows):
+        if held and (large or size + added > max_bytes or count + len(piece) > max_rows):
             yield concat_texts(held)
             held, size, count = [], 0, 0
         if large:

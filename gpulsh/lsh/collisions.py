@@ -23,7 +23,7 @@ from gpulsh.ragged import first_of_runs
 SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the definition of the decision
 FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
 SORTED_TOGETHER = 1 << 28  # digests of all bands that a device groups at once: a band of few is mostly waiting
-MOST_PARTS = 1 << 12  # ranges of digests in a band
+MAX_PARTS = 1 << 12  # ranges of digests in a band
 
 
 def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
@@ -139,7 +139,7 @@ def find_buckets(digests: Digests, ops: Backend, advance: Callable[[int], None])
 
     def of_band(ops: Backend, band: int) -> list[tuple[Buckets, Array]]:
         nonlocal parts
-        found, parts = run_in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
+        found, parts = run_in_fitting_parts(partial(_buckets, digests, band, ops), parts, MAX_PARTS)
         return [(buckets, np.full_like(buckets.offset[1:], band)) for buckets in found]
 
     every: Iterable[list[tuple[Buckets, Array]]] = ()  # buckets, and the band of each, int64

@@ -18,7 +18,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
-from gpulsh.params import MOST_TABLES, Named, check_integer, check_type, set_integer, shown
+from gpulsh.params import MAX_TABLES, Named, check_integer, check_type, set_integer, shown
 from gpulsh.permutations import splitmix64_array
 from gpulsh.sketch.bits import WORD_BITS, check_bits, distances, set_bits
 
@@ -49,11 +49,11 @@ def designs(bits: int, distance: int) -> dict[int, Design]:
     """
     found: dict[int, Design] = {}
     for blocks in range(distance + 1, min(distance + 3, bits) + 1):
-        if comb(blocks, distance) <= MOST_TABLES:
+        if comb(blocks, distance) <= MAX_TABLES:
             lefts = combinations(_blocks(range(bits), blocks), blocks - distance)
             found.setdefault(comb(blocks, distance), Design(tuple(sum(map(_mask, left)) for left in lefts)))
     tables = (distance + 1) ** 2
-    if tables <= MOST_TABLES and bits // (distance + 1) >= 2:
+    if tables <= MAX_TABLES and bits // (distance + 1) >= 2:
         twice: list[int] = []  # keys of one of the blocks, and of one of as many blocks of the rest
         for first in _blocks(range(bits), distance + 1):
             rest = [bit for bit in range(bits) if bit not in first]
@@ -110,7 +110,7 @@ class HammingTables(Named):
         tables: object = self.tables
         if not isinstance(tables, str):
             try:
-                tables = check_integer("tables", tables, 1, MOST_TABLES)
+                tables = check_integer("tables", tables, 1, MAX_TABLES)
             except ParameterError:
                 tables = None
         if tables not in ("auto", *known):

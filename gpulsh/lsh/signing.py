@@ -27,7 +27,7 @@ from gpulsh.stats.stages import Funnel, Progress, with_progress
 Result = TypeVar("Result")
 Sign = Callable[[TextBatch, Method, EvidenceKeys, Backend], Result]
 
-LEAST = Family(num_perm=1), BandShape(bands=1, rows=1)  # the smallest signature, where only exact hashes are used
+SMALLEST_SIGNATURE = Family(num_perm=1), BandShape(bands=1, rows=1)  # where only exact hashes are used
 
 
 def sign_batches(
@@ -61,7 +61,7 @@ def words_and_digests(
     text: TextBatch, shingling: Shingling, near: NearBits, keys: EvidenceKeys, ops: Backend
 ) -> tuple[Array, SignedBatch]:
     """SimHash's bits, uint64 [n, bits / 64], and Signed: digests uint64 [n, tables], equal where the keys' bits are."""
-    signed = ops.sign(text, shingling, *LEAST, keys)
+    signed = ops.sign(text, shingling, *SMALLEST_SIGNATURE, keys)
     words = ops.text_simhash(text, shingling, word_keys(near.bits, near.seed), near.weights == "set")
     columns = []
     for key in designs(near.bits, near.distance)[near.tables].keys:
@@ -76,7 +76,7 @@ def sign_sets(
     batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend
 ) -> tuple[SignedBatch, Sequence[Fingerprints]]:
     """One batch: exact hashes without digests, and public unique fingerprints in NumPy arrays, in ranges if many."""
-    least = ops.sign(batch, method.backend_shingling, *LEAST, keys)
+    least = ops.sign(batch, method.backend_shingling, *SMALLEST_SIGNATURE, keys)
     size, whole = total_size(batch), ops.sizes().whole
 
     def sets(parts: int) -> list[Fingerprints]:

@@ -15,7 +15,7 @@ from gpulsh.ragged import expand_ranges, offsets, row_ranges
 from gpulsh.sketch.base import checked_pairs, estimates
 
 AT_ONCE = 1 << 20  # weights looked up at once
-LEAST = 2.0**-1074  # above 0
+SMALLEST_FLOAT = 2.0**-1074  # above 0
 
 
 def jaccard(
@@ -51,7 +51,7 @@ def jaccard(
             least, greatest = ops.weighted_overlap(rows, weighted)
             over = np.flatnonzero(greatest == np.inf)
             if len(over):  # sums of weights that are all finite
-                smaller = replace(weighted, weight=np.maximum(weighted.weight * 2.0**-64, LEAST))
+                smaller = replace(weighted, weight=np.maximum(weighted.weight * 2.0**-64, SMALLEST_FLOAT))
                 least[over], greatest[over] = ops.weighted_overlap(rows[over], smaller)
             return least / np.where(greatest > 0, greatest, 1.0)
     both, either = ops.intersect(rows, ops.unique(sketches.moved(ops.asarray)))

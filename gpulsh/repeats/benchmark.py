@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES = 128  # of memory for each window, at most, while the index is made
 FLAGS = 16  # of the filter, for each window
-LEAST_BITS, MOST_BITS = 10, 34  # of a place in the filter
+MIN_BITS, MAX_BITS = 10, 34  # of a place in the filter
 HASHES_AT_ONCE = 1 << 18  # so many stay in a processor's caches
 PLACES_AT_ONCE = 1 << 22  # places of items looked up together
 
@@ -304,7 +304,7 @@ def _index_windows(
     counts[item[kept][opens]] = _count_tokens(opens, token[kept], size[kept])
     stop = np.append(np.flatnonzero(fresh)[1:], len(order)) if len(order) else np.empty(0, np.int64)
     distinct = hashes[order][fresh]
-    bits = min(max((len(distinct) * FLAGS).bit_length(), LEAST_BITS), MOST_BITS)
+    bits = min(max((len(distinct) * FLAGS).bit_length(), MIN_BITS), MAX_BITS)
     flags = mask_of(distinct >> np.uint64(64 - bits), 1 << bits)
     windows = ItemWindows(distinct, size[order][fresh], stop)
     return Benchmark(overlap, windows, ItemPlaces(item[order], token[order]), ItemTokens(counts), Flags(flags))

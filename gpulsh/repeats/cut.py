@@ -20,7 +20,7 @@ from gpulsh.text.documents import BATCH_BYTES, Documents
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST = 2**63 - 1
+MAX_INT64 = 2**63 - 1
 COLUMNS = ("row", "start", "stop")
 
 _NO_TEXT = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
@@ -97,8 +97,8 @@ def cut(
     """
     from gpulsh.io.arrow.texts import strings_of
 
-    min_left = check_integer("min_left", min_left, 0, MOST)
-    min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MOST)
+    min_left = check_integer("min_left", min_left, 0, MAX_INT64)
+    min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MAX_INT64)
     reading = Shingling(unit=unit, symbols=symbols)
     documents = Documents.open(texts, reading, with_form(folding, normalize), backend, threads)
     count, ops = len(documents.source), documents.ops

@@ -47,8 +47,8 @@ from gpulsh.text.documents import Documents, normalized_batches
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_TOKENS = 4096  # of a window
-MOST_COPIES = 2**63 - 1
+MAX_TOKENS = 4096  # of a window
+MAX_COPIES = 2**63 - 1
 
 
 @known_keywords
@@ -150,11 +150,11 @@ def window_size(
 ) -> int:
     """The size of a window in tokens, or in bytes where that is given; ParameterError for what does not go with it."""
     if of_bytes is None:
-        return check_integer("tokens", tokens, 1, MOST_TOKENS)
+        return check_integer("tokens", tokens, 1, MAX_TOKENS)
     given = {"tokens": tokens != 50, "unit": unit != "word", "symbols": symbols, "whole_lines": whole_lines}
     given |= {"folding": folding is not None, "normalize": normalize is not None}
     refuse_given(given, "--bytes and {} cannot be combined; leave one of them out")
-    return check_integer("bytes", of_bytes, 1, MOST_TOKENS)
+    return check_integer("bytes", of_bytes, 1, MAX_TOKENS)
 
 
 def checked_max_copies(
@@ -165,7 +165,7 @@ def checked_max_copies(
     if unit in get_args(Part):
         given = {"tokens": tokens != 50, "keep": keep != "first", "bridge": bridge != 0, "whole_lines": whole_lines}
         refuse_given(given, f"{{}} and --unit {unit!r} cannot be combined; leave {{}} out")
-        return check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MOST_COPIES)
+        return check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MAX_COPIES)
     given = {"max_copies": max_copies is not None, "within": within is not None}
     refuse_given(given, "{} is given for words; give --unit 'line' or 'paragraph', or leave it out")
     return None

@@ -50,7 +50,7 @@ from gpulsh.params import Shingling
 from gpulsh.ragged import expand_ranges, merge_ranges, row_of, sorted_distinct, total_size
 from gpulsh.secret import EvidenceKeys
 
-MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
+MAX_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
 PIECE = 1 << 19  # of a longer document, so many windows are sampled or hashed together
 
 Keep = Literal["first", "minimal", "none"]
@@ -93,7 +93,7 @@ class Repeats(NamedTuple):
 
 def sample_size(tokens: int) -> int:
     """Tokens of a sample of windows of `tokens` tokens."""
-    return min(max(tokens // 3, 1), MOST_SAMPLED)
+    return min(max(tokens // 3, 1), MAX_SAMPLED)
 
 
 def sample_windows(ops: Backend, text: TextBatch, reading: Shingling, tokens: int) -> Samples:

@@ -30,7 +30,7 @@ SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # dropped documents 
 BINS = 100  # of similarity, from 0 to 1
 EXAMPLES = 6
 REREAD_BYTES = 1 << 28  # of files that are read again for the texts of the sample of clusters
-MOST_LISTED = 1000  # pairs of INPUTs
+MAX_LISTED = 1000  # pairs of INPUTs
 UNKNOWN_FILE = -1  # number of a file of an earlier run
 
 SAMPLE = {"largest": 10, "random": 24, "above": 12, "below": 12}  # clusters of each kind
@@ -276,9 +276,9 @@ class Evidence:
         ranked = sorted(of_pairs.items(), key=lambda item: (-item[1], item[0]))
         listed = [
             {"input": inputs[pair // len(of_file)], "of": others[pair % len(of_file)], "count": count}
-            for pair, count in ranked[:MOST_LISTED]
+            for pair, count in ranked[:MAX_LISTED]
         ]
-        return of_files.tolist(), {"listed": listed, "more": sum(count for _, count in ranked[MOST_LISTED:])}
+        return of_files.tolist(), {"listed": listed, "more": sum(count for _, count in ranked[MAX_LISTED:])}
 
     def rejected_counts(self, path: Path) -> list[int]:
         """The number of rejected rows of each file, in the files' order, by the list of them; zeros without a list."""

@@ -30,7 +30,7 @@ from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.report.evidence import Evidence, example_rows
 from gpulsh.report.excerpts import FileRow, read_texts
 
-MOST_VALUES = 1 << 20  # values of a column
+MAX_VALUES = 1 << 20  # values of a column
 LISTED_VALUES = 200  # values in a report
 
 
@@ -140,9 +140,9 @@ def value_shares(report: Mapping[str, Any], duplicates: File, rejected: File | N
         with reading(file):
             for value, found in _value_counts(file, columns, what):
                 counts[value] = counts.get(value, 0) + found
-        if len(counts) > MOST_VALUES:
+        if len(counts) > MAX_VALUES:
             raise ParameterError(
-                f"column {column!r} has more than {MOST_VALUES:,} values; name a column with fewer, such as a language"
+                f"column {column!r} has more than {MAX_VALUES:,} values; name a column with fewer, such as a language"
             )
     if only_json_lines and counts.keys() == {None}:
         raise InputError(f"column {column!r}: no document has a value; name another field")

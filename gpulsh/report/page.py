@@ -21,7 +21,7 @@ from gpulsh.report import wording
 from gpulsh.report.evidence import BINS, SIZES
 from gpulsh.report.excerpts import run_differences
 from gpulsh.report.reproduce import command, describe_method
-from gpulsh.report.summary import LEAST_SECONDS, largest_sentence, sum_of
+from gpulsh.report.summary import MIN_SECONDS, largest_sentence, sum_of
 from gpulsh.stats.counts import COUNTS, DUPLICATES, SAMPLED
 from gpulsh.stats.stages import COMPILE, ITEM_STAGES, OTHER, PASSAGE_STAGES, REPORT_STAGES, REST_MEANINGS
 from gpulsh.theory import SCurve
@@ -31,11 +31,11 @@ LONGEST = 320  # characters of a name, an id or a sentence
 LARGE_CLUSTER = 0.01  # share of all documents
 MANY_DOCUMENTS = 1000  # documents, below which a small cluster has a larger share
 LARGE_LOSS = 0.5  # share of the documents of an INPUT
-MOST_WARNINGS = 5  # warnings of a kind
+MAX_WARNINGS = 5  # warnings of a kind
 # Of pictures, whose places and sizes are shares of the width and height.
 WIDTH_OF_ONE = 56 / 414  # share of the width for the bar of similarity 1
 BELOW_CURVE = 0.6  # of the height, for bars under the curve
-STEPS, MOST_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
+STEPS, MAX_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
 
 Picture = Mapping[str, Any]
 
@@ -101,7 +101,7 @@ def render(report: Mapping[str, Any]) -> str:
         counts=COUNTS,
         sum_of=sum_of,
         stages=list(_stages(report)),
-        short=LEAST_SECONDS,
+        short=MIN_SECONDS,
         files=files,
         inputs=inputs,
         cautions=cautions(report, [entry for entry in inputs if not entry["protected"]]),
@@ -222,7 +222,7 @@ def similarity_picture(counts: Mapping[str, Any], threshold: float, measure: str
         for at, count in below.items()
     ]
     bars.append(_bar("bar one", 1 - 0.7 * WIDTH_OF_ONE, 0.7 * WIDTH_OF_ONE, min(one / most, 1), f"1: {one:,}"))
-    step = next(step for step in STEPS if (BINS - first) / step <= MOST_TICKS)
+    step = next(step for step in STEPS if (BINS - first) / step <= MAX_TICKS)
     ticks = [((at - first) * wide, f"{at / BINS:.2f}") for at in range(-(-first // step) * step, BINS, step)]
     return {
         "title": f"Dropped documents by {alike} {axis.split()[-1]} the kept one: {one:,} of {alike} 1",
@@ -256,7 +256,7 @@ def _below_one(counts: Mapping[str, Any]) -> dict[int, int]:
 def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Warnings, a line each: hints, clusters that are much of the corpus, and `inputs`, by name, that lose much."""
     documents, found = report["funnel"]["documents"], list(report.get("hints", ()))
-    for cluster in report["evidence"]["clusters"].get("sample", ())[:MOST_WARNINGS]:  # the largest come first
+    for cluster in report["evidence"]["clusters"].get("sample", ())[:MAX_WARNINGS]:  # the largest come first
         if documents >= MANY_DOCUMENTS and cluster["dropped"] > LARGE_CLUSTER * documents:
             name = wording.cluster_name(cluster["cluster"], report["files"])
             part = wording.share(cluster["dropped"], documents)
@@ -265,11 +265,11 @@ def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> 
                 " or boilerplate"
             )
     losing = [entry for entry in inputs if entry["dropped"] > LARGE_LOSS * (entry["rows"] - entry["rejected"])]
-    for entry in losing[:MOST_WARNINGS]:
+    for entry in losing[:MAX_WARNINGS]:
         part = wording.share(entry["dropped"], entry["rows"] - entry["rejected"])
         found.append(f"{wording.printable(entry['name'])} loses {part} of its documents")
-    if len(losing) > MOST_WARNINGS:
-        found.append(f"{len(losing) - MOST_WARNINGS:,} more INPUTs lose more than half of their documents")
+    if len(losing) > MAX_WARNINGS:
+        found.append(f"{len(losing) - MAX_WARNINGS:,} more INPUTs lose more than half of their documents")
     return found
 
 

@@ -13,7 +13,7 @@ from gpulsh.stats.counts import COUNTS, CountRow
 ALWAYS_SHOWN = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
 SHOWN_IF_ANY = ("protected", "contaminated", "few_sources", "rejected", "not_utf8", "stray_bytes")  # left out if 0
 SHOWN_INPUTS = 10
-LEAST_SECONDS = 0.05  # seconds; a shorter stage would read as 0.0
+MIN_SECONDS = 0.05  # seconds; a shorter stage would read as 0.0
 
 
 def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
@@ -80,11 +80,9 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     wide = max(len(f"{count:,}") for _, count, _ in rows)
     labels = max(len(label) for label, _, _ in rows)
     lines = [f"{label:<{labels}}  {count:>{wide},}  {meaning}".rstrip() for label, count, meaning in rows]
-    stages = ", ".join(
-        f"{name} {seconds:.1f}" for name, seconds in funnel["seconds"].items() if seconds >= LEAST_SECONDS
-    )
+    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in funnel["seconds"].items() if seconds >= MIN_SECONDS)
     compiling = report.get("compiling", 0.0)
-    stages += f"; {compiling:.1f} to compile kernels" if compiling >= LEAST_SECONDS else ""
+    stages += f"; {compiling:.1f} to compile kernels" if compiling >= MIN_SECONDS else ""
     took = f"{report['seconds']:.1f} s on {_machine(report)}"
     lines += ["", said] if (said := largest_sentence(report)) else []
     return "\n".join([*lines, "", f"{took}: {stages}" if stages else took])

@@ -51,8 +51,8 @@ from gpulsh.stats.counts import SUMMED_COUNTS
 from gpulsh.stats.stages import ALL_STAGES, TASK_UNITS, Funnel, Progress
 from gpulsh.store.columns import release_memory
 
-MOST_PARTITIONS = 4096  # each range and group looks into the files of all
-FEWEST_PARTITIONS = 64  # to run in parallel, unless they would be very small: so many cores end at about the same time
+MAX_PARTITIONS = 4096  # each range and group looks into the files of all
+MIN_PARTITIONS = 64  # to run in parallel, unless they would be very small: so many cores end at about the same time
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ def make_partitions(job: FileJob, ops: Backend, *, parallel: bool = True) -> tup
     texts, partition = job.texts(ops), job.cut.partition
     total = texts.check(job.earlier_files)
     if job.cut.parallel is not None and total is not None and parallel:
-        partition = min(partition, max(total // FEWEST_PARTITIONS, job.cut.parallel))
-    found = texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS), job.earlier_files)
+        partition = min(partition, max(total // MIN_PARTITIONS, job.cut.parallel))
+    found = texts.partitions(max(partition, (total or 0) // MAX_PARTITIONS), job.earlier_files)
     return [replace(each, number=each.number + job.earlier_partitions) for each in found], total
 
 

@@ -37,7 +37,7 @@ KIND_SAMPLE = 1000  # documents that show the kind of text
 SHOWN_BYTES = 4096  # of a text
 
 SIZES = (5, 4, 3, 2, 1)  # tokens of a shingle; longer is better
-LEAST_SIMILARITY = 0.8  # similarity that a changed token in the middle of a document may leave at least
+MIN_SIMILARITY = 0.8  # similarity that a changed token in the middle of a document may leave at least
 CODE_SHARE = 0.12  # share of signs among all characters, from which on a text counts as code
 CHARACTERS = 4  # in a shingle, for documents with too few words
 
@@ -85,7 +85,7 @@ class Kind:
     def shingling(self) -> Shingling:
         """The longest shingles that leave a median document similar after one changed word; else characters."""
         for size in SIZES:
-            if not self.documents or similarity_after_change(self.tokens, size) >= LEAST_SIMILARITY:
+            if not self.documents or similarity_after_change(self.tokens, size) >= MIN_SIMILARITY:
                 return Shingling(size=size, symbols=self.is_code)
         return Shingling(unit="char", size=CHARACTERS, symbols=True)
 

@@ -55,7 +55,7 @@ def test_a_run_that_ends_at_any_step_resumes(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Manifest, "add", ending)
         small_partitions(patch, 2500)
-        patch.setattr("gpulsh.budget.MOST_DIGESTS", 500)
+        patch.setattr("gpulsh.budget.MAX_DIGESTS", 500)
         patch.setattr(find, "RUN_WINDOWS", 300)
         patch.setattr(documents, "PLACES_AT_ONCE", 500)
         whole = gpulsh.passages_files(passage_files, tmp_path / "whole", **given)

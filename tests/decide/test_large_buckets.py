@@ -80,7 +80,7 @@ def record_calls(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
 def test_decisions_in_large_buckets_equal_the_naive_greedy(
     monkeypatch: pytest.MonkeyPatch, ordered: bool, bounds: tuple[int, int] | None, most: int
 ) -> None:
-    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
+    monkeypatch.setattr(large_buckets, "MAX_DOCUMENTS", most)
     monkeypatch.setattr(large_buckets, "FEW_DOCUMENTS", 0)
     if bounds:
         set_bounds(monkeypatch, *bounds)
@@ -115,7 +115,7 @@ def test_decisions_over_files_equal_the_naive_greedy(tmp_path: Path, keep: str, 
 @pytest.mark.parametrize("most", [4096, 0], ids=["by bitmaps", "by prefixes"])
 def test_few_pairs_are_compared_by_fingerprints(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most an eighth of all pairs; matches of prefixes are listed as pairs, not as shared shingles."""
-    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
+    monkeypatch.setattr(large_buckets, "MAX_DOCUMENTS", most)
     measured, listed = (
         record_calls(monkeypatch, comparing, "exact_jaccard"),
         record_calls(monkeypatch, Matches, "pairs"),
@@ -274,7 +274,7 @@ KINDS = {"own": template(60), "copies": near_copies(100, 1) + template(30), "pag
 BACKENDS = {"cpu": CpuBackend(2), "one thread": CpuBackend(1), "scarce": CpuBackend(2, memory=1 << 18)}
 BACKENDS["reference"] = ReferenceBackend()
 BOUNDS = {"FEW_KEPT": [0, 8, 64], "FEW_DOCUMENTS": [0, 64], "FIRST_BLOCK": [1, 64, 1 << 20]}
-BOUNDS |= {"LARGEST_JOIN": [500, 1 << 22], "MOST_DOCUMENTS": [0, 4096]}
+BOUNDS |= {"LARGEST_JOIN": [500, 1 << 22], "MAX_DOCUMENTS": [0, 4096]}
 all_rules = st.sampled_from(
     [NO_RULES, DropRules(protected=40), DropRules(protected=40, first_query=40), DropRules(first_query=60)]
 )
@@ -311,7 +311,7 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
     """Each is compared with the kept page, however many there are."""
     texts = near_copies(600, 600)
     monkeypatch.setattr(CpuBackend, "frequencies", None)
-    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
+    monkeypatch.setattr(large_buckets, "MAX_DOCUMENTS", 0)
     kept, found = joined(texts, CpuBackend(2))
     assert (kept, found) == by_sets(texts) and sum(kept) == 1 and len(found) == 599
     result = gpulsh.deduplicate(texts, backend="cpu")
@@ -329,7 +329,7 @@ def test_prefixes_find_documents_kept_in_any_block(monkeypatch: pytest.MonkeyPat
     """Blocks of 64 to 512: the second and the last are joined by prefixes, the one between needs none."""
     one, other, third, fourth = (near_copies(*given) for given in ((900, 1), (28, 2), (20, 3), (20, 4)))
     texts = one[:164] + other + one[164:419] + third[:1] + one[419:] + fourth + third[1:]
-    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
+    monkeypatch.setattr(large_buckets, "MAX_DOCUMENTS", 0)
     kept, found = joined(texts, CpuBackend(2))
     assert (kept, found) == by_sets(texts) and sum(kept) == 4
 
@@ -344,7 +344,7 @@ def test_joins_that_do_not_fit_in_memory_are_halved(monkeypatch: pytest.MonkeyPa
         return sets(ops, text, *given)
 
     monkeypatch.setattr(CpuBackend, "shingle_sets", scarce)
-    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
+    monkeypatch.setattr(large_buckets, "MAX_DOCUMENTS", most)
     assert joined(texts, CpuBackend(1)) == by_sets(texts)
 
 

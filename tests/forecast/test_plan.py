@@ -278,7 +278,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_samples_run_as_the_command_runs(here: Path, runs: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree(here)
     monkeypatch.setattr(sample, "FIRST_BYTES", 1000)
-    monkeypatch.setattr(sample, "LEAST_BYTES", 900 * 700)
+    monkeypatch.setattr(sample, "MIN_BYTES", 900 * 700)
     monkeypatch.setattr(sample, "THREAD_BYTES", 1)
     options = {"threshold": 0.7, "lines": False, "devices": [0, 1], "also": "simhash:3", "within": True, "memory": None}
     found = sample.plan(["in"], options)
@@ -327,7 +327,7 @@ def test_a_slow_method_gets_a_smaller_sample() -> None:
 
     assert share(1.0) > 0.1
     assert share(2.5) == pytest.approx(0.001 * 5 / (0.7 * 2.5 - 1))
-    assert share(100.0) == 0.001 * sample.LEAST_TIMES
+    assert share(100.0) == 0.001 * sample.MIN_TIMES
 
 
 def test_a_dry_run_writes_nothing(here: Path, command: Command) -> None:

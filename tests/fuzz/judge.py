@@ -20,7 +20,7 @@ from tests.fuzz.server import Ended
 from tests.support import naive
 
 BUDGET = 512 << 20  # every case gives it as --memory
-MOST_MEMORY = BUDGET * 11 // 10
+MAX_MEMORY = BUDGET * 11 // 10
 REFUSED = "that this process may allocate"  # the kernel's limit, which is a little above the budget
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 DEFECT = re.compile(r"error: unexpected \w+:|Traceback \(most recent call last\)|Exception ignored|Fatal Python error")
@@ -64,7 +64,7 @@ def conduct(case: Case, folder: Path, before: State, ended: Ended) -> list[Findi
         found.append(Finding("status", f"exit status {ended.status}"))
     elif ended.status and not last.startswith("gpulsh: error: "):
         found.append(Finding("message", f"exit status {ended.status} and {last[:200]!r}"))
-    if not ended.killed and ended.memory > MOST_MEMORY and REFUSED not in last:
+    if not ended.killed and ended.memory > MAX_MEMORY and REFUSED not in last:
         found.append(Finding("memory", f"{ended.memory / (1 << 20):.0f} MiB of {BUDGET >> 20}"))
     if not ended.killed and (control := next(filter(CONTROL.search, lines), None)) is not None:
         found.append(Finding("control", ascii(control[:300])))
@@ -100,7 +100,7 @@ TYPES = {
     "similarity": pa.float32(),
     "cluster": pa.int64(),
 }
-MOST_SHINGLED = 1 << 20  # bytes of a text whose similarity is computed again
+MAX_SHINGLED = 1 << 20  # bytes of a text whose similarity is computed again
 FLAGS = ("--json", "--resume", "--overwrite", "--within", "--across")
 
 
@@ -271,7 +271,7 @@ class Judge:
     def _shingles(self, text: bytes) -> set[Any] | None:
         """The text as a set; None if Python's Unicode may differ from the library's."""
         characters = text.decode("utf-8", "replace")
-        if len(text) > MOST_SHINGLED or any(unicodedata.category(each) == "Cn" for each in set(characters)):
+        if len(text) > MAX_SHINGLED or any(unicodedata.category(each) == "Cn" for each in set(characters)):
             return None
         unit, _, size = self.options.get("--shingle", "word:5").partition(":")
         return set(naive.shingles(naive.tokens(characters, unit), int(size)))

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-MOST = 48 << 20  # the most bytes of content that are read
+MAX_BYTES = 48 << 20  # the most bytes of content that are read
 BOM = b"\xef\xbb\xbf"
 
 
@@ -41,7 +41,7 @@ class Rows:
 
 def read(path: Path) -> Rows:
     reader = next((READERS[ending] for ending in READERS if path.name.lower().endswith(ending)), None)
-    if reader is None or path.stat().st_size > MOST:
+    if reader is None or path.stat().st_size > MAX_BYTES:
         raise Unknown
     return reader(path)
 
@@ -53,10 +53,10 @@ def _content(path: Path) -> bytes:
 
         try:
             reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_across_frames=True)
-            content = reader.read(MOST + 1)
+            content = reader.read(MAX_BYTES + 1)
         except zstandard.ZstdError:
             raise Unknown from None  # readers differ in what may follow a frame, and in the largest window
-        if len(content) > MOST:
+        if len(content) > MAX_BYTES:
             raise Unknown
         return content
     opened = OPENED.get(path.suffix)
@@ -66,10 +66,10 @@ def _content(path: Path) -> bytes:
     while raw := raw.lstrip(b"\0"):
         member = opened()
         try:
-            parts.append(member.decompress(raw, MOST))
+            parts.append(member.decompress(raw, MAX_BYTES))
         except (OSError, lzma.LZMAError, zlib.error) as error:
             raise Broken(f"packed: {error}") from None
-        if sum(map(len, parts)) >= MOST:
+        if sum(map(len, parts)) >= MAX_BYTES:
             raise Unknown
         if not member.eof:
             raise Broken("packed: ends too early")
@@ -117,7 +117,7 @@ def _delimited(path: Path) -> Rows:
     content = _content(path).removeprefix(BOM).decode("latin-1")
     if "\r" in content.replace("\r\n", "") or content.count('"') % 2:
         raise Unknown  # readers differ: a carriage return may end a line; open quotes may reach to the end
-    csv.field_size_limit(MOST)
+    csv.field_size_limit(MAX_BYTES)
     lines = re.findall(r"[^\n]*\n|[^\n]+$", content)
     reader = csv.reader(lines, delimiter="\t" if ".tsv" in path.name else ",")
     texts: list[bytes | None] = []
@@ -150,7 +150,7 @@ def _parquet(path: Path) -> Rows:
     try:
         with pq.ParquetFile(path) as file:
             groups = range(file.num_row_groups)
-            if sum(file.metadata.row_group(group).total_byte_size for group in groups) > MOST:
+            if sum(file.metadata.row_group(group).total_byte_size for group in groups) > MAX_BYTES:
                 raise Unknown
             if file.schema_arrow.names.count("text") != 1:
                 raise Unknown
@@ -180,7 +180,7 @@ def _ipc(path: Path) -> Rows:
         if names.count("text") != 1:
             raise Unknown
         texts = reader([names.index("text")]).read_all().column("text")
-        if texts.nbytes > MOST:
+        if texts.nbytes > MAX_BYTES:
             raise Unknown
         _check(texts)
     except failures as error:
@@ -191,7 +191,7 @@ def _ipc(path: Path) -> Rows:
             _check(column)
     except failures:
         return Rows(_texts(texts), None)
-    if whole.nbytes > MOST:
+    if whole.nbytes > MAX_BYTES:
         raise Unknown
     return Rows(_texts(texts), whole)
 

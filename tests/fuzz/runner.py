@@ -28,7 +28,7 @@ from tests.fuzz.server import Ended, Server
 LIMIT = 20.0  # seconds of a processor
 LARGE = 6  # times as many for cases of hundreds of megabytes
 JUDGED = 60  # seconds in which a case must be judged
-MOST_SHOWN = 3  # findings that look alike
+MAX_SHOWN = 3  # findings that look alike
 LEFT_OUT = r"'.*'|[0-9]+|\b(int|float|str|bool|list|dict|NoneType)\b"  # when two findings are compared
 
 
@@ -219,7 +219,7 @@ def _show(verdict: Verdict, alike: Counter[str]) -> None:
     for kind, what in verdict.findings[:1]:
         look = f"{verdict.case.format} {kind} {re.sub(LEFT_OUT, '', what)[:70]}"
         alike[look] += 1
-        if alike[look] <= MOST_SHOWN:
+        if alike[look] <= MAX_SHOWN:
             print(f"{verdict.case.format} {verdict.case.number}: {kind}: {what[:300]}\n    {verdict.saved}", flush=True)
 
 

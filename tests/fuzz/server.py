@@ -30,8 +30,8 @@ from tests.fuzz.case import Case
 from tests.support import server
 
 POLL = 0.004  # seconds
-MOST_MEMORY = 1600 << 20  # beyond which it is killed
-MOST_FILE = 3 << 30  # of one file that it writes
+MAX_MEMORY = 1600 << 20  # beyond which it is killed
+MAX_FILE = 3 << 30  # of one file that it writes
 PAGE = resource.getpagesize()
 TICKS = os.sysconf("SC_CLK_TCK")
 SHOWN = 200_000  # bytes of its output
@@ -98,7 +98,7 @@ def _watch(child: int, limit: float) -> str:
             moved, before = now, busy
         if busy > limit or now - moved > limit:
             why = f"took {busy:.1f} s of a processor, {now - start:.1f} s of the clock"
-        elif resident > MOST_MEMORY:
+        elif resident > MAX_MEMORY:
             why = f"took {resident >> 20} MiB"
         else:
             time.sleep(pause)
@@ -133,7 +133,7 @@ def _run_child(asked: dict[str, Any], handles: list[int]) -> None:
         os.environ["TMPDIR"] = os.path.join(os.getcwd(), "tmp")
         tempfile.tempdir = None
         faulthandler.enable(os.fdopen(os.dup(2), "w"))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE, MOST_FILE))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
         module, _, name = asked["target"].partition(":")
         command = getattr(importlib.import_module(module), name)
         watch(Path.cwd(), [*asked["writes"], "tmp"], broke)
@@ -189,7 +189,7 @@ CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {  # event -> arguments
     "os.utime": ((0, 3),),
 }
 EXECUTES = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "pickle.find_class", "socket.connect")
-MOST = 20  # acts that are recorded
+MAX_ACTS = 20  # acts that are recorded
 
 
 def watch(folder: Path, writes: Sequence[str], found: list[str]) -> None:
@@ -231,7 +231,7 @@ def watch(folder: Path, writes: Sequence[str], found: list[str]) -> None:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" or event in CHANGES or event in EXECUTES:
             with suppress(OSError, ValueError):  # of a path that is none
-                found.extend(acts(event, arguments)[: MOST - len(found)])
+                found.extend(acts(event, arguments)[: MAX_ACTS - len(found)])
 
     sys.addaudithook(hook)
 

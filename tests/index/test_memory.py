@@ -51,7 +51,7 @@ def small_batches(spill: int) -> Iterator[None]:
         yield
 
 
-def most_held(path: Path, count: int, spill: int) -> tuple[int, int]:
+def max_held(path: Path, count: int, spill: int) -> tuple[int, int]:
     """The most bytes of segments in memory while `count` documents are added, and those of the largest join."""
     held, joins = [0], [0]
     settled, joined = merging.merge_small, merging.merge_in_memory
@@ -80,7 +80,7 @@ def most_held(path: Path, count: int, spill: int) -> tuple[int, int]:
 
 def test_memory_does_not_grow_with_the_documents_added(tmp_path: Path) -> None:
     """Larger segments are merged while they are written."""
-    (few, _), (many, join) = (most_held(tmp_path / str(count), count, 30_000) for count in (200, 700))
+    (few, _), (many, join) = (max_held(tmp_path / str(count), count, 30_000) for count in (200, 700))
     assert few == pytest.approx(many, rel=0.2) and 10_000 < many <= 60_000 and 0 < join <= 30_000
 
 
@@ -112,7 +112,7 @@ def test_the_spill_limit_follows_the_budget() -> None:
 def test_segments_are_merged_in_bounded_runs(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run of rows is longer than it may be, and a full disk is an error that leaves the index unchanged."""
     count = 300
-    most_held(tmp_path / "i", count, 15_000)
+    max_held(tmp_path / "i", count, 15_000)
     runs: list[int] = []
     real = Column.append
 

@@ -67,7 +67,7 @@ def test_rows_of_intact_members_are_read(name: str, held: str, tmp_path: Path, m
         run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     if held == "nothing":
-        monkeypatch.setattr(compression, "MOST_HELD", 0)
+        monkeypatch.setattr(compression, "MAX_HELD", 0)
     # Member by member, and as many rows in each pass.
     result = run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip", id_column="n")
     rows = [row for member in left for row in range(20 * member, 20 * member + 20)]
@@ -122,7 +122,7 @@ def test_zeros_after_a_gzip_member_are_ignored(tmp_path: Path) -> None:
 
 def test_no_record_of_a_damaged_large_member_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The damage shows only at the member's end, after readable records."""
-    monkeypatch.setattr(compression, "MOST_HELD", 0)
+    monkeypatch.setattr(compression, "MAX_HELD", 0)
     records = [record(row, page.encode() * 4) for row, page in enumerate(PAGES)]
     packed = [gzip.compress(b"".join(records[at : at + 20])) for at in (0, 20, 40)]
     (tmp_path / "a.wet.gz").write_bytes(packed[0] + flipped(packed[1], -6) + packed[2])
@@ -142,7 +142,7 @@ def test_large_members_are_read_twice_one_after_another(monkeypatch: pytest.Monk
         readings.append("begins")
         try:
             for place in range(start, 42):  # of two large members and a small one
-                size = compression.MOST_HELD if place < 40 else 1
+                size = compression.MAX_HELD if place < 40 else 1
                 yield Piece(place // 20 * 20, b"x" * size, place + 1 if place in (19, 39, 41) else None)
         finally:
             readings.append("ends")

@@ -21,7 +21,7 @@ from gpulsh.io import conversion
 from gpulsh.io.arrow.ids import is_parquet_type, joined_ids, parquet_type
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.formats.json_types import MOST_FIELDS, NumberKind, Shape, record_batch
+from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.limits import Limit
 from tests.support.files import UNPACK, read_rows, read_table, record, write_rows
 from tests.support.runs import evidence, interrupted, interrupting
@@ -185,7 +185,7 @@ def test_row_groups_are_filled_with_whole_batches(tmp_path: Path, monkeypatch: p
         ([{}, {}], pa.large_string(), ["{}", "{}"]),
         ([[], [1], ["a"]], pa.list_(pa.large_string()), [[], ["1"], ["a"]]),
         ([{"a": 1}, {"a": [2]}], pa.struct([("a", pa.large_string())]), [{"a": "1"}, {"a": "[2]"}]),
-        ([{str(n): n for n in range(MOST_FIELDS + 1)}, None], pa.large_string(), None),
+        ([{str(n): n for n in range(MAX_FIELDS + 1)}, None], pa.large_string(), None),
     ],
 )
 def test_a_type_holds_all_values_of_a_field(values: list[Any], kind: pa.DataType, expected: list[Any] | None) -> None:

@@ -22,7 +22,7 @@ import gpulsh
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend, Shared, backend, staging
 from gpulsh.backends.cuda.backend import LANES
-from gpulsh.backends.cuda.memory import MOST_PINNED
+from gpulsh.backends.cuda.memory import MAX_PINNED
 from gpulsh.backends.cuda.staging import SLOT, Staging
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family, Shingling
@@ -248,7 +248,7 @@ class Arrays(DeviceModule):
 def stager(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staging]:
     """Makes a `Staging` with slots of `slot` bytes, of which at most `most` bytes are used at once."""
 
-    def make(arrays: DeviceModule, slot: int = 64, most: int = MOST_PINNED) -> Staging:
+    def make(arrays: DeviceModule, slot: int = 64, most: int = MAX_PINNED) -> Staging:
         monkeypatch.setattr(staging, "SLOT", slot)
         return Staging(arrays, most)
 

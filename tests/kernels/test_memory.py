@@ -19,7 +19,7 @@ from gpulsh.backends.cuda import CudaBackend, Shared, buckets
 from gpulsh.backends.cuda.buckets import collisions, may_repeat
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.cuda.machine import KEPT, Machine
-from gpulsh.backends.cuda.memory import HELD, MOST_PINNED, RESIDENT, SMALLEST, text_sizes
+from gpulsh.backends.cuda.memory import HELD, MAX_PINNED, RESIDENT, SMALLEST, text_sizes
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.select import select_backend
@@ -286,7 +286,7 @@ def test_sizes_follow_the_budget_of_the_host(memory: int, devices: int) -> None:
     batches = (3 * devices + 2) * sizes.batch
     assert batches + sizes.pinned <= memory // 8 or sizes.batch == SMALLEST
     assert sizes.ahead <= memory // 8 and 0 < sizes.device <= 139 << 30
-    assert sizes.pinned == 3 * devices * min(sizes.batch, MOST_PINNED)
+    assert sizes.pinned == 3 * devices * min(sizes.batch, MAX_PINNED)
 
 
 def test_pinned_memory_is_at_most_a_batch() -> None:

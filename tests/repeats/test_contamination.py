@@ -119,7 +119,7 @@ def test_contamination_depends_on_no_batch_secret_or_filter(monkeypatch: pytest.
     assert expected.num_rows > 100
     for secret in SECRETS:
         assert gpulsh.contamination(texts, items, secret=secret, **options).equals(expected)
-    small = {"BATCH_BYTES": 5000, "PLACES_AT_ONCE": 7, "HASHES_AT_ONCE": 11, "LEAST_BITS": 1, "FLAGS": 0}
+    small = {"BATCH_BYTES": 5000, "PLACES_AT_ONCE": 7, "HASHES_AT_ONCE": 11, "MIN_BITS": 1, "FLAGS": 0}
     for name, value in small.items():
         monkeypatch.setattr(benchmark, name, value)
     monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 3000)

@@ -254,7 +254,7 @@ def test_windows_of_equal_hashes_repeat(windows: tuple[list[tuple[int, int]], li
 
 
 def test_too_many_windows_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WINDOWS", 3)
+    monkeypatch.setattr(module, "MAX_WINDOWS", 3)
     assert repeats_of([(1, 1)] * 2, [0, 1]) == [(0, 0, 2), (1, 0, 2)]
     with pytest.raises(BackendError, match="3 windows may repeat, and 2 can be compared at once"):
         repeats_of([(1, 1)] * 3, [0, 1, 2])

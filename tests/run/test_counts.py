@@ -20,7 +20,7 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.select import select_backend
 from gpulsh.budget import TaskSizes
 from gpulsh.cli import main
-from gpulsh.decide.edges import MOST_DRAWN, NO_SAMPLE, PairSampler, Sample
+from gpulsh.decide.edges import MAX_DRAWN, NO_SAMPLE, PairSampler, Sample
 from gpulsh.permutations import splitmix64
 from gpulsh.report.evidence import similarity_counts
 from gpulsh.report.page import missing_requirement
@@ -230,7 +230,7 @@ def test_candidates_below_the_threshold_equal_brute_force(
     pairs = gpulsh.candidate_pairs(digests, backend="cpu")
     similarity = np.asarray(gpulsh.jaccard(fingerprints, pairs, backend="cpu"))
     assert report["sampled"] == similarity_counts(similarity)
-    assert 1000 < len(pairs) == report["funnel"]["candidates"] < MOST_DRAWN
+    assert 1000 < len(pairs) == report["funnel"]["candidates"] < MAX_DRAWN
     assert ("compare" in report["funnel"]["seconds"]) == (group == 2000)
     assert similarity.min() < 0.5 and (similarity >= 0.8).any()
 

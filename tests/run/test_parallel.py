@@ -18,7 +18,7 @@ from gpulsh.budget import memory_shares, parse_memory, task_sizes
 from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError, OutputError, ParameterError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import HeldTexts
-from gpulsh.io.limits import LEAST_MEMORY as LEAST
+from gpulsh.io.limits import MIN_MEMORY
 from gpulsh.run.engines import local
 from gpulsh.run.engines.local import InProcess
 from gpulsh.run.job import JobContext, Stage, Task, TaskResult
@@ -215,9 +215,9 @@ def test_a_single_worker_runs_in_the_main_thread() -> None:
 # --- `--memory`: valid amounts, too small ones, and another amount for a resumed run ---
 
 
-LEAST_AMOUNTS = ["512MiB", "512mib", LEAST, str(LEAST), float(LEAST), "0.5G", "524288K", "536870912B"]
+MIN_AMOUNTS = ["512MiB", "512mib", MIN_MEMORY, str(MIN_MEMORY), float(MIN_MEMORY), "0.5G", "524288K", "536870912B"]
 FOUR = ["4GiB", "4 GiB", " 4G ", "4gb"]
-TOO_LITTLE = ["511MiB", LEAST - 1, "0", 0, "1", "1K", "0.49G", "4"]
+TOO_LITTLE = ["511MiB", MIN_MEMORY - 1, "0", 0, "1", "1K", "0.49G", "4"]
 NO_AMOUNTS = [
     *("", " ", "much", "GiB", "4 Gi B", "4XB", "-4GiB", "+4GiB", "4,5GiB", "1e10", "0x40000000", "4GiB4", "٤GiB"),
     *("9" * 400, "9" * 400 + "T", True, False, -(4 << 30), float("nan"), float("inf"), b"4GiB", ["4GiB"]),
@@ -225,11 +225,11 @@ NO_AMOUNTS = [
 
 
 def test_memory_amounts_are_parsed() -> None:
-    for given, memory in ((LEAST_AMOUNTS, LEAST), (FOUR, 4 << 30), (["2T"], 2 << 40), (["1.5GiB"], 3 << 29)):
+    for given, memory in ((MIN_AMOUNTS, MIN_MEMORY), (FOUR, 4 << 30), (["2T"], 2 << 40), (["1.5GiB"], 3 << 29)):
         for one in given:
             assert repr(parse_memory(one)) == str(memory), one  # type: ignore[arg-type]
-    assert LEAST <= parse_memory(None) <= 8 << 30  # the machine's memory
-    assert [local.most_parallel(16, size << 20) for size in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
+    assert MIN_MEMORY <= parse_memory(None) <= 8 << 30  # the machine's memory
+    assert [local.max_parallel(16, size << 20) for size in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_wrong_memory_amounts_are_refused(given: Any, message: str) -> None:
         parse_memory(given)
 
 
-@pytest.mark.parametrize("memory", [LEAST, LEAST + 1, 1 << 30, 8 << 30, 1 << 40])
+@pytest.mark.parametrize("memory", [MIN_MEMORY, MIN_MEMORY + 1, 1 << 30, 8 << 30, 1 << 40])
 def test_more_memory_gives_larger_cuts(memory: int) -> None:
     sizes = Sizes(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
     less, more = task_sizes(memory, sizes), task_sizes(2 * memory, sizes)
@@ -249,7 +249,7 @@ def test_more_memory_gives_larger_cuts(memory: int) -> None:
     assert less.group < memory and less.digests * 8 < memory
 
 
-@pytest.mark.parametrize("memory", [LEAST, 1 << 30, 8 << 30])
+@pytest.mark.parametrize("memory", [MIN_MEMORY, 1 << 30, 8 << 30])
 @pytest.mark.parametrize("devices", [1, 8])
 def test_a_device_takes_at_most_half_of_the_budget(memory: int, devices: int) -> None:
     sizes = max_text_sizes(memory, devices)
@@ -257,7 +257,7 @@ def test_a_device_takes_at_most_half_of_the_budget(memory: int, devices: int) ->
     assert list(found) == ["host", "read_ahead", "pinned", "held", "device"]
     lanes = 3 * devices + 2  # with a batch each, and two that are made
     assert found["read_ahead"] + found["pinned"] + lanes * sizes.batch + found["held"] <= memory // 2
-    assert found["held"] == (0 if memory == LEAST else memory // 4)
+    assert found["held"] == (0 if memory == MIN_MEMORY else memory // 4)
 
 
 def test_an_unfinished_run_resumes_only_with_the_same_memory(tmp_path: Path) -> None:

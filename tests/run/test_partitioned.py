@@ -160,7 +160,7 @@ def cut_as(cut: TaskSizes, *, run: int = 20) -> Iterator[None]:
         for bound in ("sign.RUN_DIGESTS", *(f"{stage}.ROWS_AT_ONCE" for stage in ("arrange", "connect", "write"))):
             patch.setattr(f"gpulsh.run.stages.{bound}", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
-        patch.setattr("gpulsh.decide.edges.MOST_DRAWN", SAMPLED)
+        patch.setattr("gpulsh.decide.edges.MAX_DRAWN", SAMPLED)
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 
@@ -398,7 +398,7 @@ def test_containment_respects_within_and_across(tmp_path: Path) -> None:
 
 def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefixes depend on public fingerprints, and on slots that the documents set."""
-    for name in ("FEWEST_BITS", "MOST_BITS"):
+    for name in ("MIN_BITS", "MAX_BITS"):
         monkeypatch.setattr(f"gpulsh.decide.prefixes.{name}", 3)
         monkeypatch.setattr(f"gpulsh.run.stages.collide.{name}", 3)
     texts = [" ".join(f"w{number % 97}" for number in range(start, start + 40)) for start in range(0, 1500, 29)]

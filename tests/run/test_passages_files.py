@@ -62,7 +62,7 @@ def each_alone(folder: Path, **columns: Sequence[str | None]) -> dict[str, int]:
 def cut_small(monkeypatch: pytest.MonkeyPatch, partition: int, digests: int) -> None:
     """Partitions have so many bytes, and ranges so many digests."""
     small_partitions(monkeypatch, partition)
-    monkeypatch.setattr(budget, "MOST_DIGESTS", digests)
+    monkeypatch.setattr(budget, "MAX_DIGESTS", digests)
 
 
 @pytest.fixture

@@ -234,7 +234,7 @@ def test_the_command_counts_earlier_documents(folder: Path, command: Command) ->
 
 
 def test_ranges_follow_the_samples_of_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_DIGESTS", 30)
+    monkeypatch.setattr(budget, "MAX_DIGESTS", 30)
     ranges = []
     meet = find.find_repeated_samples
 

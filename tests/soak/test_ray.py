@@ -95,7 +95,7 @@ def test_a_large_document_gets_a_worker_alone(joined: str, tmp_path: Path, monke
     gpulsh.deduplicate_files(folder, tmp_path / "local", **OPTIONS)
     cut = TaskSizes(partition=1, digests=1000, group=1 << 28, memory=512 << 20, parallel=1)
     monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
-    monkeypatch.setattr(engine, "most_parallel", lambda threads, memory: 8)
+    monkeypatch.setattr(engine, "max_parallel", lambda threads, memory: 8)
     refused: list[Any] = []
     answers = engine.RayRunner.exchange
 

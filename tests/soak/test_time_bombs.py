@@ -159,7 +159,7 @@ def test_many_files_of_a_partition_take_linear_time(tmp_path: Path) -> None:
 
 PARTS = 30
 OURS = os.path.dirname(gpulsh.__file__)
-MOST_GROWTH = 2.1  # 2 where the work is linear, 4 where it grows with the square
+MAX_GROWTH = 2.1  # 2 where the work is linear, 4 where it grows with the square
 FEW_LINES = 10  # of a part: compiled loops take none, and other differences are chance
 
 
@@ -197,4 +197,4 @@ def test_work_doubles_with_the_parts(name: str, tmp_path: Path, monkeypatch: pyt
         run = lambda path=path, out=out: gpulsh.deduplicate_files(path, out, backend="cpu", threads=1)  # noqa: E731
         counts.append(lines_run(run))
     _, one, two, four = counts
-    assert four - two <= MOST_GROWTH * (two - one) + FEW_LINES * PARTS
+    assert four - two <= MAX_GROWTH * (two - one) + FEW_LINES * PARTS

@@ -20,7 +20,7 @@ PACKAGES = [gpulsh.backends.cpu, gpulsh.decide, gpulsh.lsh, gpulsh.sketch, gpuls
 BOUND = re.compile(
     r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|FINGERPRINTS|WINDOWS|PAIRS|DOCUMENTS|NEIGHBOURS|[A-Z]+_BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|SAMPLE"
 )
-LEAST_PIECE = 100
+MIN_PIECE = 100
 
 
 def bounds() -> Iterator[str]:
@@ -38,7 +38,7 @@ def set_bounds(patch: pytest.MonkeyPatch, size: int, items: int) -> None:
     for name in bounds():
         value = size if "BYTES" in name else items
         if name.endswith("PIECE_BYTES"):  # a call of Python each, and text has many bytes; test_giants has smaller ones
-            value = max(size, LEAST_PIECE)
+            value = max(size, MIN_PIECE)
         patch.setattr(name, value)
     for module in ("cpu", "reference"):
         patch.setattr(f"gpulsh.backends.{module}.SIZES", Sizes(size, size, size, whole=max(2 * size, 1 << 14)))

@@ -25,8 +25,8 @@ CHUNK_PAIRS = 2048
 BOUNDED_PAIRS = 1 << 15  # pairs
 CHUNK_SHINGLES = 1 << 18  # of bitmaps
 PAIRS_OF_A_ROW = 16  # from which numbering its values pays
-FEWEST_PAIRS = 2048
-LEAST_BITS, MOST_BITS = 10, 17  # of the table of distinct values, which stays in the second-level cache
+MIN_PAIRS = 2048
+MIN_BITS, MAX_BITS = 10, 17  # of the table of distinct values, which stays in the second-level cache
 LONGEST_PROBE = 64  # more values in one place are no hashes
 WORDS_OF_A_VECTOR = 8
 
@@ -147,16 +147,16 @@ def shared_by_bits(pairs: Numbers, fingerprints: Fingerprints, threads: Threads)
     It holds at most half of the memory of `fingerprints`, or a table of 1.5 MB.
     """
     none = np.empty(0, np.int64)
-    if len(pairs) < FEWEST_PAIRS:
+    if len(pairs) < MIN_PAIRS:
         return none, none
     meets = np.bincount(pairs.reshape(-1), minlength=len(fingerprints)) >= PAIRS_OF_A_ROW
     chosen = np.flatnonzero((meets[pairs[:, 0]] & meets[pairs[:, 1]]) & (pairs[:, 0] != pairs[:, 1]))
     rows = np.flatnonzero(meets)
-    if len(chosen) < max(PAIRS_OF_A_ROW // 2 * len(rows), FEWEST_PAIRS):
+    if len(chosen) < max(PAIRS_OF_A_ROW // 2 * len(rows), MIN_PAIRS):
         return none, none
     values, offset = fingerprints.values, fingerprints.offset
     held = int((offset[rows + 1] - offset[rows]).sum())
-    bits = int(np.clip(held.bit_length() - 2, LEAST_BITS, MOST_BITS))
+    bits = int(np.clip(held.bit_length() - 2, MIN_BITS, MAX_BITS))
     known, number = np.empty(1 << bits, np.uint64), np.empty(1 << bits, np.int32)
     shared = _numbered(values, offset, rows, known, number)
     words = -(-max(shared, 1) // (64 * WORDS_OF_A_VECTOR)) * WORDS_OF_A_VECTOR

@@ -30,7 +30,7 @@ SETS = 6  # log2 of the bytes for a fingerprint of a set: 16 for it and 16 for i
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
 LONGEST_CHUNK = 1 << 20  # where each thread has so much
 GIANT_BYTES = 1 << 20  # a larger document is a giant
-MOST_ALONE = 4 << 20  # of texts that one thread takes at once
+MAX_ALONE = 4 << 20  # of texts that one thread takes at once
 PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the second-level cache
 
 CHUNK_TOKENS = 1 << 15
@@ -75,7 +75,7 @@ class TextPass:
     def rows(self, work: Callable[[int, int], Fingerprints], *, together: bool = False) -> Fingerprints:
         """The rows that `work(start, stop)` makes of each chunk, end to end; few bytes are one chunk if `together`."""
         offset = self.text.offset
-        few = len(self.text) > 0 and offset[-1] - offset[0] <= MOST_ALONE and self.text.lengths.max() <= GIANT_BYTES
+        few = len(self.text) > 0 and offset[-1] - offset[0] <= MAX_ALONE and self.text.lengths.max() <= GIANT_BYTES
         if together and few and self.threads.is_busy():
             return work(0, len(self.text))
         return self.threads.rows(work, self._chunks())

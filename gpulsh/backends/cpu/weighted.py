@@ -17,7 +17,7 @@ from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.rows import unique
 from gpulsh.backends.cpu.threads import Threads, ranges_of_size
 from gpulsh.backends.cpu.vectors import leading_zeros, mix64
-from gpulsh.backends.darts import LEAST_EXPONENT, LEAST_OF_ROW, RANK_BIAS, RANK_BITS, Streams, logarithms
+from gpulsh.backends.darts import MIN_EXPONENT, MIN_OF_ROW, RANK_BIAS, RANK_BITS, Streams, logarithms
 from gpulsh.ragged import row_ranges
 
 CHUNK_SHINGLES = 1 << 16
@@ -30,7 +30,7 @@ UNIT_BITS = 30
 
 _U = np.uint64
 _S32, _ONE, _HALF = _U(32), _U(1), _U(0xFFFFFFFF)
-_MOST = _U(protocol.NO_VALUE - 1)
+_MAX_VALUE = _U(protocol.NO_VALUE - 1)
 _RANK, _WITHIN = _U(RANK_BITS), _U(darts.SEGMENT_BITS)
 _SEGMENT, _MANTISSA = _U(64 - darts.SEGMENT_BITS), _U(64 - darts.MANTISSA_BITS)
 _ABOVE_MANTISSA = _U(darts.MANTISSA_BITS)
@@ -138,7 +138,7 @@ def order(rank, level, place, value_word):
     before = leading_zeros(rank)
     exponent = _U(np.int64(64 + RANK_BIAS) - np.int64(before) - level)
     mantissa = rank << before << _ONE >> _MANTISSA
-    return (exponent << _ABOVE_MANTISSA | mantissa) << _S32 | min(mix64(place ^ value_word) >> _S32, _MOST)
+    return (exponent << _ABOVE_MANTISSA | mantissa) << _S32 | min(mix64(place ^ value_word) >> _S32, _MAX_VALUE)
 
 
 @kernel
@@ -147,10 +147,10 @@ def _signatures(values, bits, offset, wanted, multiplier, addend, place_word, va
     bins = out.shape[1]
     for row in range(offset.size - 1):
         start, stop = offset[row], offset[row + 1]
-        top = LEAST_EXPONENT - 1
+        top = MIN_EXPONENT - 1
         for i in range(start, stop):
             top = max(top, np.int64(bits[i] >> _EXPONENT) - _BIAS)
-        if top < LEAST_EXPONENT:
+        if top < MIN_EXPONENT:
             out[row] = _NO_VALUE
             continue
         mass = 0  # in units of 2^(top - UNIT_BITS), of smaller weights one
@@ -168,7 +168,7 @@ def _signatures(values, bits, offset, wanted, multiplier, addend, place_word, va
                 fraction = bits[i] & _FRACTION
                 line = multiplier * values[i] + addend
                 # No dart of the highest level is below a power of two, nor is any of a weight that is no number.
-                for step in range(np.int64(fraction == 0), LEVELS if highest >= LEAST_EXPONENT else 0):
+                for step in range(np.int64(fraction == 0), LEVELS if highest >= MIN_EXPONENT else 0):
                     level = highest - step
                     limit = rank_limit(reach, level)
                     if limit == 0:
@@ -216,7 +216,7 @@ def _first_hits(rows, multiplier, addend, place_word, value_word, table, out):
         for number in numbers:
             greatest = max(greatest, number)
         top = np.int64(greatest >> _EXPONENT) - _BIAS
-        if top < LEAST_OF_ROW:
+        if top < MIN_OF_ROW:
             out[row] = _NO_VALUE
             continue
         for function in range(out.shape[1]):

@@ -25,8 +25,8 @@ from gpulsh.backends.cuda.machine import Machine, Tables
 from gpulsh.backends.cuda.memory import (
     HELD,
     LANES,
+    MAX_PINNED,
     MEMORY,
-    MOST_PINNED,
     RESIDENT,
     copy_array,
     free_bytes,
@@ -73,7 +73,7 @@ class CudaBackend(Machine, Backend):
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         with self._shared.lanes(self._devices) as lanes:
             for lane in lanes:
-                lane.budget, lane.staging.most = self.budget, min(self.sizes().batch, MOST_PINNED)
+                lane.budget, lane.staging.most = self.budget, min(self.sizes().batch, MAX_PINNED)
             try:
                 yield from pipelined_map(self._ready_items(items), [partial(lane._work, work) for lane in lanes])
             finally:

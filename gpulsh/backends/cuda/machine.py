@@ -14,7 +14,7 @@ import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.cuda.launcher import LANES, STRIP, Argument, Geometry, Launcher, converters
-from gpulsh.backends.cuda.memory import MEMORY, MOST_PINNED, free_bytes, max_text_sizes, text_sizes, wait, wait_for
+from gpulsh.backends.cuda.memory import MAX_PINNED, MEMORY, free_bytes, max_text_sizes, text_sizes, wait, wait_for
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.hashing import public_words
 from gpulsh.backends.protocol import Keys, Sizes
@@ -45,7 +45,7 @@ class Machine:
     tables: Tables = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.staging = Staging(self.arrays, min(max_text_sizes(*self.budget).batch, MOST_PINNED))
+        self.staging = Staging(self.arrays, min(max_text_sizes(*self.budget).batch, MAX_PINNED))
         # Several threads may share a machine. The caches do not hold it, or its memory would wait for a collection.
         machine = proxy(self)
         self.sketch = lru_cache(KEPT)(lambda make, family: wait_for(machine.arrays, make(machine, family)))

@@ -33,7 +33,7 @@ TEXT_BYTES = 256 << 20  # of a batch or tile, at most: more hides no more latenc
 RESIDENT_BATCHES = 4  # times larger are batches of texts on the device: the host starts fewer kernels
 MEMORY = 16 << 30  # default bytes of the host that a call may use: batches of 256 MiB
 HOST_SHARE = 8
-MOST_PINNED = 64 << 20  # bytes of a lane: the slots of `staging`
+MAX_PINNED = 64 << 20  # bytes of a lane: the slots of `staging`
 
 Made = TypeVar("Made")
 
@@ -53,7 +53,7 @@ def text_sizes(free: int, most: int, memory: int = MEMORY, devices: int = 1) -> 
     share = memory // HOST_SHARE
     # A batch for each lane, its pinned memory, and two batches that are being made.
     lanes_of_all = LANES * devices
-    host = max(share // (2 * lanes_of_all + 2), (share - MOST_PINNED * lanes_of_all) // (lanes_of_all + 2))
+    host = max(share // (2 * lanes_of_all + 2), (share - MAX_PINNED * lanes_of_all) // (lanes_of_all + 2))
 
     def size(factor: int, host: int, most: int) -> int:
         return min(max(min(int(free * USED) // (factor * LANES), host), SMALLEST), most)
@@ -66,7 +66,7 @@ def text_sizes(free: int, most: int, memory: int = MEMORY, devices: int = 1) -> 
         largest_tile=tile,
         readers=processors(),
         ahead=share,
-        pinned=min(batch, MOST_PINNED) * lanes_of_all,
+        pinned=min(batch, MAX_PINNED) * lanes_of_all,
         device=int(free * USED),
         only=2 * tile if devices == 1 else 0,  # not more: two tiles meet where a component is larger than one
         resident=resident if devices == 1 else 0,

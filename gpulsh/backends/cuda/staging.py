@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, TextBatch
-from gpulsh.backends.cuda.memory import MOST_PINNED, on_device
+from gpulsh.backends.cuda.memory import MAX_PINNED, on_device
 from gpulsh.backends.parallel import processors
 from gpulsh.ragged import TextParts, offsets
 
@@ -44,7 +44,7 @@ class Slot(NamedTuple):
 class Staging:
     """The way of texts to one device, which joins text in parts; `most` bounds the bytes of its slots. Thread-safe."""
 
-    def __init__(self, arrays: ModuleType, most: int = MOST_PINNED) -> None:
+    def __init__(self, arrays: ModuleType, most: int = MAX_PINNED) -> None:
         self.most = most
         self._arrays = arrays
         self._slots, self._refused = 0, False  # whether the driver has no memory to pin

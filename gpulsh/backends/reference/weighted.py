@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, WeightedFingerprints
 from gpulsh.backends import darts
-from gpulsh.backends.darts import LEAST_EXPONENT, LEAST_OF_ROW, RANK_BITS, SEGMENT_BITS, Streams, logarithms
+from gpulsh.backends.darts import MIN_EXPONENT, MIN_OF_ROW, RANK_BITS, SEGMENT_BITS, Streams, logarithms
 from gpulsh.backends.protocol import GOLDEN, NO_VALUE
 from gpulsh.backends.reference.hashing import MASK, mix64
 from gpulsh.backends.reference.rows import rows_of, unique
@@ -98,7 +98,7 @@ def weighted_minhash(rows: WeightedFingerprints, num_perm: int, seed: int) -> ND
         weights = {
             x: weight
             for x, weight in zip(rows.values[start:stop].tolist(), rows.weight[start:stop].tolist(), strict=True)
-            if exponent(weight) >= LEAST_EXPONENT
+            if exponent(weight) >= MIN_EXPONENT
         }
         if weights:
             for place, dart in _least(weights, streams, num_perm).items():
@@ -126,7 +126,7 @@ def kleinberg_tardos(rows: NDArray[np.float64], num_perm: int, seed: int) -> NDA
     streams = Streams.of("kleinberg_tardos", seed)
     signatures = np.full((len(rows), num_perm), NO_VALUE, np.uint32)
     for row, signature in zip(rows.tolist(), signatures, strict=True):
-        if exponent(max(row, default=0.0)) >= LEAST_OF_ROW:
+        if exponent(max(row, default=0.0)) >= MIN_OF_ROW:
             signature[:] = [_first(row, streams, function) for function in range(num_perm)]
     return signatures
 
@@ -149,4 +149,4 @@ def _first(row: list[float], streams: Streams, function: int) -> int:
 
 def exponent(number: float) -> int:
     """The greatest e with 2^e <= number."""
-    return math.frexp(number)[1] - 1 if number > 0 else LEAST_EXPONENT - 1
+    return math.frexp(number)[1] - 1 if number > 0 else MIN_EXPONENT - 1

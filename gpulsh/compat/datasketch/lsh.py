@@ -57,7 +57,7 @@ def optimal_bands(
     false_positive: float,
     false_negative: float,
     ratio: float | None = None,
-    most_rows: int | None = None,
+    max_rows: int | None = None,
 ) -> tuple[int, int]:
     """(bands, rows) of the least weighted area of false positives below and of false negatives above the threshold.
 
@@ -70,7 +70,7 @@ def optimal_bands(
     """
     places, parts = _quadrature(num_perm // 2 + 1 if ratio is None else NODES)
     greatest = 1.0 if ratio is None else min(ratio, 1.0)
-    choices = [(b, r) for b in range(1, num_perm + 1) for r in range(1, min(most_rows or num_perm, num_perm // b) + 1)]
+    choices = [(b, r) for b in range(1, num_perm + 1) for r in range(1, min(max_rows or num_perm, num_perm // b) + 1)]
     bands, rows = (np.array(column, np.float64)[:, None] for column in zip(*choices, strict=True))
 
     def area(low: float, high: float, found: bool) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ from gpulsh.theory import checked_number
 
 HEAD = Struct("<8sQQQ")  # of a file: its kind; bits, hash functions and values of a band
 MAGIC = b"gpulshBF"
-MOST_BITS = 1 << 40
+MAX_BITS = 1 << 40
 
 
 class BloomTable:
@@ -38,7 +38,7 @@ class BloomTable:
         per_item = -math.log(fp) / math.log(2) ** 2
         self.bits = max(8, math.ceil(item_count * per_item))
         self.hashes = max(1, round(per_item * math.log(2)))
-        if self.bits > MOST_BITS:
+        if self.bits > MAX_BITS:
             raise ParameterError(f"n is {item_count} and fp {fp}, which takes {self.bits} bits a band; give less")
         size = HEAD.size + (self.bits + 7) // 8
         if fname is None:
@@ -115,7 +115,7 @@ class MinHashLSHBloom:
         weights: tuple[float, float] = (0.5, 0.5),
         params: tuple[int, int] | None = None,
     ) -> None:
-        count = check_integer("n", n, 1, MOST_BITS)
+        count = check_integer("n", n, 1, MAX_BITS)
         if fp is None or not 0 < checked_number("fp", fp) < 1:
             raise ParameterError(f"fp is {fp}; give the allowed share of false positives, between 0 and 1")
         self.h = num_perm

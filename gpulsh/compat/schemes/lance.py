@@ -75,7 +75,7 @@ def _draw_words(count: int) -> list[int]:
     return [splitmix64(SEED + (i + 1) * _GAMMA) for i in range(count)]
 
 
-MOST = 2048  # beyond, a value there has too few bits for its round
+MAX_LENGTH = 2048  # beyond, a value there has too few bits for its round
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +97,8 @@ class FastSketchLSH(HashSketch):
     @property
     def functions(self) -> GivenFamily:
         """The functions by which backends make signatures. ParameterError for a wrong parameter."""
-        if self.num_perm > MOST or self.num_perm & (self.num_perm - 1):
-            raise ParameterError(f"num_perm is {self.num_perm}; give a power of two from 1 to {MOST}")
+        if self.num_perm > MAX_LENGTH or self.num_perm & (self.num_perm - 1):
+            raise ParameterError(f"num_perm is {self.num_perm}; give a power of two from 1 to {MAX_LENGTH}")
         seed = check_integer("seed", self.seed, 0, MAX_SEED)
         drawn = list(islice(mersenne_twister(seed), 2 * self.num_perm))
         return given_family("splitmix_rounds", seed, drawn[: self.num_perm], drawn[self.num_perm :])

@@ -124,7 +124,7 @@ def _recipe_from_file(path: Path, language: str) -> Recipe:
 
 
 def _size_of(given: object) -> int | None:
-    """An integer, or the digits of one, from 1 to MOST; None of anything else."""
+    """An integer, or the digits of one, from 1 to MAX_SIZE; None of anything else."""
     if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < len(str(MAX_SIZE)):
         given = int(given)
     if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or not 1 <= given <= MAX_SIZE:

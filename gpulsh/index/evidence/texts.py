@@ -25,7 +25,7 @@ from gpulsh.io.file import File, cannot_open
 from gpulsh.io.files.file_texts import texts_of_rows
 from gpulsh.io.memory.texts import open_texts, texts_named
 from gpulsh.io.rows import Bytes, gather_texts, join_texts, normalized, split_batch
-from gpulsh.lsh.signing import LEAST
+from gpulsh.lsh.signing import SMALLEST_SIGNATURE
 from gpulsh.method import Method
 from gpulsh.params import Shingling, is_url, plural
 from gpulsh.ragged import concat_rows, concat_texts, offsets, row_ranges, run_bounds, select_rows
@@ -73,7 +73,7 @@ class TextRereader:
         batch = normalized(found, self.method.folding.form)
         with ops.use_device():
             pieces = split_batch(batch, ops.sizes().batch)
-            parts = [ops.asnumpy(ops.sign(piece, reading, *LEAST, self.keys).exact) for piece in pieces]
+            parts = [ops.asnumpy(ops.sign(piece, reading, *SMALLEST_SIGNATURE, self.keys).exact) for piece in pieces]
         others = np.flatnonzero(~segment.has_hashes(rows, np.concatenate(parts)))
         if len(others):
             raise self._changed_text(segment, rows[others[:1]])

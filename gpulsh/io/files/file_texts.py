@@ -96,13 +96,13 @@ class PartitionFacts:
 
 
 class HeldTexts:
-    """The texts of whole pieces of files, of at most `most_bytes` together, for later stages.
+    """The texts of whole pieces of files, of at most `max_bytes` together, for later stages.
 
     To decode a file again takes as long as to sign it. Several threads may share it.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._left: float = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._left: float = max_bytes
         self._begun: dict[Piece, Blocks] = {}
         # None: too large to hold. Files may be many and small: a file that is one text is held as that text alone.
         self._complete: dict[Piece, Blocks | bytes | None] = {}

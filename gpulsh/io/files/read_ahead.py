@@ -20,11 +20,11 @@ def read_ahead(
     read: Callable[[Piece], Iterator[Block]],
     size: Callable[[Block], int],
     threads: int,
-    most_bytes: int,
+    max_bytes: int,
 ) -> Iterator[Block]:
     """The blocks of all pieces, in order; `threads` threads read a piece each.
 
-    Waiting blocks have `most_bytes` together, and one more block where the reader waits for it. An error of `read` is
+    Waiting blocks have `max_bytes` together, and one more block where the reader waits for it. An error of `read` is
     raised in its place. When the reader stops, the threads stop.
     """
     left, changed = iter(pieces), Condition()
@@ -40,7 +40,7 @@ def read_ahead(
 
         def has_room() -> bool:
             is_awaited = not blocks and blocks is begun[0]
-            return closed or not added or waiting + added <= most_bytes or is_awaited
+            return closed or not added or waiting + added <= max_bytes or is_awaited
 
         with changed:
             changed.wait_for(has_room)
@@ -55,7 +55,7 @@ def read_ahead(
         while not closed:
             with changed:
                 # Many pieces of small blocks must not be read without end, either.
-                changed.wait_for(lambda: closed or not begun or waiting < most_bytes)
+                changed.wait_for(lambda: closed or not begun or waiting < max_bytes)
                 try:
                     piece = next(left)
                 except StopIteration:

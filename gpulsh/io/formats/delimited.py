@@ -41,7 +41,7 @@ from gpulsh.params import plural
 from gpulsh.ragged import own_values
 
 STEP = 1 << 20  # bytes split at once
-MOST_ROWS = 1 << 14  # of a block
+MAX_ROWS = 1 << 14  # of a block
 CHECKED_HEADER = 1 << 20  # bytes up to which a header is looked at before the work begins
 SIGNS = {"\t": ("tabs", "tab"), ";": ("semicolons", "';'"), "|": ("bars", "'|'"), ",": ("commas", "','")}
 LINE_ENDS = np.frombuffer(b"\n\r", np.uint8)
@@ -80,7 +80,7 @@ class Records(NamedTuple):
 class Opened(NamedTuple):
     """An open file: the names of its columns, its beginning up to the first record, and its records.
 
-    They come by at most MOST_ROWS, each time with the row of the first.
+    They come by at most MAX_ROWS, each time with the row of the first.
     """
 
     names: list[str]
@@ -114,7 +114,7 @@ class Delimited(Streamed):
         return super().place(file, row)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
-        """At most MOST_ROWS a block, those without a wanted row left out."""
+        """At most MAX_ROWS a block, those without a wanted row left out."""
         order_column = None if columns.order is None else OrderColumn(file, columns.order)
         with reading(file), self._opened(file, rules.limit) as opened:
             if opened is None:
@@ -282,11 +282,11 @@ class Delimited(Streamed):
 
 
 def _number_records(first: Records, others: Iterator[Records]) -> Iterator[tuple[int, Records]]:
-    """Records by at most MOST_ROWS, each time with the row of the first."""
+    """Records by at most MAX_ROWS, each time with the row of the first."""
     row = 0
     for records in chain([first], others):
-        for begin in range(0, len(records.begin), MOST_ROWS):
-            part = records.part(slice(begin, begin + MOST_ROWS))
+        for begin in range(0, len(records.begin), MAX_ROWS):
+            part = records.part(slice(begin, begin + MAX_ROWS))
             yield row, part
             row += len(part.begin)
 

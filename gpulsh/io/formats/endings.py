@@ -50,7 +50,7 @@ NO_TEXT = {  # files that --as-text cannot read
     *(".7z", ".bz2", ".gz", ".tar", ".xz", ".zip", ".zst", ".bin", ".exe", ".npy", ".npz", ".pt", ".pyc", ".so"),
     *(".gif", ".jpeg", ".jpg", ".png", ".webp", ".mp3", ".mp4", ".wav"),
 }
-MOST_SHOWN = 5  # endings
+MAX_SHOWN = 5  # endings
 KNOWN = (
     "known are .parquet .pq .arrow .arrows .feather .ipc; .warc .wet, plain or .gz; and plain or .gz .bz2 .xz .zst"
     f" {' '.join(STREAMED)}"
@@ -77,9 +77,9 @@ def format_of(file: File) -> Format:
 
 def no_known_format(paths: Sequence[str]) -> str:
     """The message for a folder with these files, none of a known format."""
-    endings = Counter(sorted(map(_last_ending, paths))).most_common(MOST_SHOWN + 1)
-    counts = [f"{ending} ({count:,})" for ending, count in endings[:MOST_SHOWN]]
-    more = ["..."] if len(endings) > MOST_SHOWN else []
+    endings = Counter(sorted(map(_last_ending, paths))).most_common(MAX_SHOWN + 1)
+    counts = [f"{ending} ({count:,})" for ending, count in endings[:MAX_SHOWN]]
+    more = ["..."] if len(endings) > MAX_SHOWN else []
     but = f", but {', '.join([*counts, *more])}" if counts else ""
     return f"holds no file of a known format{but}; {_advice([ending for ending, _ in endings])}"
 

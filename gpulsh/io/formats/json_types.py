@@ -21,8 +21,8 @@ import pyarrow as pa
 from gpulsh.io.arrow.ids import json_text
 from gpulsh.io.rows import text_bytes
 
-MOST_FIELDS = 1 << 10  # of an object: one with more is a map, whose keys are data
-MOST_DEPTH = 32
+MAX_FIELDS = 1 << 10  # of an object: one with more is a map, whose keys are data
+MAX_DEPTH = 32
 EXACT = 1 << 53  # integers up to it are exact as float64
 
 
@@ -53,14 +53,14 @@ class Shape:
         elif kind is float and not abs(value) < 2**63:
             kind = NumberKind.NAN if value != value else NumberKind.GREAT
         self._kinds.add(kind)
-        if self._depth == MOST_DEPTH:
+        if self._depth == MAX_DEPTH:
             return
         if kind is dict and not self.many:
             for name, each in value.items():
                 if (field := self._fields.get(name)) is None:
                     field = self._fields[name] = Shape(self._depth + 1)
                 field.see(each)
-            if len(self._fields) > MOST_FIELDS:
+            if len(self._fields) > MAX_FIELDS:
                 self.many = True
                 self._fields.clear()
         elif kind is list:

@@ -28,7 +28,7 @@ from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, WriteOptions
 from gpulsh.io.formats.blocks import OrderColumn, RecordRows
 from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, json_type_name, on_one_line
 from gpulsh.io.formats.json_text import member_texts, with_text
-from gpulsh.io.formats.json_types import MOST_FIELDS, NumberKind, Shape, record_batch
+from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.formats.streamed import (
     END,
     LARGE_LINE,
@@ -45,7 +45,7 @@ from gpulsh.io.output_codec import Sink
 from gpulsh.ragged import mask_of
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
-MOST_REJECTED = 1 << 14  # lines of a block
+MAX_REJECTED = 1 << 14  # lines of a block
 LINES_AT_ONCE = 64  # with added members: the memory of so few is used again for the next
 ELEMENT = "element"  # the unit of a file that is an array
 
@@ -125,7 +125,7 @@ class JsonLines(Streamed):
                     row += 1
                     reader.clear()
                     del line, text  # each may be as large as a document may be
-                    if len(found.rejected) == MOST_REJECTED:
+                    if len(found.rejected) == MAX_REJECTED:
                         yield found.block(columns)
                         found = RecordRows(row, [])
                 yield found.block(columns)
@@ -217,7 +217,7 @@ class JsonLines(Streamed):
             if not shape.has(NumberKind.GREAT):
                 break
         if shape.many:
-            raise InputError(f"{file.name}: has more than {MOST_FIELDS} different fields; leave it as JSON lines")
+            raise InputError(f"{file.name}: has more than {MAX_FIELDS} different fields; leave it as JSON lines")
         schema = shape.schema()
         for records in self._kept_records(file, keep, limit, exactly) if len(schema) else ():
             try:

@@ -50,12 +50,12 @@ from gpulsh.ragged import mask_of
 
 HELD_BYTES = 64 << 20  # of a row group, held until all of it is decoded
 MANY_GROUPS = 64  # a file of more row groups has its footer cached
-MOST_FOOTERS = 8
+MAX_FOOTERS = 8
 FOOTER_COST = 20  # bytes that Arrow allocates for a byte of footer; without them it ends the process
 SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # decoded to sample a few rows of each
 # Runs of rows next to one another, and rows of one: few would miss what is in few parts of the file, short ones that
 # documents repeat their neighbours.
-SAMPLED_RUNS, LEAST_RUN = 32, 64
+SAMPLED_RUNS, MIN_RUN = 32, 64
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 DECODED_BYTES = 3 << 19  # decoded at once, about: larger batches are slower, because each is memory from the system
 MAX_BATCH_ROWS = 1 << 13
@@ -154,7 +154,7 @@ class Parquet(Format):
         some = evenly_spaced(bounds, max(math.ceil(share * len(bounds)), several))
         for start, stop in some:
             rows = share * total / len(some)
-            runs = max(min(math.ceil(SAMPLED_RUNS / len(some)), int(rows / LEAST_RUN)), 1)
+            runs = max(min(math.ceil(SAMPLED_RUNS / len(some)), int(rows / MIN_RUN)), 1)
             for first, last in pairwise(np.linspace(start, stop, runs + 1).astype(np.int64).tolist()):
                 keep[first : min(last, first + math.ceil(rows / runs))] = True
         self.write_kept(file, keep, target)
@@ -220,10 +220,10 @@ class _Source:
         ]
 
     def batches(
-        self, groups: Sequence[int], names: list[str] | None = None, most_bytes: int | None = None
+        self, groups: Sequence[int], names: list[str] | None = None, max_bytes: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Row groups in batches of about `most_bytes`; a DamagedInputError if the footer gives other rows."""
-        most_bytes = most_bytes or DECODED_BYTES
+        """Row groups in batches of about `max_bytes`; a DamagedInputError if the footer gives other rows."""
+        max_bytes = max_bytes or DECODED_BYTES
         read = partial(self._opened.iter_batches, columns=names, use_threads=False)
         rows = sum(self.counts[number] for number in groups)
         chunks = self._chunks(groups, names)
@@ -231,7 +231,7 @@ class _Source:
         if rows > FEW_ROWS and any(chunk.has_dictionary_page for chunk in chunks):
             first = next(read(FIRST_ROWS, row_groups=groups[:1]), None)
             size = max(size, byte_size(first) / max(len(first), 1) if first is not None else 0)
-        at_once = int(max(min(most_bytes / max(size, 1), MAX_BATCH_ROWS * most_bytes // DECODED_BYTES), 1))
+        at_once = int(max(min(max_bytes / max(size, 1), MAX_BATCH_ROWS * max_bytes // DECODED_BYTES), 1))
         found = 0
         # Arrow cannot read several row groups with a nested dictionary of text.
         coded = any(parquet_type(field.type) != parquet_type(field.type, coded=True) for field in self.schema)
@@ -286,7 +286,7 @@ def _opened(file: File) -> Iterator[_Source]:
             check_room(file.name, FOOTER_COST * _footer_size(where))
         opened = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=footer)
         if key is not None and opened.num_row_groups >= MANY_GROUPS:
-            if len(_footers) >= MOST_FOOTERS:
+            if len(_footers) >= MAX_FOOTERS:
                 _footers.clear()
             _footers[key] = opened.metadata
         source = _Source(file, opened)
@@ -312,9 +312,9 @@ def _blocks(source: _Source, groups: range, columns: Columns, rules: Rules) -> I
     texts = () if columns.unread else map(".".join, columns.texts)
     order = None if columns.order is None else OrderColumn(source.file, columns.order, "row")
     # The many threads that read for a device decode as much as they pass on: each batch waits for Python's lock.
-    most_bytes = rules.block_bytes if rules.block_bytes > BLOCK_BYTES else None
+    max_bytes = rules.block_bytes if rules.block_bytes > BLOCK_BYTES else None
     at = source.rows(groups).start
-    for batch in source.batches(groups, list(dict.fromkeys([*texts, *others])), most_bytes):
+    for batch in source.batches(groups, list(dict.fromkeys([*texts, *others])), max_bytes):
         block = batch_block(source.file, batch, columns, order, at, rules.limit)
         at += len(batch)
         del batch  # before the next one is decoded
@@ -422,19 +422,19 @@ def _as_batches(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
 
 
 def group_tables(
-    tables: Iterable[pa.Table], large: Sequence[str | int] = (), most_rows: int | None = None
+    tables: Iterable[pa.Table], large: Sequence[str | int] = (), max_rows: int | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of `tables`, `most_rows` or GROUP_ROWS at a time, each column in one piece.
+    """The rows of `tables`, `max_rows` or GROUP_ROWS at a time, each column in one piece.
 
     Fewer where the values of the `large` columns reach GROUP_BYTES with the last of them.
     """
-    most_rows = most_rows or GROUP_ROWS
+    max_rows = max_rows or GROUP_ROWS
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:
         ends = np.cumsum(sum((_text_sizes(table.column(name)) for name in large), np.zeros(len(table), np.int64)))
         while len(table):
-            stop = min(int(np.searchsorted(ends, GROUP_BYTES - size)) + 1, most_rows - rows)
+            stop = min(int(np.searchsorted(ends, GROUP_BYTES - size)) + 1, max_rows - rows)
             held.append(table.slice(0, stop))
             if stop > len(table):
                 rows, size = rows + len(table), size + int(ends[-1])

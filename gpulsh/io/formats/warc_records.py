@@ -30,7 +30,7 @@ from gpulsh.io.rows import Bytes
 
 FIRST = b"WARC/"
 END = b"\r\n\r\n"  # of a record's header, and of the record
-MOST_HEADER = 1 << 20
+MAX_HEADER = 1 << 20
 FIRST_LINE = re.compile(rb"\nWARC/\d\.\d\r\n")
 LONGEST_LINE = 11
 LAST_LINE = re.compile(b"(?s:.*)(" + FIRST_LINE.pattern + b")")
@@ -300,7 +300,7 @@ def _header(content: _Content) -> tuple[dict[str, list[str]], int]:
     searched = 0
     while (found := HEAD_END.search(content.held, searched)) is None:
         searched = max(len(content.held) - LONGEST_LINE, 0)
-        if searched > MOST_HEADER:
+        if searched > MAX_HEADER:
             raise _BrokenRecord(content.offset(), "the header of the record has no end")
         if not content.fill(len(content.held) + 1):
             break

@@ -26,13 +26,13 @@ from gpulsh.io.rows import Bytes
 Kind = Literal["html", "text"]
 
 CHUNK = re.compile(rb"([0-9A-Fa-f]+)[ \t]*(?:;[^\r\n]*)?\r\n")  # the line before a chunk (RFC 9112, section 7.1)
-MOST_CHUNK_HEADER = 256
+MAX_CHUNK_HEADER = 256
 SMALL = 1 << 20  # bytes of a body that takes little memory with any content
 SHOWN = SMALL + (64 << 10)  # bytes of a record in which its headers must end
 HEADERS = re.compile(rb"(?:[^\n]*+\n)*?\r?\n((?:[^\n]*+\n)*?\r?\n)")  # of WARC, and of HTTP
 BARE = re.compile(rb"(?<!\r)\n")  # an end of a line in HTTP, as some servers write it
 STEP = 1 << 20
-MOST_COUNTED = 16 << 30
+MAX_COUNTED = 16 << 30
 TAG_COST, ATTRIBUTE_COST = 310, 270
 TAG = re.compile(rb"<[^>]*+")
 BETWEEN_ATTRIBUTES = np.isin(np.arange(256), np.frombuffer(b" \t\r\n\f/\"'", np.uint8))
@@ -68,7 +68,7 @@ class Page(NamedTuple):
         """The body without its transfer and content encodings."""
         body: Bytes = content if self.body is None else content[max(len(content) - self.body, 0) :]
         encodings = self.content
-        if "chunked" in self.transfer and CHUNK.match(bytes(body[:MOST_CHUNK_HEADER])):
+        if "chunked" in self.transfer and CHUNK.match(bytes(body[:MAX_CHUNK_HEADER])):
             body = _without_chunks(body)
             encodings = [*encodings, *self.transfer]
         if not GZIP.isdisjoint(self.content) and body[:2] != GZIP_MAGIC:
@@ -169,7 +169,7 @@ def _decode_content(name: str, body: Bytes, most: int | None) -> Bytes:
         size += len(piece)
         if most is None or size <= most:
             held.append(piece)
-        elif size > MOST_COUNTED:
+        elif size > MAX_COUNTED:
             break
         else:
             held.clear()

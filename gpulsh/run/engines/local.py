@@ -24,7 +24,7 @@ from gpulsh.store.manifest import Manifest
 READERS = 4  # of the files that an earlier run made; each holds some MiB of one
 
 
-def most_parallel(threads: int, memory: int) -> int:
+def max_parallel(threads: int, memory: int) -> int:
     """The number of tasks that a process with these threads and bytes does in parallel."""
     return max(1, min(threads, memory // TASK_MEMORY))
 
@@ -55,7 +55,7 @@ class ThisProcess:
     @contextmanager
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[InProcess]:
         """A runner that does all tasks of the job in the work folder `folder`, until the context is left."""
-        parallel = most_parallel(self._threads, self.memory)
+        parallel = max_parallel(self._threads, self.memory)
         size = held_bytes(self.memory, device=self.ops.sizes().device > 0)
         held = HeldTexts(size) if size else None
         context = TaskContext(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)

@@ -36,10 +36,10 @@ from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
-from gpulsh.io.limits import LEAST_MEMORY
+from gpulsh.io.limits import MIN_MEMORY
 from gpulsh.params import plural
 from gpulsh.report.wording import size
-from gpulsh.run.engines.local import most_parallel, report_finished
+from gpulsh.run.engines.local import max_parallel, report_finished
 from gpulsh.run.engines.worker import TOKEN, Worker, WorkerAnswer, WorkerSetup, versions
 from gpulsh.run.job import FileJob, Layout, Stage, report_done
 from gpulsh.stats.stages import Progress
@@ -121,7 +121,7 @@ class Cluster:
             self._memory_limit is None
         ):  # in coarse steps: memory decides the cut, and a run that resumes may find other nodes
             least = min((node.get("memory", 0) / max(1, node["CPU"] // threads) for node in there), default=memory)
-            while memory > max(least, LEAST_MEMORY):
+            while memory > max(least, MIN_MEMORY):
                 memory //= 2
         room = _WorkerSize(backend, threads, memory)
         if not room.workers():
@@ -261,7 +261,7 @@ class RayRunner:
 
     def __init__(self, setup: WorkerSetup, room: _WorkerSize, manifest: Manifest, progress: Progress) -> None:
         self._setup, self._worker_size, self._manifest, self._progress = ray.put(setup), room, manifest, progress
-        self._parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does in parallel
+        self._parallel = max_parallel(room.threads, room.memory)  # tasks that a worker does in parallel
         devices = int(room.backend == "cuda")
         wanted = {"num_cpus": room.threads, "num_gpus": devices, "memory": room.memory}
         self._actor_class = ray.remote(_NodeWorker).options(**wanted, max_concurrency=self._parallel)

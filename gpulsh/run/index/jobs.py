@@ -47,7 +47,7 @@ from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
 ROWS_AT_ONCE = 1 << 16  # written together
-MOST_KEY = 2**63 - 1
+MAX_KEY = 2**63 - 1
 KEYS_AT_ONCE = 1 << 18  # read together; each part reads its file again up to the end of the part
 
 COLUMNS = ("file", "row", "id", "duplicate_of", "similarity")  # of the output
@@ -360,6 +360,6 @@ def _read_ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataTy
     known = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_null  # null: of no documents
     if not any(is_type(ids.type) for is_type in known):
         raise refused(0, ids.type, "--id-column of an index takes strings or integers")
-    if ids.type == pa.uint64() and (great := np.flatnonzero(number_values(ids) > MOST_KEY)).size:
-        raise refused(int(great[0]), ids[int(great[0])], f"integers of an index are at most {MOST_KEY}")
+    if ids.type == pa.uint64() and (great := np.flatnonzero(number_values(ids) > MAX_KEY)).size:
+        raise refused(int(great[0]), ids[int(great[0])], f"integers of an index are at most {MAX_KEY}")
     return ids

@@ -30,7 +30,7 @@ from gpulsh.store.manifest import NAME, Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
 PAGE = "report.html"
-MOST_SHOWN = 3  # differences of two jobs
+MAX_SHOWN = 3  # differences of two jobs
 WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; an interrupted run keeps all of it
 PASSAGES, SHORT = "passages.parquet", "short.parquet"
 RESULTS = (DATA, EVIDENCE, COUNTED, "rejected.parquet", "contamination.parquet", PASSAGES, SHORT, PAGE, REPORT)
@@ -271,9 +271,9 @@ def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[s
     """OutputError that names what differs between two jobs."""
     found = list(_differences(before, now))
     if found:
-        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+        more = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
         raise OutputError(
-            f"{out}: belongs to another run: {'; '.join(found[:MOST_SHOWN])}{more};"
+            f"{out}: belongs to another run: {'; '.join(found[:MAX_SHOWN])}{more};"
             " give the same, another folder, or --overwrite instead of --resume"
         )
 

@@ -14,7 +14,7 @@ from gpulsh.ragged import offsets
 from gpulsh.run.driver import Stages, make_partitions, screen_partitions
 from gpulsh.run.job import Layout, Task, fact_sum
 from gpulsh.run.passages import parts
-from gpulsh.run.passages.evidence import LIST, MOST_LISTED, collect_firsts, first_disjoint, most_frequent, write_list
+from gpulsh.run.passages.evidence import LIST, MAX_LISTED, collect_firsts, first_disjoint, most_frequent, write_list
 from gpulsh.run.passages.find import find_repeated_samples, find_repeated_windows, hash_partition, sample_partition
 from gpulsh.run.passages.job import PassagesJob
 from gpulsh.run.passages.mark import CLASS_COUNTS, CLASSES, locate_bytes, mark_items, mark_partition
@@ -71,7 +71,7 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> FoundPassages:
         "pick", parts.pick_copies, ((layout, places, each, number) for each in partitions), parallel=True
     )
     bad = _list_passages(job, stages, layout, places)
-    return FoundPassages(layout, _counts(bad, hashed, picked), _classes(picked), _frequent(picked)[:MOST_LISTED])
+    return FoundPassages(layout, _counts(bad, hashed, picked), _classes(picked), _frequent(picked)[:MAX_LISTED])
 
 
 def mark_protected_items(job: PassagesJob, ops: Backend, stages: Stages) -> FoundPassages:
@@ -85,7 +85,7 @@ def mark_protected_items(job: PassagesJob, ops: Backend, stages: Stages) -> Foun
     bad, _ = stages.run_tasks("list", lists)
     counts, items = _counts(bad, facts, held), int(indexed["documents"])
     others = {"documents": counts["documents"] - items, "bytes": counts["bytes"] - int(indexed["amount"])}
-    return FoundPassages(layout, {**counts, **others, "items": items}, [], _frequent(held)[:MOST_LISTED])
+    return FoundPassages(layout, {**counts, **others, "items": items}, [], _frequent(held)[:MAX_LISTED])
 
 
 def _partitions_to_read(

@@ -35,7 +35,7 @@ FILE = "passages.parquet"
 PARAMETERS = b"gpulsh.passages"  # of the schema's metadata
 COLUMNS = ("file", "row", "id", "start", "stop", "first_file", "first_row", "first_start", "tokens", "occurrences")
 ROWS_AT_ONCE = 1 << 16
-MOST_CANDIDATES, MOST_LISTED, SHOWN_BYTES = 60, 20, 400  # candidates for the report, passages in it, and bytes of each
+MAX_CANDIDATES, MAX_LISTED, SHOWN_BYTES = 60, 20, 400  # candidates for the report, passages in it, and bytes of each
 
 Entry = list[Any]
 
@@ -108,7 +108,7 @@ def frequent_candidates(passages: ByteStretches) -> list[Entry]:
     weight = passages.occurrences[repeats] * passages.tokens[repeats]
     order = repeats[np.argsort(-weight, kind="stable")]
     _, at = np.unique(passages.first[order], return_index=True)
-    chosen = order[np.sort(at)[:MOST_CANDIDATES]]
+    chosen = order[np.sort(at)[:MAX_CANDIDATES]]
     columns = (
         *(passages.occurrences, passages.tokens, passages.first),
         *(passages.document, passages.start, passages.stop),
@@ -145,7 +145,7 @@ def most_frequent(entries: Sequence[Entry]) -> list[Entry]:
     found: dict[int, Entry] = {}
     for one in sorted(entries, key=lambda one: (-one[0] * one[1], one[3], one[4])):
         found.setdefault(one[2], one)
-    return list(found.values())[:MOST_CANDIDATES]
+    return list(found.values())[:MAX_CANDIDATES]
 
 
 def first_disjoint(entries: Sequence[Entry]) -> list[Entry]:
@@ -155,4 +155,4 @@ def first_disjoint(entries: Sequence[Entry]) -> list[Entry]:
         first, stop = one[2], one[2] + one[1]
         if all(stop <= other[2] or other[2] + other[1] <= first for other in found):
             found.append(one)
-    return found[:MOST_LISTED]
+    return found[:MAX_LISTED]

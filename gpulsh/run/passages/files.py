@@ -34,7 +34,7 @@ from gpulsh.params import (
     with_form,
 )
 from gpulsh.repeats.copies import Part
-from gpulsh.repeats.cut import MOST
+from gpulsh.repeats.cut import MAX_INT64
 from gpulsh.repeats.passages import checked_max_copies, window_size
 from gpulsh.repeats.windows import Keep
 from gpulsh.report.page import write_passages_page
@@ -390,8 +390,8 @@ def _refuse_changed(passages: Path, stamps: Stamps) -> None:
 
 
 def _checked_cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> Cutting:
-    min_left = check_integer("min_left", min_left, 0, MOST)
-    min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MOST)
+    min_left = check_integer("min_left", min_left, 0, MAX_INT64)
+    min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MAX_INT64)
     check_choice("format", format, (None, *get_args(FormatName)))
     return Cutting(min_left=min_left, min_occurrences=min_occurrences, format=format)
 

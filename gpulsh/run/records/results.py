@@ -29,7 +29,7 @@ from gpulsh.run.records.tables import DECISIONS, SEEN, SIGHTINGS, Decisions, Ids
 from gpulsh.stats.counts import CLUSTERS, ID_TYPE, INSTANT, MARKS, NAMES, WEIGHT, ColumnRow
 from gpulsh.store.durable import FileFact, durable_file
 
-MOST_OPEN = 4096  # files, each mapped
+MAX_OPEN = 4096  # files, each mapped
 
 
 class IdColumn:
@@ -45,7 +45,7 @@ class IdColumn:
             return ids_table(number).read(folder, partition)
 
         self._layout, self._files = layout, files
-        self._read = lru_cache(MOST_OPEN)(read) if stay_open else read
+        self._read = lru_cache(MAX_OPEN)(read) if stay_open else read
         self.type = type
         self.largest = 0  # bytes of an id, if they were all looked at
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers
 from gpulsh.backends.parts import in_part
-from gpulsh.backends.protocol import least_share, prefix_lengths
+from gpulsh.backends.protocol import min_share, prefix_lengths
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.prefixes import Owners
 from gpulsh.lsh.collisions import Memberships, find_buckets
@@ -190,13 +190,13 @@ def _write_collisions(
     return made | tables.FOREST.write(context.folder, part, forest)
 
 
-FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
+MIN_BITS, MAX_BITS = 10, 26  # of a slot
 WEIGH = "weigh"  # the step
 
 
 def weigh_slots(context: JobContext, layout: Layout, ranges: Ranges, shingles: int) -> TaskResult:
     """Count the documents of each slot, for so many shingles; copies do not count."""
-    bits, ops = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS)), context.ops
+    bits, ops = int(np.clip(shingles.bit_length(), MIN_BITS, MAX_BITS)), context.ops
     with ops.use_device():
         counts = ops.asarray(np.zeros(1 << bits, np.uint8))
         given = context.folder, layout, 0, 1, Participants(context.folder, layout, ranges)
@@ -216,7 +216,7 @@ def choose_prefixes(context: JobContext, layout: Layout, ranges: Ranges, partiti
         rows = run.row[:]
         sizes += np.bincount(rows[takes_part[rows]], minlength=len(sizes))
         postings.release()
-    lengths = prefix_lengths(sizes, least_share(context.job.method.threshold))
+    lengths = prefix_lengths(sizes, min_share(context.job.method.threshold))
     owns = takes_part & (np.arange(start, stop) >= (layout.protected if context.job.method.drop_contained_only else 0))
     counts = tables.WEIGHTS.read(context.folder, WEIGH).documents
     ops, chosen = context.ops, 0
@@ -263,7 +263,7 @@ def join_prefixes(context: JobContext, layout: Layout, ranges: Ranges, part: int
         """Packed pairs i < j, ascending, each once: those in which the holder has enough fingerprints to contain the
         owner and, if only contained documents are dropped, comes first in decision order.
         """
-        job, least = context.job, least_share(context.job.method.threshold)
+        job, least = context.job, min_share(context.job.method.threshold)
         for _, (fingerprints,), found in rows_in_range(tables.POSTINGS, *given):
             for holders, of in owners.pairs_with(fingerprints, found):
                 others = holders != of

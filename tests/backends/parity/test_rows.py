@@ -105,7 +105,7 @@ def test_rows_in_many_pairs_are_bounded_by_bitmaps(count: int, monkeypatch: pyte
     taken: list[int] = []
     found = intersect.overlap_bounds
     monkeypatch.setattr(intersect, "overlap_bounds", lambda *given: taken.append(len(given[1])) or found(*given))
-    monkeypatch.setattr(intersect, "FEWEST_PAIRS", 1)
+    monkeypatch.setattr(intersect, "MIN_PAIRS", 1)
     generator = np.random.default_rng(count)
     page, own = generator.integers(0, 2**64, 200, np.uint64), generator.integers(0, 2**64, count, np.uint64)
     alike = [[*generator.choice(page, 190, replace=False), int(value)] for value in own]

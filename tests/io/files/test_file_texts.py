@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.budget import LEAST_HOLDING, held_bytes
+from gpulsh.budget import MIN_HOLDING, held_bytes
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, Stamps
@@ -254,7 +254,7 @@ def test_a_small_file_takes_less_than_750_bytes_of_memory(tmp_path: Path) -> Non
     tracemalloc.stop()
     assert held.beginnings([(7, 0)], 1 << 10) == {(7, 0): b"%0100d" % 7}
     assert taken - 100 < 750, taken
-    assert held_bytes(LEAST_HOLDING - 1) == 0 and held_bytes(8 << 30) == 512 << 20  # a small budget holds none
+    assert held_bytes(MIN_HOLDING - 1) == 0 and held_bytes(8 << 30) == 512 << 20  # a small budget holds none
 
 
 def corpus(folder: Path) -> Path:

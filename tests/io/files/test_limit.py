@@ -18,7 +18,7 @@ from tests.support.files import documents, record, write_rows
 from tests.support.traced import at_most
 
 LIMIT = Limit(40_000)
-MOST = LIMIT.document
+MAX_BYTES = LIMIT.document
 
 
 def read(path: Path, limit: Limit | None = LIMIT, **how: Any) -> list[str]:
@@ -67,9 +67,9 @@ def test_a_larger_document_stops_the_run(
         monkeypatch.setattr(module, "STEP", step)
     monkeypatch.setattr(streamed, "LARGE_LINE", 2 * step)
     path, how = tmp_path / f"a.{ending}", {"skip": skip, "lines": ending == "txt"}
-    place, more = ("row 3", 0) if ending == "csv" and step > MOST else PLACES[ending]
-    texts = ["a", "b" * (MOST - more), "", "c" * (MOST - more + 1), "d"]
-    message = rf"a\.{ending}: {place}: has {MOST + 1} bytes; a memory budget of 40000"
+    place, more = ("row 3", 0) if ending == "csv" and step > MAX_BYTES else PLACES[ending]
+    texts = ["a", "b" * (MAX_BYTES - more), "", "c" * (MAX_BYTES - more + 1), "d"]
+    message = rf"a\.{ending}: {place}: has {MAX_BYTES + 1} bytes; a memory budget of 40000"
     for given in (texts[:-1], texts):
         write(path, given)
         with pytest.raises(InputError, match=message) as caught:
@@ -85,9 +85,13 @@ def test_an_unfinished_record_is_damage_whatever_the_budget(tmp_path: Path, monk
     for module in (delimited, jsonl, streamed):
         monkeypatch.setattr(module, "STEP", 64)
     for name, content, message in (
-        ("a.csv", b'text\n"' + b"x" * (MOST + 1), "ends within quotes"),
-        ("a.json", b'[{"text": "' + b"x" * (MOST + 1), "does not end"),
-        ("b.csv", b"text\n" + b"x" * (MOST + 1), f"the record from line 2 on: has {MOST + 1} bytes"),  # it ends there
+        ("a.csv", b'text\n"' + b"x" * (MAX_BYTES + 1), "ends within quotes"),
+        ("a.json", b'[{"text": "' + b"x" * (MAX_BYTES + 1), "does not end"),
+        (
+            "b.csv",
+            b"text\n" + b"x" * (MAX_BYTES + 1),
+            f"the record from line 2 on: has {MAX_BYTES + 1} bytes",
+        ),  # it ends there
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=message):
@@ -96,9 +100,9 @@ def test_an_unfinished_record_is_damage_whatever_the_budget(tmp_path: Path, monk
 
 def test_a_text_file_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    path.write_text("x" * MOST)
-    assert read(path) == ["x" * MOST]
-    for size, limit in ((MOST + 1, LIMIT), (1 << 42, Limit(1 << 30))):  # the latter is not even read
+    path.write_text("x" * MAX_BYTES)
+    assert read(path) == ["x" * MAX_BYTES]
+    for size, limit in ((MAX_BYTES + 1, LIMIT), (1 << 42, Limit(1 << 30))):  # the latter is not even read
         os.truncate(path, size)
         with pytest.raises(InputError, match=rf"a\.txt: has {size} bytes; .*: give memory='"):
             read(path, limit)
@@ -117,7 +121,7 @@ def test_a_larger_document_is_never_in_memory(ending: str, before: list[str], tm
         read(path, Limit(8 << 20), lines=ending == "txt")
 
 
-@pytest.mark.parametrize("content", [b"\\u0001" * (MOST // 4), b"\xff" * (MOST // 2)])
+@pytest.mark.parametrize("content", [b"\\u0001" * (MAX_BYTES // 4), b"\xff" * (MAX_BYTES // 2)])
 def test_the_limit_counts_a_line_and_its_text(content: bytes, tmp_path: Path) -> None:
     # Escapes make the line the longer one; of bytes that are not UTF-8 each becomes three.
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "x"}\n{"text": "' + content + b'"}\n')

@@ -247,7 +247,7 @@ def test_a_lone_surrogate_is_copied_and_replaced_in_ids(tmp_path: Path, field: b
 
 @pytest.mark.parametrize("known", [False, True])
 def test_bad_records_are_listed_in_bounded_memory(known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "MOST_REJECTED", 1000)
+    monkeypatch.setattr(jsonl, "MAX_REJECTED", 1000)
     monkeypatch.setattr(passed_over, "HELD_ROWS", 2500)
     held: list[int] = []
 

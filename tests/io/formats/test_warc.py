@@ -389,7 +389,7 @@ def test_a_page_that_takes_too_long_is_damaged(tmp_path: Path, monkeypatch: pyte
     tag = f"<p {' '.join(f'a{number}=1' for number in range(30_000))}>".encode()
     first, *others = [page("a", html(words(0)) * 20), page("b", html(words(0)) * 20), page("c", html(words(1)) * 20)]
     (tmp_path / "a.warc").write_bytes(b"".join([first, page("bad", tag + html(words(2))), *others]))
-    monkeypatch.setattr("gpulsh.io.html.LEAST_SECONDS", 1)
+    monkeypatch.setattr("gpulsh.io.html.MIN_SECONDS", 1)
     monkeypatch.setattr("gpulsh.io.html.BYTE_SECONDS", 0)
     result = run(tmp_path / "a.warc", tmp_path / "out", on_error="skip")
     (row,) = rejected(result.output)

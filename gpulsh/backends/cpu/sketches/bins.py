@@ -53,7 +53,7 @@ _U, _U32 = np.uint64, np.uint32
 _NO_VALUE = _U32(protocol.NO_VALUE)
 _S32 = _U(32)
 _LOWER, _UPPER = _U(0xFFFFFFFF), _U(0xFFFFFFFF << 32)
-_MOST = _U(protocol.NO_VALUE - 1)
+_MAX_VALUE = _U(protocol.NO_VALUE - 1)
 _THROWS = protocol.THROWS
 _VALUE, _REST = _U(protocol.VALUE_BITS), _U(32 - protocol.VALUE_BITS)
 _OWN = _U32(_THROWS << protocol.VALUE_BITS)
@@ -196,7 +196,7 @@ def _throw_once(values, offset, multiplier, addend, thrown, minima):
             source = values[first : min(first + TILE, end)]
             for i in range(source.size):  # in vectors
                 y = multiplier * source[i] + addend
-                thrown[i] = (y >> _S32) * bins & _UPPER | min(y & _LOWER, _MOST)
+                thrown[i] = (y >> _S32) * bins & _UPPER | min(y & _LOWER, _MAX_VALUE)
             _keep_least(thrown, source.size, least)
 
 
