@@ -26,6 +26,7 @@ MAX_SHOWN = 80  # characters of a value in a message
 MAX_BITS_SHOWN = 256  # of an integer, which then has at most 78 characters
 MAX_NUM_PERM = 65536  # the longest signature
 MAX_SEED = 2**64 - 1
+MAX_INT64 = 2**63 - 1
 MAX_TABLES = 1024  # of a Hamming search
 FLAGS = ("symbols", "labels")  # flags of a shingling on the command line
 ITEM_TOKENS = 3  # of an item that begins with a stop word

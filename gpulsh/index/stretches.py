@@ -20,7 +20,7 @@ from gpulsh.index.keys import as_numpy
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method
-from gpulsh.params import check_integer
+from gpulsh.params import MAX_INT64, check_integer
 from gpulsh.ragged import expand_ranges, find_sorted, first_of_runs, last_of_runs, offsets, row_of, row_ranges
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import EvidenceKeys
@@ -39,7 +39,7 @@ def find_stretches(
             "the index removes or replaces words, so its shingles have no place in a text; build one without stop,"
             " stem and anchor"
         )
-    least = 1 if least is None else check_integer("tokens", least, 1, 2**63 - 1)
+    least = 1 if least is None else check_integer("tokens", least, 1, MAX_INT64)
     source = open_texts(pa.array([text], pa.large_binary()), ops)
     reading = Documents(source=source, shingling=method.backend_shingling, folding=method.folding, ops=ops)
     (batch,) = reading.batches()

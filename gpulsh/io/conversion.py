@@ -41,7 +41,7 @@ FormatName = Literal["parquet", "jsonl"]
 STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # the compression of JSON lines, by codec
 FIRST_ROW = np.zeros(1, np.int64)
 PART_BYTES = 1 << 20  # of rows that become Python values together, and of a larger text
-OF_PYTHON = ("arrow.uuid", "arrow.bool8")  # extension types whose values in Python are JSON's, too
+JSON_EXTENSIONS = ("arrow.uuid", "arrow.bool8")  # extension types whose values in Python are JSON's, too
 VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character, and in JSON
 
 
@@ -235,7 +235,7 @@ def _json_type(kind: pa.DataType) -> pa.DataType:
     """A `parquet_type`, with strings and numbers for values that Python or JSON lacks."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return kind if kind.extension_name in OF_PYTHON else _json_type(kind.storage_type)
+        return kind if kind.extension_name in JSON_EXTENSIONS else _json_type(kind.storage_type)
     if types.is_dictionary(kind):
         return _json_type(kind.value_type)
     if types.is_duration(kind):

@@ -214,12 +214,12 @@ def _reading_remote(file: File) -> Iterator[None]:
             cause = error.__cause__ or error
             if cause is error or getattr(cause, "status", None) in (404, 410):
                 cause = FileNotFoundError("no such file")
-        told = first_line(cause)
-        if any(part in told for part in ("range requests", "Cannot seek")):
-            told = f"its server sends it only as a whole; download it first, or give simplecache::{file.name}"
-        elif told == file.path:  # aiohttp tells no more
-            told = "not a valid web address"
-        raise InputError(f"{file.name}: cannot be read: {told}") from cause
+        why = first_line(cause)
+        if any(part in why for part in ("range requests", "Cannot seek")):
+            why = f"its server sends it only as a whole; download it first, or give simplecache::{file.name}"
+        elif why == file.path:  # aiohttp tells no more
+            why = "not a valid web address"
+        raise InputError(f"{file.name}: cannot be read: {why}") from cause
 
 
 class _Remote(BufferedIOBase):

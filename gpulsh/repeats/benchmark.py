@@ -28,7 +28,7 @@ from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import texts_named
 from gpulsh.io.rows import normalized
-from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, with_form
+from gpulsh.params import MAX_INT64, Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, with_form
 from gpulsh.ragged import expand_ranges, find_sorted, first_of_runs, mask_of, offsets, row_of, row_ranges, run_places
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys, chosen_secret, evidence_keys
@@ -63,7 +63,7 @@ class Overlap:
         share = checked_number("coverage", coverage)
         if not 0 < share <= 1:
             raise ParameterError(f"coverage is {share!r}; give a number above 0 and at most 1")
-        most = None if ignore_common is None else check_integer("ignore_common", ignore_common, 1, 2**63 - 1)
+        most = None if ignore_common is None else check_integer("ignore_common", ignore_common, 1, MAX_INT64)
         return cls(tokens=size, coverage=share, ignore_common=most)
 
     def to_json(self) -> Mapping[str, Any]:

@@ -13,14 +13,23 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
-from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, shown_type, with_form
+from gpulsh.params import (
+    MAX_INT64,
+    Folding,
+    NormalForm,
+    Shingling,
+    Unit,
+    check_integer,
+    known_keywords,
+    shown_type,
+    with_form,
+)
 from gpulsh.ragged import concat_rows, distinct, merge_ranges, offsets, select_rows, slice_between
 from gpulsh.text.documents import BATCH_BYTES, Documents
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_INT64 = 2**63 - 1
 COLUMNS = ("row", "start", "stop")
 
 _NO_TEXT = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))

@@ -13,6 +13,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import refuse_given
 from gpulsh.params import (
+    MAX_INT64,
     Folding,
     NormalForm,
     Shingling,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_TOKENS = 4096  # of a window
-MAX_COPIES = 2**63 - 1
 
 
 @known_keywords
@@ -165,7 +165,7 @@ def checked_max_copies(
     if unit in get_args(Part):
         given = {"tokens": tokens != 50, "keep": keep != "first", "bridge": bridge != 0, "whole_lines": whole_lines}
         refuse_given(given, f"{{}} and --unit {unit!r} cannot be combined; leave {{}} out")
-        return check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MAX_COPIES)
+        return check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MAX_INT64)
     given = {"max_copies": max_copies is not None, "within": within is not None}
     refuse_given(given, "{} is given for words; give --unit 'line' or 'paragraph', or leave it out")
     return None

@@ -107,11 +107,9 @@ class TextPass:
         They are in text order, and valid until the thread's next ones. In the end, `exact` [documents, 2] holds the
         exact hashes if there is a proof.
         """
-        return (
-            self._pieces(start, exact[:1])
-            if self.is_giant(start, stop)
-            else iter((self.small_fingerprints(start, stop, exact),))
-        )
+        if self.is_giant(start, stop):
+            return self._pieces(start, exact[:1])
+        return iter((self.small_fingerprints(start, stop, exact),))
 
     def small_fingerprints(self, start: int, stop: int, exact: Words = NO_HASHES) -> Fingerprints:
         """The fingerprints of documents [start, stop), no giant, all at once."""

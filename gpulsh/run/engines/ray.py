@@ -117,9 +117,8 @@ class Cluster:
         shares = [int(node["CPU"] // (node["GPU"] if backend == "cuda" else 1)) for node in there]
         threads = self._threads or max(1, min([WORKER_THREADS, *shares]))
         memory = self._memory_limit or WORKER_MEMORY
-        if (
-            self._memory_limit is None
-        ):  # in coarse steps: memory decides the cut, and a run that resumes may find other nodes
+        # In coarse steps: memory decides the cut, and a run that resumes may find other nodes.
+        if self._memory_limit is None:
             least = min((node.get("memory", 0) / max(1, node["CPU"] // threads) for node in there), default=memory)
             while memory > max(least, MIN_MEMORY):
                 memory //= 2

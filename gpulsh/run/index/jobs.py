@@ -38,7 +38,7 @@ from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
-from gpulsh.params import checked_folder
+from gpulsh.params import MAX_INT64, checked_folder
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.output.paths import refuse_inside, refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress
@@ -47,7 +47,6 @@ from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
 ROWS_AT_ONCE = 1 << 16  # written together
-MAX_KEY = 2**63 - 1
 KEYS_AT_ONCE = 1 << 18  # read together; each part reads its file again up to the end of the part
 
 COLUMNS = ("file", "row", "id", "duplicate_of", "similarity")  # of the output
@@ -360,6 +359,6 @@ def _read_ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataTy
     known = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_null  # null: of no documents
     if not any(is_type(ids.type) for is_type in known):
         raise refused(0, ids.type, "--id-column of an index takes strings or integers")
-    if ids.type == pa.uint64() and (great := np.flatnonzero(number_values(ids) > MAX_KEY)).size:
-        raise refused(int(great[0]), ids[int(great[0])], f"integers of an index are at most {MAX_KEY}")
+    if ids.type == pa.uint64() and (great := np.flatnonzero(number_values(ids) > MAX_INT64)).size:
+        raise refused(int(great[0]), ids[int(great[0])], f"integers of an index are at most {MAX_INT64}")
     return ids

@@ -140,9 +140,7 @@ def chosen_texts(
 ) -> Iterator[list[Bytes]]:
     """The texts of the documents of a partition that `chosen` [documents] marks, some at a time."""
     held, is_new = context.job.held, partition.number >= context.job.earlier_partitions
-    job = (
-        context.job if is_new else replace(context.job, on_error="skip")
-    )  # an earlier run may have skipped bad records
+    job = context.job if is_new else replace(context.job, on_error="skip")  # an earlier run may have skipped records
     texts = context.texts() if is_new else job.texts(context.ops, context.parallel)
     for piece in partition.pieces:
         start, stop = (at - layout.partitions[partition.number] for at in piece_bounds(layout, piece))

@@ -22,6 +22,7 @@ from gpulsh.io.files.no_documents import DATA, REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.params import (
+    MAX_INT64,
     Folding,
     NormalForm,
     Shingling,
@@ -34,7 +35,6 @@ from gpulsh.params import (
     with_form,
 )
 from gpulsh.repeats.copies import Part
-from gpulsh.repeats.cut import MAX_INT64
 from gpulsh.repeats.passages import checked_max_copies, window_size
 from gpulsh.repeats.windows import Keep
 from gpulsh.report.page import write_passages_page

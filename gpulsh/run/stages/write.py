@@ -128,10 +128,8 @@ def write_files(
     start, job, limit = bounds[0], context.job, context.job.limit(context.parallel)
     several_sources = job.policy.retention.min_sources > 1
     keep, size = _kept_between(context, layout, start, bounds[-1])
-    bad, parts = (
-        read_rejected(context.folder, layout, numbers),
-        [slice(*part) for part in pairwise(np.array(bounds) - start)],
-    )
+    bad = read_rejected(context.folder, layout, numbers)
+    parts = [slice(*part) for part in pairwise(np.array(bounds) - start)]
 
     def by_file(rows: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
         return [bad.without_rejected(rows[part], number) for number, part in zip(numbers, parts, strict=True)]
