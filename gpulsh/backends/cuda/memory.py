@@ -101,7 +101,7 @@ def copy_array(arrays: ModuleType, array: Array) -> Array:
 
 
 def device_of(array: Array) -> AbstractContextManager[object]:
-    """Inside, the array may be sliced and read, on whatever device it is; nothing for a host array."""
+    """Inside, the array may be sliced and read, on any device; it does nothing for a host array."""
     return array.device if hasattr(array, "get") else nullcontext()
 
 

@@ -72,7 +72,7 @@ class Rejected:
         return keep
 
     def positions(self, files: Numbers) -> Numbers:
-        """int64 [rows]: positions of all rejected rows; those of a file begin at its entry in `files` [files + 1]."""
+        """int64 [rows]: positions of all rejected rows; `files` [files + 1] are positions of first rows."""
         found: Numbers = expand_ranges(files[self._file] + self._row, self._rows)
         return found
 

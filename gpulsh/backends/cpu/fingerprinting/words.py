@@ -182,7 +182,7 @@ def _restore_symbols(text, word, single, end):
 def word_sums(text, stop, room, table, keys, secret, proof, proves, sums, packed, run, symbols):
     """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read.
 
-    `symbols` is None where symbols are no tokens: Numba then leaves their code out, so a first run compiles less.
+    If symbols are not tokens, `symbols` is None: Numba then leaves their code out, so a first run compiles less.
     """
     lengths, longer = run, run + 8 * ROW
     at, count = np.int64(0), np.int64(0)
