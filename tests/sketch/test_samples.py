@@ -102,7 +102,7 @@ def test_the_deviation_of_mod_m_follows_theory_for_large_unions(modulus: int, ke
     [
         *((sketch, {}) for sketch in (gpulsh.BottomS(size=2), gpulsh.ModM(modulus=2))),
         *((gpulsh.SimHash(bits=128, weights=weights), {}) for weights in ("set", "count", "idf")),  # type: ignore[arg-type]
-        *((gpulsh.WeightedMinHash(num_perm=30), {"weights": weights}) for weights in ("count", "idf")),
+        *((gpulsh.WeightedMinHash(num_perm=7), {"weights": weights}) for weights in ("count", "idf")),
     ],
 )
 def test_batches_of_texts_give_the_same_samples(
