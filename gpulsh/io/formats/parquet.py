@@ -52,6 +52,7 @@ HELD_BYTES = 64 << 20  # of a row group, held until all of it is decoded
 MANY_GROUPS = 64  # a file of more row groups has its footer cached
 MAX_FOOTERS = 8
 FOOTER_COST = 20  # bytes that Arrow allocates for a byte of footer; without them it ends the process
+SIGNATURE = 28  # bytes behind a plain footer of a file with encrypted columns; Arrow ends the process at their entries
 SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # decoded to sample a few rows of each
 # Runs of rows next to one another, and rows of one: few would miss what is in few parts of the file, short ones that
 # documents repeat their neighbours.
@@ -283,8 +284,14 @@ def _opened(file: File) -> Iterator[_Source]:
         where, key = file.open_arrow(), file.identity()
         footer = _footers.get(key)
         if footer is None:
-            check_room(file.name, FOOTER_COST * _footer_size(where))
-        opened = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=footer)
+            size = _footer_size(where)
+            check_room(file.name, FOOTER_COST * size)
+        # Nanoseconds, the default for INT96, cannot hold the years that Spark writes, such as 9999.
+        opened = pq.ParquetFile(
+            where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=footer, coerce_int96_timestamp_unit="us"
+        )
+        if footer is None and size - opened.metadata.serialized_size == SIGNATURE:
+            raise DamagedInputError(f"{file.name}: has encrypted columns; write it without encryption")
         if key is not None and opened.num_row_groups >= MANY_GROUPS:
             if len(_footers) >= MAX_FOOTERS:
                 _footers.clear()

@@ -1,11 +1,14 @@
 """Parquet: row groups of any size are read and written in parts; false pages, empty rows, odd columns."""
 
+from base64 import b64decode, b64encode
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
 import pytest
 
 from gpulsh.errors import DamagedInputError
@@ -134,3 +137,34 @@ def test_nested_dictionaries_in_several_row_groups_are_written(nested: list[Any]
     written = pq.read_table(tmp_path / "out/data/a.parquet")
     assert written.select(given.column_names).equals(given)
     assert written["kept"].to_pylist() == [True, False, True]
+
+
+def test_int96_times_of_any_year_are_kept(tmp_path: Path) -> None:
+    """Nanoseconds made 9999-12-31 a day of 1816."""
+    times = pa.array([datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999), None], pa.timestamp("us"))
+    given = pa.table({"text": ["a", "b", "c"], "time": times})
+    pq.write_table(given, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    assert pq.read_table(write_kept(tmp_path / "a.parquet", [True] * 3)).equals(given)
+
+
+class PlainKeys(pe.KmsClient):
+    """Keys that are stored as they are."""
+
+    def __init__(self, _: pe.KmsConnectionConfig) -> None:
+        super().__init__()
+
+    def wrap_key(self, key: bytes, _: str) -> bytes:
+        return b64encode(key)
+
+    def unwrap_key(self, key: bytes, _: str) -> bytes:
+        return b64decode(key)
+
+
+@pytest.mark.parametrize("column", ["text", "number"])
+def test_encrypted_columns_are_refused(column: str, tmp_path: Path) -> None:
+    """They ended the process: their entries in a plain footer cannot be read."""
+    how = pe.EncryptionConfiguration("key", column_keys={"key": [column]}, plaintext_footer=True)
+    keys = pe.CryptoFactory(PlainKeys).file_encryption_properties(pe.KmsConnectionConfig(), how)
+    pq.write_table(pa.table({"text": ["a"], "number": [1]}), tmp_path / "a.parquet", encryption_properties=keys)
+    with pytest.raises(DamagedInputError, match=r"a\.parquet: has encrypted columns; write it without encryption"):
+        run(tmp_path / "a.parquet", tmp_path / "out")
