@@ -21,7 +21,14 @@ import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.buffers import byte_size, plain_values
-from gpulsh.io.arrow.ids import cast_to, fits_parquet, parquet_type, refuse_unsupported, unsupported_column
+from gpulsh.io.arrow.ids import (
+    cast_to,
+    fits_parquet,
+    has_known_years,
+    parquet_type,
+    refuse_unsupported,
+    unsupported_column,
+)
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import Cutter, as_strings
 from gpulsh.io.columns import Columns
@@ -171,6 +178,9 @@ def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, 
         names = batch.schema.names
         if twice := [name for name, often in Counter(names).items() if often > 1]:
             raise InputError(f"{file.name}: has {names.count(twice[0])} columns {twice[0]!r}; rename all but one")
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            if not has_known_years(column):
+                raise unsupported_column(file, field, "has dates beyond the year 32765, as", "JSON", "parquet")
         rows = max(1, len(batch) * PART_BYTES // max(byte_size(batch), 1))
         for start in range(0, len(batch), rows):
             part = {name: column.slice(start, rows) for name, column in zip(names, batch.columns, strict=True)}

@@ -300,10 +300,22 @@ def test_types_that_parquet_lacks_are_refused_before_the_work(
             run_plain(tmp_path / "a.arrow", tmp_path / "out", format="parquet")
 
 
-def test_values_out_of_the_range_of_parquet_are_refused(tmp_path: Path) -> None:
-    write_rows(tmp_path / "a.arrow", pa.table({"text": ["a"], "n": pa.array([1 << 60], pa.timestamp("s"))}))
-    with pytest.raises(InputError, match=r"column 'n' has values beyond the range of Parquet, as timestamp\[s\]"):
-        run_plain(tmp_path / "a.arrow", tmp_path / "out", format="parquet")
+@pytest.mark.parametrize(
+    ("kind", "value", "format", "message"),
+    [
+        (pa.timestamp("s"), 1 << 60, "parquet", "values beyond the range of Parquet, as"),
+        (pa.timestamp("us", "UTC"), 1 << 60, "jsonl", "dates beyond the year 32765, as"),
+        (pa.date32(), 1 << 24, "jsonl", "dates beyond the year 32765, as"),
+    ],
+)
+def test_values_out_of_the_range_of_a_format_are_refused(
+    kind: pa.DataType, value: int, format: str, message: str, tmp_path: Path
+) -> None:
+    """JSON lines had another year, or "<value out of range: N>"."""
+    values = pa.StructArray.from_arrays([pa.array([value], kind)], ["at"])
+    write_rows(tmp_path / "a.arrow", pa.table({"text": ["a"], "n": values}))
+    with pytest.raises(InputError, match=f"column 'n' has {message} .*, which .* cannot hold; leave format out"):
+        run_plain(tmp_path / "a.arrow", tmp_path / "out", format=format)
 
 
 def test_a_dictionary_with_a_null_value_is_converted(tmp_path: Path) -> None:

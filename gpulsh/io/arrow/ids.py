@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,7 @@ from gpulsh.io.arrow.rows import has_views
 from gpulsh.io.file import File
 
 DAY = 86_400_000  # milliseconds
+MAX_YEAR_DAYS = 11_248_000  # from 1970 to the year 32765
 
 
 def joined_ids(parts: Sequence[pa.Array], declared: Sequence[pa.DataType]) -> pa.Array:
@@ -59,11 +61,13 @@ def refuse_unsupported(file: File, schema: pa.Schema) -> None:
             raise unsupported_column(file, field, "is")
 
 
-def unsupported_column(file: File, field: pa.Field, why: str) -> InputError:
-    """The error for a column that Parquet cannot hold."""
+def unsupported_column(
+    file: File, field: pa.Field, why: str, format: str = "Parquet", other: str = "jsonl"
+) -> InputError:
+    """The error for a column that a format cannot hold, and the `other` format can."""
     return InputError(
-        f"{file.name}: column {field.name!r} {why} {field.type}, which Parquet cannot hold; leave --format out, or"
-        " give it as jsonl"
+        f"{file.name}: column {field.name!r} {why} {field.type}, which {format} cannot hold; leave --format out, or"
+        f" give it as {other}"
     )
 
 
@@ -115,29 +119,50 @@ def fits_parquet(values: pa.Array) -> bool:
     It stores seconds as milliseconds in 64 bits, and the milliseconds of a date as days in 32. An overflow raises no
     error.
     """
+    for leaf in _leaves(values):
+        is_seconds = pa.types.is_timestamp(leaf.type) and leaf.type.unit == "s"
+        if is_seconds and not _are_within(leaf, (1 << 63) // 1000):
+            return False
+        if leaf.type == pa.date64() and not _are_within(leaf, (1 << 31) * DAY):
+            return False
+    return True
+
+
+def has_known_years(values: pa.Array) -> bool:
+    """Whether Arrow shows the year of every date; beyond the year 32767 it shows another, or none."""
+    day = datetime(1970, 1, 2)
+    return all(
+        _are_within(leaf, pa.scalar(day, leaf.type).value * MAX_YEAR_DAYS)
+        for leaf in _leaves(values)
+        if pa.types.is_date(leaf.type) or pa.types.is_timestamp(leaf.type)
+    )
+
+
+def _leaves(values: pa.Array) -> Iterator[pa.Array]:
+    """The arrays of plain types that make up an array."""
     kind, types = values.type, pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return fits_parquet(values.storage)
-    if types.is_dictionary(kind):
-        return fits_parquet(values.dictionary)
-    if types.is_struct(kind):
-        return all(map(fits_parquet, values.flatten()))
-    if types.is_map(kind):
-        return fits_parquet(values.keys) and fits_parquet(values.items)
-    if types.is_run_end_encoded(kind):
-        return fits_parquet(values.values)
-    if hasattr(kind, "value_type"):
-        return fits_parquet(values.flatten())
-    if kind == pa.date64():
-        return _are_within(values, (1 << 31) * DAY)
-    if types.is_timestamp(kind) and kind.unit == "s":
-        return _are_within(values, (1 << 63) // 1000)
-    return True
+        parts = [values.storage]
+    elif types.is_dictionary(kind):
+        parts = [values.dictionary]
+    elif types.is_struct(kind):
+        parts = [values.field(place) for place in range(kind.num_fields)]  # Arrow aborts at the flatten() of a union
+    elif types.is_map(kind):
+        parts = [values.keys, values.items]
+    elif types.is_run_end_encoded(kind):
+        parts = [values.values]
+    elif hasattr(kind, "value_type"):
+        parts = [values.flatten()]
+    else:
+        yield values
+        return
+    for part in parts:
+        yield from _leaves(part)
 
 
 def _are_within(values: pa.Array, most: int) -> bool:
     """Whether all stored numbers of the values are less than `most` from 0."""
-    ends = pc.min_max(values.view(pa.int64()))
+    ends = pc.min_max(values.view(pa.int32() if values.type.bit_width == 32 else pa.int64()))
     return not ends["min"].is_valid or bool(-most < ends["min"].as_py() and ends["max"].as_py() < most)
 
 
