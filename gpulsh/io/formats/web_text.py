@@ -4,7 +4,8 @@ A page's text is all that it shows, as in WET files: a guess at its main content
 different pages. HTTP names the character set, otherwise the page does; without either gpulsh detects it from the bytes.
 
 Many archives hold bodies that were decoded when they were fetched, under the headers of before: an encoding that the
-body does not show is ignored. So are names that HTTP does not know, such as "none" and "utf-8".
+body does not show is ignored. So are names that HTTP does not know, such as "none" and "utf-8". Of a record that
+WARC-Truncated calls incomplete, the page is what is there.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ Kind = Literal["html", "text"]
 
 CHUNK = re.compile(rb"([0-9A-Fa-f]+)[ \t]*(?:;[^\r\n]*)?\r\n")  # the line before a chunk (RFC 9112, section 7.1)
 MAX_CHUNK_HEADER = 256
+MARKUP = re.compile(rb"\s*<[!?A-Za-z]")  # begins HTML that has no encoding
 SMALL = 1 << 20  # bytes of a body that takes little memory with any content
 SHOWN = SMALL + (64 << 10)  # bytes of a record in which its headers must end
 HEADERS = re.compile(rb"(?:[^\n]*+\n)*?\r?\n((?:[^\n]*+\n)*?\r?\n)")  # of WARC, and of HTTP
@@ -51,6 +53,7 @@ class Page(NamedTuple):
     transfer: Sequence[str] = ()  # its encodings, in the order in which they were applied
     content: Sequence[str] = ()
     broken: str | None = None  # why the content cannot be read
+    is_truncated: bool = False  # the end of the content is missing
 
     def text(self, content: Bytes, most: int | None = None) -> bytes:
         """The text as UTF-8. A ValueError or OSError if the content's encoding is broken.
@@ -69,9 +72,9 @@ class Page(NamedTuple):
         body: Bytes = content if self.body is None else content[max(len(content) - self.body, 0) :]
         encodings = self.content
         if "chunked" in self.transfer and CHUNK.match(bytes(body[:MAX_CHUNK_HEADER])):
-            body = _without_chunks(body)
+            body = _without_chunks(body, self.is_truncated)
             encodings = [*encodings, *self.transfer]
-        if not GZIP.isdisjoint(self.content) and body[:2] != GZIP_MAGIC:
+        if not body or (not GZIP.isdisjoint(self.content) and body[:2] != GZIP_MAGIC):
             encodings = encodings[len(self.content) :]
         for name in reversed(encodings):
             body = _decode_content(name, body, most)
@@ -107,7 +110,8 @@ def http_page(raw: Bytes, is_whole: bool) -> Page | None:
         for header in ("transfer-encoding", "content-encoding")
     )
     # FastWARC takes the headers of HTTP from the length of the content.
-    return Page(kind, record.content_length + added, record.http_charset, transfer, content)
+    body, is_truncated = record.content_length + added, "WARC-Truncated" in record.headers
+    return Page(kind, body, record.http_charset, transfer, content, is_truncated=is_truncated)
 
 
 def content_kind(content_type: str | None) -> Kind | None:
@@ -127,32 +131,34 @@ def require_extra(name: str) -> None:
         raise InputError(f"{name}: holds web pages, and {error}; {install_command('warc')}") from error
 
 
-def _without_chunks(body: Bytes) -> bytes:
+def _without_chunks(body: Bytes, is_truncated: bool) -> bytes:
     """Without the encoding "chunked". Extensions of chunks, and all after the last one, are skipped.
 
-    Many archives lack the last chunk. ValueError for anything else that is missing or wrong.
+    Many archives lack the last chunk. ValueError for anything else that is wrong, or missing before the end.
     """
     pieces = []
     at = 0
     while at < len(body):
         line = CHUNK.match(body, at)
         if line is None:
+            if is_truncated and len(body) - at < MAX_CHUNK_HEADER:  # its size is cut short
+                break
             raise ValueError(f"no chunk begins with {bytes(body[at : at + 20])!r}")
         size = int(line[1], 16)
         if size == 0:
             break
         end = line.end() + size
         at = end + len(LINE_END)
-        if at > len(body):
+        if at > len(body) and not is_truncated:
             raise ValueError("a chunk is cut short")
-        if body[end:at] != LINE_END:
+        if body[end:at] != LINE_END[: len(body[end:at])]:
             raise ValueError("a chunk does not end after the bytes that its size states")
         pieces.append(body[line.end() : end])
     return b"".join(pieces)
 
 
 def _decode_content(name: str, body: Bytes, most: int | None) -> Bytes:
-    """The content without the encoding `name`. ValueError if nothing here decodes that.
+    """The content without the encoding `name`, or as it is if it is HTML without it. ValueError for other content.
 
     Content beyond `most` bytes is only counted, and not without end.
     """
@@ -165,14 +171,19 @@ def _decode_content(name: str, body: Bytes, most: int | None) -> Bytes:
         return body
     held: list[bytes] = []
     size = 0
-    for piece in _inflate(body) if kind is None else iter(partial(kind(BytesIO(body)).read, STEP), b""):
-        size += len(piece)
-        if most is None or size <= most:
-            held.append(piece)
-        elif size > MAX_COUNTED:
-            break
-        else:
-            held.clear()
+    try:
+        for piece in _inflate(body) if kind is None else iter(partial(kind(BytesIO(body)).read, STEP), b""):
+            size += len(piece)
+            if most is None or size <= most:
+                held.append(piece)
+            elif size > MAX_COUNTED:
+                break
+            else:
+                held.clear()
+    except (OSError, ValueError):
+        if MARKUP.match(body) is None:
+            raise
+        return body
     if most is not None and size > most:
         raise CostError(size)
     return b"".join(held)

@@ -133,6 +133,9 @@ PAGES = [  # all of one text
     page("o", chunked(html(WORDS)).replace(b"7\r\n", b"7 ;a=b\r\n", 3), headers=(CHUNKED,)),
     page("o", chunked(html(WORDS))[:-2] + b"X-Seconds: 1\r\n\r\n", headers=(CHUNKED,)),
     page("o", chunked(gzip.compress(html(WORDS))), headers=(CHUNKED, "Content-Encoding: x-gzip")),
+    *(page("o", html(WORDS), headers=(f"Content-Encoding: {name}",)) for name in ("br", "zstd", "deflate")),
+    # Cut short in the frame of a chunk, or in the size of the next one.
+    *(page("o", chunked(html(WORDS))[:-last], headers=(CHUNKED,), WARC_Truncated="time") for last in (4, 6, 7, 9)),
     page("o", zlib.compress(html(WORDS)), headers=("Content-Encoding: deflate",)),
     page("o", zlib.compress(html(WORDS), wbits=-15), headers=("Content-Encoding: deflate",)),
     page("o", gzip.compress(zlib.compress(html(WORDS))), headers=("Content-Encoding: deflate, gzip",)),
@@ -154,6 +157,14 @@ def test_pages_of_equal_text_are_exact_copies(tmp_path: Path) -> None:
     result = run(tmp_path / "a.warc", tmp_path / "out")
     assert (result.funnel["documents"], result.funnel["exact_copies"]) == (len(PAGES), len(PAGES) - 1)
     assert [row["row"] for row in evidence(result.output)] == list(range(1, len(PAGES)))
+
+
+@resiliparse
+def test_pages_without_a_body_are_empty(tmp_path: Path) -> None:
+    """A redirect may name the encoding that a page would have."""
+    none = [page(name, b"", headers=(f"Content-Encoding: {name}",)) for name in ("br", "deflate", "gzip", "zstd")]
+    (tmp_path / "a.warc").write_bytes(b"".join(none))
+    assert run(tmp_path / "a.warc", tmp_path / "out").funnel["empty"] == 4
 
 
 @resiliparse
