@@ -39,7 +39,7 @@ from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.params import MAX_INT64, checked_folder
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import offsets, sorted_distinct
 from gpulsh.run.output.paths import refuse_inside, refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress
 from gpulsh.stats.stages import INDEX_STAGES
@@ -216,10 +216,10 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
         return
     for file in texts.files:
         with suppress(InputError):  # likewise
-            first = joined_ids([format_of(file).values(file, column, np.zeros(1, np.int64))], declared)
-            if first.null_count:  # reading all texts meets it, or the missing column
+            first = format_of(file).values(file, column, np.zeros(1, np.int64))
+            if first.null_count or not _is_key_type(first.type):  # reading all texts meets it, or the missing column
                 continue
-            kind = key_kind(first)
+            kind = key_kind(joined_ids([first], declared))
             if known not in (None, kind):
                 raise ParameterError(
                     f"{file.name}: ids in column {column!r} are of kind {kind}, and the keys in {of} are of kind"
@@ -345,20 +345,29 @@ def _read_ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataTy
     """The ids of documents, strings or integers, of files with `declared` types; InputError if one is null."""
     column = texts.columns.id
     assert column is not None
-    ids = joined_ids(texts.values(column, positions), declared)
+    parts = texts.values(column, positions)
 
     def refused(at: int, what: object, remedy: str) -> InputError:
         (number,), (row,) = texts.locate(positions[[at]])
         return InputError(f"{_file_row_key(texts.files[number], row)}: column {column!r} is {what}; {remedy}")
 
+    for start, part in zip(offsets(list(map(len, parts))).tolist(), parts, strict=False):
+        if not _is_key_type(part.type):
+            raise refused(start, part.type, "--id-column of an index takes strings or integers")
+    ids = joined_ids(parts, declared)
     missing = null_mask(ids)
     if len(ids) and (pa.types.is_null(ids.type) or (missing is not None and missing.any())):
         raise refused(0 if missing is None else int(np.argmax(missing)), "null", "give each document an id")
     if has_views(ids.type):
         ids = ids.cast(large_type(ids.type))
-    known = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_null  # null: of no documents
-    if not any(is_type(ids.type) for is_type in known):
-        raise refused(0, ids.type, "--id-column of an index takes strings or integers")
     if ids.type == pa.uint64() and (great := np.flatnonzero(number_values(ids) > MAX_INT64)).size:
         raise refused(int(great[0]), ids[int(great[0])], f"integers of an index are at most {MAX_INT64}")
     return ids
+
+
+def _is_key_type(kind: pa.DataType) -> bool:
+    """Whether ids of a type are strings or integers, also in a dictionary or runs; null: of no documents."""
+    types = pa.types
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        kind = kind.value_type
+    return bool(types.is_integer(kind) or types.is_null(kind) or str(kind) in ("string", "large_string", "string_view"))
