@@ -60,7 +60,7 @@ def checked_array(name: str, value: Any, wanted: str) -> Array:
         value = value.data
     try:
         return adopt_array(value) if hasattr(value, "dtype") else np.asarray(value)
-    except ValueError as error:
+    except (NotImplementedError, ValueError) as error:  # the former of an Arrow type that NumPy lacks
         raise ParameterError(f"{name} is not an array: {error}; give {wanted}") from None
 
 

@@ -340,12 +340,12 @@ def checked_number(name: str, value: object) -> float:
 
 
 def _array(value: object) -> NDArray[Any]:
-    """`value` as an array; an array of None if its rows have unequal length, or values are masked."""
+    """`value` as an array; an array of None if its rows have unequal length, NumPy lacks its type, or it is masked."""
     if np.ma.is_masked(value):
         return np.asarray(None)
     try:
         return np.asarray(value)
-    except ValueError:
+    except (NotImplementedError, ValueError):
         return np.asarray(None)
 
 

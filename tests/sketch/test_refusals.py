@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import gpulsh
@@ -20,6 +21,7 @@ CPU: Any = {"backend": "cpu"}
 BITS = BitSignatures(np.zeros((2, 1), np.uint64))
 LINE = abs(np.arange(3.0)[:, None] - np.arange(3.0))
 ARRAY = np.zeros((2, 2), np.uint32)
+UNION = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([0])])  # a type that NumPy lacks
 
 
 def run(**given: Any) -> Callable[[], Any]:
@@ -76,6 +78,8 @@ SKETCHES: list[tuple[Callable[[], Any], str]] = [
     (called(gpulsh.hamming, BITS, [[0, 2]]), "pairs holds rows from 0 to 2"),
     (called(gpulsh.hamming, BITS, [[0.5, 1]]), "pairs is an array of float64"),
     (called(gpulsh.hamming, BITS, [0, 1]), "pairs is an array"),
+    (called(gpulsh.hamming, BITS, UNION), "pairs is not an array: .*; give integers of shape"),
+    (run(threshold=UNION), "threshold is of type UnionArray; give a number"),
     (called(gpulsh.hamming, BITS, np.ndarray), "pairs is the class ndarray; give integers of shape"),
     (called(gpulsh.hamming, BITS.values, [[0, 1]]), "bit_signatures is of type ndarray"),
     (lambda: BitSignatures(np.zeros((2, 1), np.int64)), "BitSignatures.values is int64"),

@@ -126,8 +126,8 @@ def _numpy_strings(array: Values) -> Values:
 
 
 def _open_pandas(series: Any, readers: int, ops: Backend | None) -> MemoryTexts:
-    if getattr(series.dtype, "kind", "O") in "biufcmM":
-        raise InputTypeError(f"texts is a Series of {series.dtype}; give one of strings")
+    if getattr(series.dtype, "kind", "O") in "biufcmM" or getattr(series, "nlevels", 1) > 1:
+        raise InputTypeError(f"texts is a {type(series).__name__} of {series.dtype}; give one of strings")
     # Columns of pandas' string, category and Arrow types hand out Arrow memory; those of objects hold Python strings.
     held = getattr(series, "array", series)
     if hasattr(held, "__arrow_array__") and getattr(series.dtype, "storage", "") != "python":

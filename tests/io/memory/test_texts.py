@@ -287,6 +287,7 @@ def test_arrow_text_is_not_copied() -> None:
         (pa.array([["a"]]), "Arrow type list"),
         *((table({"a": ["x"]}), "give one of its columns") for table in (pa.table, pd.DataFrame, pl.DataFrame)),
         (pd.Series([1]), "Series of int64"),
+        (pd.MultiIndex.from_tuples([("a", "b")]), "a MultiIndex of object; give one of strings"),
         (pl.Series([1]), "Arrow type int64"),
         (Series(pa.array([1])), "cuDF Series of int64"),
         ({"a"}, "of type set"),
