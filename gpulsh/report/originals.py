@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import GpulshError, InputError, ParameterError
-from gpulsh.io.arrow.buffers import null_mask, number_values, string_array
+from gpulsh.io.arrow.buffers import null_mask, number_values, plain_values, string_array
 from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
@@ -179,7 +179,7 @@ def _value_counts(file: File, columns: Columns, what: NDArray[np.bool_]) -> Iter
         rows = start + np.flatnonzero(what[start:stop, 0])
         values = kind.values(file, column, rows)
         try:
-            coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+            coded = values if pa.types.is_dictionary(values.type) else plain_values(values).dictionary_encode()
         except pa.ArrowNotImplementedError:
             raise InputError(
                 f"{file.name}: column {column!r} is {values.type}; name a column of texts, numbers or dates"

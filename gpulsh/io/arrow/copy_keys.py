@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError, ParameterError, install_command
 from gpulsh.io.arrow.buffers import binary_array, large_type, plain_values
-from gpulsh.io.arrow.rows import has_views, is_text
+from gpulsh.io.arrow.rows import has_views, is_coded, is_text
 from gpulsh.io.arrow.validation import checked_column, checked_values, in_host_memory
 from gpulsh.params import shown
 from gpulsh.ragged import offsets
@@ -34,7 +34,7 @@ def is_copy_key(kind: pa.DataType) -> bool:
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return is_copy_key(kind.storage_type)
-    if types.is_dictionary(kind):
+    if is_coded(kind):
         return is_copy_key(kind.value_type)
     return bool(is_text(kind) or types.is_integer(kind) or types.is_fixed_size_binary(kind))
 
@@ -44,7 +44,7 @@ def copy_keys(values: pa.Array) -> pa.Array:
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return copy_keys(values.storage)
-    if pa.types.is_dictionary(kind):
+    if is_coded(kind):
         return copy_keys(plain_values(values))
     if pa.types.is_integer(kind):
         values = values.cast(pa.string())

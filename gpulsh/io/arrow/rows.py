@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.io.arrow.buffers import binary_array, null_mask, number_values, to_arrow
+from gpulsh.io.arrow.buffers import binary_array, null_mask, number_values, runs_as_dictionary, to_arrow
 from gpulsh.io.format import Mask
 from gpulsh.io.rows import Bytes, Copy, Rows, batch_cuts, byte_values, gather_texts, piece_rows
 from gpulsh.ragged import offsets
@@ -21,12 +21,17 @@ NARROW = (1 << 31) - 1  # bytes that 32-bit offsets count
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether an Arrow type can be read as text: strings, binary (taken as UTF-8), dictionaries of these, all null."""
+    """Whether an Arrow type can be read as text: strings, binary (taken as UTF-8), coded ones of these, all null."""
     if isinstance(kind, pa.BaseExtensionType):
         return is_text(kind.storage_type)
-    if pa.types.is_dictionary(kind):
+    if is_coded(kind):
         return is_text(kind.value_type)
     return bool(pa.types.is_null(kind) or _has_offsets(kind) or has_views(kind))
+
+
+def is_coded(kind: pa.DataType) -> bool:
+    """Whether an Arrow type stores repeated values once: dictionaries and runs."""
+    return bool(pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind))
 
 
 def arrow_rows(array: pa.Array) -> Rows:
@@ -36,8 +41,8 @@ def arrow_rows(array: pa.Array) -> Rows:
         return arrow_rows(array.storage)
     if pa.types.is_null(kind):
         return piece_rows([None] * len(array))
-    if pa.types.is_dictionary(kind):
-        return _DictionaryRows(array)
+    if is_coded(kind):
+        return _DictionaryRows(array if pa.types.is_dictionary(kind) else runs_as_dictionary(array))
     return _OffsetRows(array) if _has_offsets(kind) else _ViewRows(array)
 
 

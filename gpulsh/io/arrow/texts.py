@@ -15,7 +15,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import binary_array, large_type, plain_values, to_arrow
 from gpulsh.io.arrow.copy_keys import BYTES, KINDS, is_copy_key
-from gpulsh.io.arrow.rows import arrow_rows, empty_rows, is_text
+from gpulsh.io.arrow.rows import arrow_rows, empty_rows, is_coded, is_text
 from gpulsh.io.columns import SEPARATOR, Columns, FieldPath, field_named, missing_column, refuse_added
 from gpulsh.io.file import File
 from gpulsh.io.format import NO_STRAY, Cuts, Stray
@@ -102,7 +102,7 @@ def column_named(batch: pa.RecordBatch, name: str) -> pa.Array:
 def is_orderable(kind: pa.DataType) -> bool:
     """Whether `--keep` may order by an Arrow type: integers, floats, dates and times, and strings that hold these."""
     types = pa.types
-    if types.is_dictionary(kind):
+    if is_coded(kind):
         return is_orderable(kind.value_type)
     is_number = types.is_integer(kind) or types.is_floating(kind)
     return bool(is_number or is_text(kind) or (types.is_temporal(kind) and not types.is_interval(kind)))
@@ -212,6 +212,9 @@ def _replace_texts(texts: pa.Array, changed: NDArray[np.bool_], found: list[byte
     replaced = pc.replace_with_mask(_as_bytes(texts), to_arrow(changed), pa.array(found, BYTES))
     if pa.types.is_dictionary(storage):
         replaced = replaced.cast(large_type(storage.value_type)).dictionary_encode().cast(storage)  # no views
+    elif pa.types.is_run_end_encoded(storage):
+        ends = pa.array(range(1, len(replaced) + 1), storage.run_end_type)
+        replaced = pa.RunEndEncodedArray.from_arrays(ends, replaced.cast(storage.value_type))
     else:
         replaced = replaced.cast(storage)
     return pa.ExtensionArray.from_storage(kind, replaced) if isinstance(kind, pa.BaseExtensionType) else replaced

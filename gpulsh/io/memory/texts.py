@@ -197,18 +197,16 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
     """A `pyarrow.Array` or `ChunkedArray` as texts; `given` names it in errors; a CPU's `ops` copy chosen ones."""
     import pyarrow as pa
 
-    from gpulsh.io.arrow.buffers import runs_as_dictionary
     from gpulsh.io.arrow.rows import arrow_rows, is_text
     from gpulsh.io.arrow.validation import check_arrow
 
     if pa.types.is_struct(array.type):
         raise InputTypeError(f"texts, a {given}, has columns; give one of them, such as frame['text']")
-    in_runs = pa.types.is_run_end_encoded(array.type)
-    if not is_text(array.type.value_type if in_runs else array.type):
+    if not is_text(array.type):
         raise InputTypeError(f"texts, a {given}, is of Arrow type {array.type}; give strings, or binary that is UTF-8")
     check_arrow(array, f"texts, a {given},")
     chunks = array.chunks if hasattr(array, "chunks") else [array]
-    blocks = [arrow_rows(runs_as_dictionary(chunk) if in_runs else chunk) for chunk in chunks]
+    blocks = list(map(arrow_rows, chunks))
     return _RowTexts(blocks, None if ops is None or ops.name == "cuda" else ops.gather)
 
 

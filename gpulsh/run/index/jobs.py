@@ -30,7 +30,7 @@ from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.arrow.buffers import large_type, null_mask, number_values, string_array, to_arrow
 from gpulsh.io.arrow.ids import joined_ids
-from gpulsh.io.arrow.rows import has_views
+from gpulsh.io.arrow.rows import has_views, is_coded
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.file import File, Stamps
 from gpulsh.io.files.file_texts import FileTexts
@@ -368,6 +368,6 @@ def _read_ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataTy
 def _is_key_type(kind: pa.DataType) -> bool:
     """Whether ids of a type are strings or integers, also in a dictionary or runs; null: of no documents."""
     types = pa.types
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+    if is_coded(kind):
         kind = kind.value_type
     return bool(types.is_integer(kind) or types.is_null(kind) or str(kind) in ("string", "large_string", "string_view"))
