@@ -25,14 +25,14 @@ from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.formats.json_record import BOM
 from gpulsh.io.formats.warc_records import FIRST
 
-STANDARD_INPUT = "-"
+STANDARD_INPUT = "-", "/dev/stdin"  # the latter may be a regular file, whose name has no ending
 STEP = 1 << 20
 JSON = re.compile(rb"\{\s*[\"}]|\[\s*[{\]]")  # begins an object, or an array of objects
 
 
 def is_stream(given: str) -> bool:
     """Whether INPUT is standard input or a named pipe."""
-    if given == STANDARD_INPUT:
+    if given in STANDARD_INPUT:
         return True
     try:
         return "://" not in given and stat.S_ISFIFO(os.stat(given).st_mode)
@@ -67,14 +67,15 @@ class Streams:
 
         A first line with a tab or comma that is no JSON is the header of TSV or CSV.
         """
-        name = "stdin" if given == STANDARD_INPUT else os.path.basename(given)
-        of = given if given == STANDARD_INPUT else os.path.realpath(given)
+        is_standard = given in STANDARD_INPUT
+        name = "stdin" if is_standard else os.path.basename(given)
+        of = STANDARD_INPUT[0] if is_standard else os.path.realpath(given)
         if of in self._taken:
             raise InputError(f"{given}: can be read only once, and is given as {self._taken[of]} too; give it once")
         self._taken[of] = given
         stream = File(given, name, given)
         with reading(stream):
-            source: BinaryIO = open(0 if given == STANDARD_INPUT else given, "rb", closefd=given != STANDARD_INPUT)  # noqa: SIM115
+            source: BinaryIO = open(0 if is_standard else given, "rb", closefd=not is_standard)  # noqa: SIM115
         with source:
             with reading(stream):
                 head = source.read(STEP)

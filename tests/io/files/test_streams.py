@@ -62,18 +62,19 @@ def write_to(pipe: Path, content: bytes) -> threading.Thread:
     return thread
 
 
-def test_standard_input_is_read_by_all_commands(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_standard_input_is_read_by_all_commands(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out, backend = tmp_path / "out", ("--backend", "reference")
-    assert command("dedup", "-", "-o", out, *backend, given=LINES) == 0
+    assert command("dedup", name, "-o", out, *backend, given=LINES) == 0
     assert "rror" not in capfd.readouterr().err
     assert (out / "data/stdin.jsonl").read_bytes().split(b"\n") == KEPT
     (row,) = evidence(out)
-    assert (row["file"], row["row"], row["duplicate_of_row"]) == ("-", 2, 0)
-    assert command("dedup", "-", "-o", out, *backend, "--resume", given=LINES) == 0
-    assert command("dedup", "-", "-o", out, *backend, "--resume", given=LINES[::-1]) == 1
-    assert command("index", "build", tmp_path / "index", "-", *backend, given=LINES) == 0
+    assert (row["file"], row["row"], row["duplicate_of_row"]) == (name, 2, 0)
+    assert command("dedup", name, "-o", out, *backend, "--resume", given=LINES) == 0
+    assert command("dedup", name, "-o", out, *backend, "--resume", given=LINES[::-1]) == 1
+    assert command("index", "build", tmp_path / "index", name, *backend, given=LINES) == 0
     capfd.readouterr()
-    assert command("index", "query", tmp_path / "index", "-", *backend, given=LINES) == 0
+    assert command("index", "query", tmp_path / "index", name, *backend, given=LINES) == 0
     assert [json.loads(line)["row"] for line in capfd.readouterr().out.splitlines()] == [0, 1, 2]
 
 
