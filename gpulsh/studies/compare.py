@@ -361,7 +361,8 @@ def read_pairs(path: str, threshold: float) -> Numbers:
     if not path:  # an unset variable of the shell; a Path would be the current folder
         raise InputError("truth is empty; give Parquet with the columns i and j")
     try:
-        table = pq.read_table(Path(path))
+        with pq.ParquetFile(Path(path)) as source:  # read_table would search a folder
+            table = source.read()
         pairs = np.stack([column.to_numpy() for column in table.select(PAIRS.names).cast(PAIRS).columns], axis=1)
         if "jaccard" in table.column_names:
             pairs = pairs[table["jaccard"].to_numpy() >= threshold]

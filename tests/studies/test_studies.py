@@ -283,7 +283,13 @@ def test_the_command_compare_shows_the_comparison(corpus: str, tmp_path: Path, c
     damaged: list[dict[str, list[Any]]] = [{"i": [0, None]}, {"i": [0.5, 1]}, {"jaccard": ["a", "b"]}]
     for number, columns in enumerate(damaged):
         pq.write_table(pa.table({"i": [0, 1], "j": [2, 3], **columns}), tmp_path / f"{number}.parquet")
-    for wrong in (corpus, *(str(tmp_path / f"{number}.parquet") for number in range(len(damaged)))):
+    (tmp_path / "folder").mkdir()
+    pq.write_table(pairs, tmp_path / "folder/pairs.parquet")
+    for wrong in (
+        corpus,
+        str(tmp_path / "folder"),
+        *(str(tmp_path / f"{number}.parquet") for number in range(len(damaged))),
+    ):
         with pytest.raises(InputError, match="cannot be read as pairs"):
             read_pairs(wrong, 0.5)
     with pytest.raises(InputError, match="nothing: no such file; give Parquet"):
