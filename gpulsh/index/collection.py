@@ -235,11 +235,11 @@ class Collection:
     def facts(self) -> Mapping[str, Any]:
         """The output of `gpulsh index info`, as JSON values; `bytes` is the size of the newest commit's files.
 
-        `bytes_per_document` divides it by the documents in the index, held and dropped.
+        `bytes_per_document` divides it by the documents of these files: held, dropped, and removed until `compact`.
         """
         held, dropped = self.contents.counts()
         files = self.folder.manifest.files() if self.folder else {}
-        size = sum(fact.size for fact in files.values())
+        size, stored = sum(fact.size for fact in files.values()), sum(map(len, self.contents.segments))
         return {
             "documents": held,
             "dropped": dropped,
@@ -247,7 +247,7 @@ class Collection:
             "keys": self.contents.kind,
             "segments": len(self.contents.segments),
             "bytes": size,
-            "bytes_per_document": round(size / max(held + dropped, 1), 1),
+            "bytes_per_document": round(size / max(stored, 1), 1),
             "evidence": self.evidence,
             "commits": self.folder.manifest.generation if self.folder else 0,
             "parameters": self.method.matching(),
