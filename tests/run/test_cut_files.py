@@ -206,6 +206,7 @@ def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:
 
     refused(InputError, r"a\.jsonl, which is not an INPUT", other)
     refused(InputError, f"as_text='other'.*; {passages} says how files are read, so give the INPUT", tmp_path / "other")
+    refused(InputError, "no--file: no such file or folder$", tmp_path / "no--file")
     table = pq.read_table(passages)
     for name, kind, value in (("start", pa.int64(), None), ("stop", pa.uint64(), 9)):  # nulls were cut somewhere
         column, changed = pa.array([value] * len(table), kind), tmp_path / "changed.parquet"

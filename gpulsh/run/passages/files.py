@@ -341,7 +341,7 @@ def cut_files(
     try:
         files = input_files(given, (), streams, read_options, folders, on_error=on_error, engine=engine)
     except (InputError, ParameterError) as error:
-        if "--" not in error.message:  # advice of an option that a cut does not have
+        if error.message == str(error):  # without advice of an option, which a cut does not have
             raise
         raise InputError(f"{error.message}; {path} says how files are read, so give the INPUT of its run") from error
     files = _name_cut_outputs(files, columns, (), cutting)
