@@ -106,8 +106,7 @@ def cut(
     """
     from gpulsh.io.arrow.texts import strings_of
 
-    min_left = check_integer("min_left", min_left, 0, MAX_INT64)
-    min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MAX_INT64)
+    min_left, min_occurrences = checked_limits(min_left, min_occurrences)
     reading = Shingling(unit=unit, symbols=symbols)
     documents = Documents.open(texts, reading, with_form(folding, normalize), backend, threads)
     count, ops = len(documents.source), documents.ops
@@ -125,6 +124,13 @@ def cut(
         first += len(batch)
     keep = (tokens < 0) | (tokens >= min_left)
     return Cut(strings_of(concat_rows(parts), documents.source.null_rows()), keep, tokens)
+
+
+def checked_limits(min_left: int, min_occurrences: int) -> tuple[int, int]:
+    """`min_left` and `min_occurrences` of a cut; ParameterError for other values than integers from 0 and from 1."""
+    return check_integer("min_left", min_left, 0, MAX_INT64), check_integer(
+        "min_occurrences", min_occurrences, 1, MAX_INT64
+    )
 
 
 def remove_spans(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: Numbers) -> TextBatch:

@@ -22,7 +22,6 @@ from gpulsh.io.files.no_documents import DATA, REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.params import (
-    MAX_INT64,
     Folding,
     NormalForm,
     Shingling,
@@ -35,6 +34,7 @@ from gpulsh.params import (
     with_form,
 )
 from gpulsh.repeats.copies import Part
+from gpulsh.repeats.cut import checked_limits
 from gpulsh.repeats.passages import checked_max_copies, window_size
 from gpulsh.repeats.windows import Keep
 from gpulsh.report.page import write_passages_page
@@ -390,8 +390,7 @@ def _refuse_changed(passages: Path, stamps: Stamps) -> None:
 
 
 def _checked_cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> Cutting:
-    min_left = check_integer("min_left", min_left, 0, MAX_INT64)
-    min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MAX_INT64)
+    min_left, min_occurrences = checked_limits(min_left, min_occurrences)
     check_choice("format", format, (None, *get_args(FormatName)))
     return Cutting(min_left=min_left, min_occurrences=min_occurrences, format=format)
 
