@@ -41,6 +41,7 @@ from gpulsh.io.rows import ROW_COST
 
 BATCH_BYTES = 64 << 20  # of a record batch that are written together
 MAGIC = b"ARROW1"  # begins a file, not a stream
+SIZE_END = b"\0", b"\xff", b""  # of the first four bytes of a stream: a small number, or -1
 
 
 class Ipc(Format):
@@ -129,7 +130,12 @@ class _Source:
 
     def __init__(self, file: File, source: pa.NativeFile) -> None:
         self._file, self._source = file, source
-        self.stream = source.read(len(MAGIC)) != MAGIC
+        begin = source.read(len(MAGIC))
+        self.stream = begin != MAGIC
+        if begin[3:4] not in SIZE_END and self.stream:
+            raise DamagedInputError(
+                f"{file.name}: is no Arrow file or stream; give it the ending of its format, or write Feather version 2"
+            )
         self.schema: pa.Schema = self._reader().schema
         for field in self.schema:
             _check_type(file, field)
@@ -145,6 +151,8 @@ class _Source:
             check_batch(self._file, batch)
             yield batch
             del batch  # before the next one is read
+        if self.stream and self._source.read(len(MAGIC)).strip(b"\0"):
+            raise DamagedInputError(f"{self._file.name}: more data follows the end of its stream; give a file for each")
 
     def _reader(self, fields: list[int] | None = None) -> pa.RecordBatchReader | pa.RecordBatchFileReader:
         self._source.seek(0)

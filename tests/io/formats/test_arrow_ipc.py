@@ -128,6 +128,19 @@ def test_a_file_truncated_while_it_is_read_is_an_error(tmp_path: Path, ending: s
         format_of(file).check(file, Columns("text"))
 
 
+def test_data_after_a_stream_and_other_formats_are_refused(tmp_path: Path) -> None:
+    """Rows of a second stream were lost in silence."""
+    path = tmp_path / "a.arrows"
+    file = write(path, TABLE)
+    stream = path.read_bytes()
+    path.write_bytes(stream + bytes(64))  # padding
+    assert len(texts(file, "string")) == ROWS
+    for content, message in ((stream + stream, "more data follows"), (b"FEA1\0\0\0\0", "is no Arrow file or stream")):
+        path.write_bytes(content)
+        with pytest.raises(DamagedInputError, match=rf"a\.arrows: {message}"):
+            texts(file, "string")
+
+
 def test_damaged_metadata_is_a_named_error(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     table = pa.table({"text": TEXTS, "list": TABLE["list"], "words": TABLE["words"]})
