@@ -67,7 +67,7 @@ class Warc(Format):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of text. A header that no document has is a missing column."""
-        missing = {*columns.others()} - {columns.order}
+        missing = {*columns.others()} - {columns.order, ID}
         found: set[str] = set()
         row = size = 0
         rows = RecordRows(0, [])

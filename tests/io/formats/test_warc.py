@@ -89,6 +89,12 @@ def test_headers_serve_as_columns(tmp_path: Path) -> None:
             run(tmp_path / "a.wet", tmp_path / "out2", **{option: "WARC-Color"})
 
 
+def test_records_without_an_id_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.wet").write_bytes(2 * re.sub(rb"WARC-Record-ID: .*\r\n", b"", WET[1]))
+    (row,) = evidence(run(tmp_path / "a.wet", tmp_path / "out").output)
+    assert (row["row"], row["id"], row["duplicate_of_id"]) == (1, None, None)
+
+
 def test_only_text_records_are_documents(tmp_path: Path) -> None:
     text = words(0).encode()
     records = [
