@@ -116,9 +116,14 @@ def duration(seconds: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """A part of the whole in percent; empty if the whole is 0.
+    """A part of the whole in percent, never 0 or 100 by rounding alone; empty if the whole is 0.
 
-    >>> share(1, 3)
-    '33.3 %'
+    >>> [share(part, 9999) for part in (0, 1, 3333, 9998, 9999)]
+    ['0.0 %', '< 0.1 %', '33.3 %', '> 99.9 %', '100.0 %']
     """
-    return f"{100 * part / whole:.1f} %" if whole else ""
+    if not whole:
+        return ""
+    rounded = f"{100 * part / whole:.1f}"
+    if part not in (0, whole):
+        rounded = {"0.0": "< 0.1", "100.0": "> 99.9"}.get(rounded, rounded)
+    return f"{rounded} %"
