@@ -27,6 +27,7 @@ from gpulsh.stats.stages import COMPILE, ITEM_STAGES, OTHER, PASSAGE_STAGES, REP
 from gpulsh.theory import SCurve
 
 LONGEST = 320  # characters of a name, an id or a sentence
+FILE_COUNTS = ("rows", "rejected", "kept", "left_out", "dropped")
 # Of warnings.
 LARGE_CLUSTER = 0.01  # share of all documents
 MANY_DOCUMENTS = 1000  # documents, below which a small cluster has a larger share
@@ -68,7 +69,7 @@ def page_template(name: str) -> Any:
         shown=lambda value: _short(wording.printable(str(value))),
     )
     functions = wording.share, wording.percent, wording.interval, wording.cluster_name
-    for function in (*functions, run_differences, cluster_title, banding_name):
+    for function in (*functions, run_differences, cluster_title, banding_name, sum_files):
         environment.globals[function.__name__] = function
     return environment.get_template(name)
 
@@ -89,7 +90,8 @@ def render(report: Mapping[str, Any]) -> str:
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
     reading, measure = Shingling(**parameters["shingling"]).with_folding(folding), wording.measure_name(parameters)
-    curve = None if measure == "containment" or "near" in parameters else SCurve(**banding)
+    banded = not (measure == "containment" or "near" in parameters or parameters.get("key_only"))
+    curve = SCurve(**banding) if banded else None
     sample = report.get(SAMPLED.name, {"below_one": {}, "one": 0})  # not in reports of 0.2.0
     sampled = sum(sample["below_one"].values()) + sample["one"]
     candidates = candidates_picture(sample if sampled else evidence["similarity"], threshold, curve)
@@ -116,7 +118,7 @@ def render(report: Mapping[str, Any]) -> str:
         sampled=sampled,
         sampled_ones=sample["one"],
         represented=largest_sentence(report),
-        found=f"{100 * float(curve.probability(threshold)):.2f} %" if curve else "",
+        found=wording.share(float(curve.probability(threshold)), 1) if curve else "",
         columns=DUPLICATES,
         ignored=[*(["case"] if reading.reading.case else []), *([] if reading.symbols else ["punctuation"])],
         parameters=sorted(flat_parameters("", parameters)),
@@ -161,7 +163,7 @@ def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _files(report: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """The counts of every file, and of every INPUT, with the INPUTs it duplicates."""
-    evidence, names = report["evidence"], ("rows", "rejected", "kept", "dropped")
+    evidence = report["evidence"]
     sources = [source for source in report["sources"] for _ in range(source["files"])]
     files: list[Mapping[str, Any]] = []
     inputs: dict[str, dict[str, Any]] = {}
@@ -169,14 +171,20 @@ def _files(report: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[Map
     counts = evidence["dropped"], evidence["rejected"], evidence.get("contaminated", none)
     for entry, source, dropped, rejected, contaminated in zip(report["files"], sources, *counts, strict=True):
         kept = 0 if source["protected"] else entry.get("kept", entry["rows"] - dropped - rejected - contaminated)
-        files.append({**entry, **source, "dropped": dropped, "rejected": rejected, "kept": kept})
-        found = {"name": source["input"], "protected": source["protected"], **dict.fromkeys(names, 0), "for": []}
+        gone = 0 if source["protected"] else entry["rows"] - rejected - kept - dropped
+        files.append({**entry, **source, "dropped": dropped, "rejected": rejected, "kept": kept, "left_out": gone})
+        found = {"name": source["input"], "protected": source["protected"], **dict.fromkeys(FILE_COUNTS, 0), "for": []}
         of_input = inputs.setdefault(source["input"], found)
-        for name in names:
+        for name in FILE_COUNTS:
             of_input[name] += files[-1][name]
     for listed in evidence["dropped_for"]["listed"]:
         inputs[listed["input"]]["for"].append((listed["of"], listed["count"]))
     return files, list(inputs.values())
+
+
+def sum_files(files: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The sums of the counts of some files."""
+    return {name: sum(file[name] for file in files) for name in FILE_COUNTS}
 
 
 def candidates_picture(counts: Mapping[str, Any], threshold: float, curve: SCurve | None) -> Picture:
@@ -255,7 +263,8 @@ def _below_one(counts: Mapping[str, Any]) -> dict[int, int]:
 
 def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Warnings, a line each: hints, clusters that are much of the corpus, and `inputs`, by name, that lose much."""
-    documents, found = report["funnel"]["documents"], list(report.get("hints", ()))
+    funnel, found = report["funnel"], list(report.get("hints", ()))
+    documents = funnel["documents"] - funnel["protected"]
     for cluster in report["evidence"]["clusters"].get("sample", ())[:MAX_WARNINGS]:  # the largest come first
         if documents >= MANY_DOCUMENTS and cluster["dropped"] > LARGE_CLUSTER * documents:
             name = wording.cluster_name(cluster["cluster"], report["files"])

@@ -11,6 +11,7 @@ from gpulsh.report.wording import measure_name, printable, share, size
 from gpulsh.stats.counts import COUNTS, CountRow
 
 ALWAYS_SHOWN = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
+WITHOUT_TEXTS = ("documents", "kept", "dropped")  # with --key-only
 SHOWN_IF_ANY = ("protected", "contaminated", "few_sources", "rejected", "not_utf8", "stray_bytes")  # left out if 0
 SHOWN_INPUTS = 10
 MIN_SECONDS = 0.05  # seconds; a shorter stage would read as 0.0
@@ -61,18 +62,20 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     """The counts with their meanings, and the seconds of each stage that took 0.05 s or more."""
     funnel, parameters = report["funnel"], report["parameters"]
     documents = funnel["documents"] - funnel["protected"]
-    measure, verify = measure_name(parameters), parameters["verify"]
+    measure, verify, key_only = measure_name(parameters), parameters["verify"], parameters.get("key_only")
     how = "exact" if verify == "exact" else "estimated"
     similar = f"duplicates have an {how} {measure} of {parameters['threshold']:g} or more"
     notes = {
-        "documents": f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles",
+        "documents": "" if key_only else f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles",
         "candidates": "accepted without a comparison" if verify == "none" else similar,
         "dropped": share(funnel["dropped"], documents),
         "kept": share(funnel["kept"], documents),
     }
     rows: list[tuple[str, int, str]] = []
     for row in COUNTS.values():
-        if row.name in ALWAYS_SHOWN or (row.name in SHOWN_IF_ANY and funnel.get(row.name)):
+        if row.name in (WITHOUT_TEXTS if key_only else ALWAYS_SHOWN) or (
+            row.name in SHOWN_IF_ANY and funnel.get(row.name)
+        ):
             parts = sum_of(row, funnel), notes.get(row.name, row.meaning)
             rows.append((row.label, funnel[row.name], "; ".join(filter(None, parts))))
         if row.name == "dropped":
@@ -119,7 +122,7 @@ def sum_of(row: CountRow, funnel: Mapping[str, Any]) -> str:
     >>> sum_of(COUNTS["empty"], {"empty": 3, "nulls": 1, "wordless": 2})
     '= 1 null + 2 wordless'
     """
-    parts = [f"{funnel[name]:,} {COUNTS[name].label}" for name in row.parts if funnel.get(name)]
+    parts = [COUNTS[name].counted(funnel[name]) for name in row.parts if funnel.get(name)]
     return f"= {' + '.join(parts)}" if parts else ""
 
 

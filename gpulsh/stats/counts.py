@@ -26,6 +26,15 @@ class CountRow:
     parts: tuple[str, ...] = ()  # it is the sum of these counts
     of: str | None = None  # it is a share of this count, if no sum includes it
 
+    def counted(self, count: int) -> str:
+        """A count with its label.
+
+        >>> COUNTS["near_duplicates"].counted(1), COUNTS["copies_of_kept"].counted(2500)
+        ('1 near-duplicate', '2,500 copies of kept')
+        """
+        one = self.label.replace("copies", "copy").replace("duplicates", "duplicate").replace("others", "other")
+        return f"{count:,} {one if count == 1 else self.label}"
+
 
 _COPIES = ("copies_of_kept", "copies_of_dropped", "copies_left")
 _SUMS = {
@@ -49,7 +58,7 @@ _MEANINGS = {  # name -> label, meaning
         "contaminated",
         "dropped by --passages because they quote protected items, listed in contamination.parquet; not compared",
     ),
-    "empty": ("empty", "without a word; never duplicates"),
+    "empty": ("empty", "without a word; not compared"),
     "nulls": ("null", "with a null text, or without the field"),
     "wordless": ("wordless", "with a text that has no word"),
     "bytes": ("bytes", "UTF-8 bytes of text"),
@@ -74,7 +83,7 @@ _MEANINGS = {  # name -> label, meaning
         "others",
         "other candidate pairs: below the threshold, or ruled out by --within, --across, --protect or --and",
     ),
-    "verified": ("verified", "pairs of duplicates: candidates, and each dropped copy with its first document"),
+    "verified": ("verified", "pairs of duplicates: similar candidates, and exact copies with their first document"),
     "dropped": ("dropped", "duplicates, each with its kept, protected or earlier document in duplicates.parquet"),
     "near_duplicates": ("near-duplicates", "dropped for a similar document, not as exact copies"),
     "earlier": ("earlier", "dropped for documents of earlier runs"),

@@ -111,7 +111,7 @@ def test_the_page_shows_candidates_below_the_threshold() -> None:
     report["sampled"] = {"below_one": {"0.40": 3, "0.79": 1, "0.80": 5}, "one": 2, "unmeasured": 0}
     content = render(report)
     assert content.count('class="under less"') == 2 and content.count('class="under"') == 1
-    assert "a random sample of 11 of 12" in content and "2 pairs of similarity 1 are not shown" in content
+    assert "11 candidate pairs, a random sample of 12." in content and "Not shown: 2 pairs of similarity 1." in content
     del report["sampled"], report["funnel"]["key_copies"], report["funnel"]["few_sources"]  # as 0.2.0 wrote it
     assert "The bars are the dropped documents" in render(report)
 
@@ -123,6 +123,7 @@ def test_copies_by_a_key_are_not_compared(only: bool) -> None:
     assert report["evidence"]["similarity"]["unmeasured"] == report["funnel"]["key_copies"] == 1
     message = "each for a document with the same key." if only else "1 of them for a document with the same key"
     assert message in Html(html()).text and ("No texts were compared" in html()) == only
+    assert ("Probability that two documents become" in html()) == ("pairs of duplicates in all" in html()) == (not only)
 
 
 @pytest.mark.parametrize("options", [{"resolve": "components"}, {"verify": "none"}, {"verify": "signature"}])
@@ -142,6 +143,7 @@ def test_the_page_is_one_safe_file_with_the_numbers(options: dict[str, Any]) -> 
     funnel = report["funnel"]
     assert f"{funnel['kept']} of {funnel['documents']} documents kept" in shown.text
     assert "<script>alert('" in shown.text and "b <i>.parquet" in shown.text and "<b>" in shown.text
+    assert ("Estimated similarity 1: " in shown.text) == (options.get("verify") == "signature")
     if options.get("verify") == "none":
         assert "similarity not measured" in shown.text
 
@@ -153,6 +155,7 @@ def test_a_page_of_few_documents_shows_kept_and_dropped_ones(texts: list[str | N
     shown = Html(html()).text
     assert f"{funnel['kept']} of {len(texts)} documents kept" in shown
     assert ("Nothing was dropped." in shown) == (funnel["dropped"] == 0)
+    assert ("2 documents without a word (1 null): not compared." in shown) == (texts == [None, ""])
 
 
 def test_bad_records_and_protected_documents_are_not_kept_rows() -> None:
@@ -162,10 +165,15 @@ def test_bad_records_and_protected_documents_are_not_kept_rows() -> None:
     assert report["evidence"]["rejected"] == [0, 1]
     shown = Html(html()).text
     assert "1 bad record skipped" in shown
-    assert "a.jsonl512240.0 %" in shown  # of 5 rows 1 is rejected, 2 are kept and 2 dropped
+    assert shown.count("a.jsonl512250.0 %") == 2  # of 5 rows 1 is rejected; of 4 documents, 2 are kept and 2 dropped
     assert "2 of 4 documents kept" in shown and "3 documents protected: never dropped, and not written" in shown
     counts = [report["funnel"][name] for name in ("documents", "protected", "dropped", "kept")]
     assert counts == [7, 3, 2, 2]  # protected copies of each other stay
+
+
+def test_documents_of_few_sources_are_rows_left_out() -> None:
+    run([write("a.jsonl", [page(1), page(1), page(2)]), write("b.jsonl", [page(1)])], min_sources=2)
+    assert "rowskeptleft outdropped" in (shown := Html(html()).text) and "a.jsonl311133.3 %" in shown
 
 
 def test_without_jinja_the_report_says_so(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:

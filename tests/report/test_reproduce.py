@@ -73,12 +73,16 @@ def test_runs_that_only_python_can_start_have_no_command() -> None:
 def test_large_clusters_and_losses_give_warnings() -> None:
     inputs = [{"name": f"in{n}", "rows": 10, "rejected": 2, "dropped": n} for n in (4, 5)]
     clusters = [{"cluster": 7, "dropped": 11}, {"cluster": 8, "dropped": 10}]
-    report = {"funnel": {"documents": 1000}, "evidence": {"clusters": {"sample": clusters}}, "hints": ["short"]}
+    report = {
+        "funnel": {"documents": 1900, "protected": 900},
+        "evidence": {"clusters": {"sample": clusters}},
+        "hints": ["short"],
+    }
     report["files"] = [{"file": "a.jsonl", "rows": 1000}]
     hint, cluster, source = cautions(report, inputs)
     assert hint == "short" and cluster.startswith("cluster 7 (a.jsonl, row 7): 11 documents dropped, 1.1 % of all")
     assert source == "in5 loses 62.5 % of its documents"
-    assert cautions({**report, "funnel": {"documents": 999}}, inputs[:1]) == ["short"]
+    assert cautions({**report, "funnel": {"documents": 1000, "protected": 1}}, inputs[:1]) == ["short"]
 
 
 def test_clusters_are_the_largest_and_those_next_to_the_threshold() -> None:
