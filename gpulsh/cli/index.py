@@ -76,7 +76,7 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
     from gpulsh.run.index.jobs import query_index
 
     found = query_index(path, inputs, output=output, progress=True, **opt.given_options(options))
-    _print_listing(found, output, f"{len(found):,} duplicates are")
+    _print_listing(found, output, f"Listed {plural(len(found), 'duplicate')}")
 
 
 @index.command(short_help="Find documents of an index that have passages of a text.")
@@ -174,7 +174,7 @@ def _parameter(value: object) -> str:
     'unit=word size=5'
     """
     if not isinstance(value, dict):
-        return f"{value:,}" if type(value) is int else str(value)
+        return f"{value:,}" if type(value) in (int, float) else str(value)
     return " ".join(f"{name}={each}" for name, each in value.items() if each is not None) or "default"
 
 

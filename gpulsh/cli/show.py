@@ -26,7 +26,7 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     if nothing else was dropped. It reads the texts again from INPUT, if that is unchanged. Differences are coloured in
     a terminal, and otherwise in [-brackets-] or {+braces+}.
     """
-    from gpulsh.params import check_integer
+    from gpulsh.params import check_integer, plural
     from gpulsh.report.originals import Review
     from gpulsh.run.output.finished import Finished
 
@@ -36,7 +36,7 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     review = Review(finished.file("duplicates.parquet"), report)
     places = review.select_rows(cluster=cluster, name=name, near_threshold=near_threshold)
     pairs = review.pairs(places[:limit])
-    dropped = f"{report['funnel']['dropped']:,} dropped documents"
+    dropped = plural(report["funnel"]["dropped"], "dropped document")
     which = dropped if cluster is None and name is None else f"{len(places):,} matching of {dropped}"
     say_marked(f"Showing {len(pairs):,} of {which}.\n")
     for pair in pairs:

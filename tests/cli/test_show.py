@@ -167,6 +167,10 @@ def test_summaries_use_the_singular(texts: list[str | None], options: str, messa
     write_rows("b.jsonl", texts)
     printed = command(f"passages b.jsonl -o marks --tokens 3 {options} {ON}")
     assert printed.status == 0 and message in printed.out.splitlines()
+    command(f"dedup b.jsonl -o out {ON}")
+    assert command("show out").out.startswith(
+        "Showing 1 of 1 dropped document.\n" if texts[1:] else "Showing 0 of 0 dropped documents.\n"
+    )
 
 
 def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:

@@ -245,11 +245,13 @@ def test_info_describes_an_index_and_remove_drops_documents(folder: Path, comman
     assert [" ".join(line.split()) for line in lines[:4]] == ["kept 3", "dropped 1", "removed 0", "keys string"]
     assert all(line[18] == " " != line[19] for line in lines)  # the values are below one another
     assert any(line.split() == ["shingling", "unit=word", "size=5"] for line in lines)
+    assert f"bytes per document {facts['bytes_per_document']:,}" in lines and facts["bytes_per_document"] > 1000
     write("b.jsonl", ["A, b c d e f g!"])
     for name, key in (("named", "a.jsonl:0"), ("numbered", 7)):
         row = {"file": "b.jsonl", "row": 0, "id": None, "duplicate_of": key, "similarity": 1.0}
         assert json_rows(command(f"index query {name} b.jsonl", *REFERENCE[:2]).out) == [row]
-    assert command("index query numbered b.jsonl -o none.parquet", *REFERENCE[:2]).status == 0
+    shown = command("index query numbered b.jsonl -o none.parquet", *REFERENCE[:2]).out
+    assert shown == "Listed 1 duplicate in none.parquet.\n"
     assert pq.read_schema("none.parquet").field("duplicate_of").type == pa.int64()
     assert command("index remove named a.jsonl:0") == (0, "named holds 2 documents.\n", "")
     facts = info("named")  # its copy went with the first

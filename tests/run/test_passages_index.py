@@ -230,7 +230,7 @@ def test_the_command_counts_earlier_documents(folder: Path, command: Command) ->
     out = command("passages b.jsonl -o new --index index --tokens 5 --backend reference").out
     assert "First occurrence in the 2 documents of earlier runs: 1 passage." in out
     page = Path("new/report.html").read_text()
-    assert "1 passage first found in the 2 documents of earlier runs." in page
+    assert "1 passage first found in the 2 documents of earlier runs." in page and "New windows" in page
 
 
 def test_ranges_follow_the_samples_of_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
