@@ -32,7 +32,7 @@ from gpulsh.theory import checked_threshold
 
 USUAL_THRESHOLD = 0.8  # recommended if all thresholds are equally good
 WORTHWHILE = 2  # another threshold is recommended if the usual one has so many times as many documents near it
-NEAR = 0.05  # difference in similarity
+NEAR = 0.05 + 1e-9  # difference in similarity; a little more, because 0.8 - 0.75 rounds to more than 0.05
 KIND_SAMPLE = 1000  # documents that show the kind of text
 SHOWN_BYTES = 4096  # of a text
 

@@ -56,7 +56,8 @@ class Spread(Arrays):
         """The expected number of candidate pairs of a banding, of similarity less than `below`."""
         some = self.counts > 0
         means = np.minimum(self.sums[some] / self.counts[some], 1.0)
-        return float((self.counts[some] * curve.probability(means))[means < below].sum())
+        # The mean of equal similarities may be a little less than they are.
+        return float((self.counts[some] * curve.probability(means))[means < below - 1e-9].sum())
 
     def histogram(self, bins: int) -> Numbers:
         """int64 [bins]: the pairs that share a shingle, in equal steps of similarity; `bins` divides FINE."""

@@ -134,6 +134,8 @@ def test_a_study_recommends_the_cheapest_sufficient_banding() -> None:
     half = gpulsh.study([*TEXTS, *[None] * 60], sample=60, num_perm=32, recall=0.9, **options)
     assert (half.documents, half.sample) == (120, 60)
     assert half.recommended.expected_of_all == pytest.approx(half.recommended.expected * 120 * 119 / (60 * 59))
+    edge = [f"{' '.join(f'c{n // 2}w{k}' for k in range(8))} own{n}" for n in range(20)]  # ten pairs at 0.8
+    assert gpulsh.study(edge, threshold=0.8, shingling="word:1", backend="cpu").recommended.wasted == 0
     nothing = gpulsh.study([], backend="cpu")
     assert (nothing.similar, nothing.recommended.recall, nothing.histogram(5).sum()) == (0, None, 0)
     assert "-0" not in str(nothing.recommended.expected_of_all)
