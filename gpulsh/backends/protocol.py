@@ -65,7 +65,8 @@ a separator; it would decode to U+FFFD. `unicode_table` gives classes and foldin
   tokens.
 - With `stop` and no anchor, stop words are not tokens. With `stem`, a token's stem replaces the token if the stem is
   one token. With `anchor`, shingles are of items instead of tokens: each stop word with two tokens after it gives the
-  fingerprint of these three. Words are compared folded, before stems, with those in the list that are one token.
+  hash of a shingle of these three, for any `hash`. Words are compared folded, before stems, with those in the list that
+  are one token.
 - With `labels`, mix64(x + j * GOLDEN) replaces the fingerprint x if j > 0 earlier shingles of the document have the
   same fingerprint. So sets of labelled shingles are multisets of shingles.
 - `hash="rabin"` (Rabin 1981; Broder 1993): the fingerprint of tokens t_1 .. t_n is mix64 of the polynomial X^(64 n) +
