@@ -182,8 +182,8 @@ def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield row("memory", size(int(likely["memory"])), f"  at most, with a budget of {size(plan['memory'])}")
     yield from (row("", size(amount), f"  {what}") for what, amount in device_shares(plan["shares"]))
-    out = plan["work"] + likely["data"] + likely["evidence"]
-    yield row("OUT", size(int(out)), f"  at most; the end of the run removes {size(int(plan['work']))} of it")
+    out = plan["work"] + likely["data"] + most["evidence"]
+    yield row("OUT", size(int(out)), f"  at its peak; the end of the run removes {size(int(plan['work']))} of it")
     yield row("kept rows", size(int(likely["data"])))
     if "index" in plan:
         compact = f"  for later crawls, if you build one; {size(int(plan['index_at_source']))} by --evidence source"

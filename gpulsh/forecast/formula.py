@@ -57,6 +57,7 @@ class Corpus:
     pairs: float  # compared, per document
     dropped: float  # share of documents
     bytes_per_shingle: float
+    met_bytes: float | None = None  # share of the bytes that these documents have; None: as of the documents
 
     def __post_init__(self) -> None:
         for name, most in LARGEST.items():
@@ -68,6 +69,11 @@ class Corpus:
     def shingles(self) -> float:
         """Of a document, on average."""
         return self.bytes / max(self.documents, 1) / self.bytes_per_shingle
+
+    @property
+    def met_size(self) -> float:
+        """Bytes of the documents in candidate pairs."""
+        return self.bytes * (self.met if self.met_bytes is None else self.met_bytes)
 
 
 class Work(NamedTuple):
@@ -87,7 +93,7 @@ def stage_works(corpus: Corpus, bands: float) -> dict[str, Work]:
     digests, hashes = bands * documents, HASH_BYTES * documents
     signed, stars, decisions = DIGEST_BYTES * digests, STAR_BYTES * met, DECISION_BYTES * met
     members = (MEMBER_BYTES if met < 1 << 31 else MEMBER_OF_MANY_BYTES) * met
-    texts, every = corpus.met * corpus.bytes, corpus.bytes
+    texts, every = corpus.met_size, corpus.bytes
     found, routed = PAIR_BYTES * pairs, ROUTED_PAIR_BYTES * pairs
     compared = texts + routed
     return {
@@ -232,7 +238,7 @@ def stage_memory(name: str, corpus: Corpus, bands: float, workers: int, nodes: i
         digests = min(documents * (budget.EXACT_COST if name == "copies" else bands), budget.MAX_DIGESTS)
         return digests * budget.DIGEST_COST + min(size, waits)
     if name == "verify":
-        return min(corpus.met * size, budget.MAX_GROUP)
+        return min(corpus.met_size / nodes, budget.MAX_GROUP)
     tasks = max(min(workers // nodes, memory // budget.TASK_MEMORY), 1)
     return min(size, tasks * budget.PARTITION_BYTES + waits)
 

@@ -155,18 +155,26 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     bands = of.shingles if contained else parameters["banding"]["bands"]
     times = 1 / share
     corpus = replace(of, documents=of.documents * times, bytes=of.bytes * times)
-    often = {name: min(getattr(of, name) * times, 1.0) for name in ("met", "dropped")}
-    likely, most = (
+    shares = {name: getattr(of, name) for name in ("met", "met_bytes", "dropped")}
+    often = {name: min(share * times, 1.0) for name, share in shares.items() if share is not None}
+    usages = (
         extrapolate(small, usage, corpus, bands=bands, threads=threads, memory=memory)
         for corpus in (corpus, replace(corpus, pairs=of.pairs * times, **often))
     )
-    work = sum(work.written for work in stage_works(likely.corpus, bands).values())
+    likely, most = (
+        {
+            **asdict(usage),
+            "all": usage.total_seconds,
+            "work": sum(work.written for work in stage_works(usage.corpus, bands).values()),
+        }
+        for usage in usages
+    )
     kinds = {} if contained else {"index": index_bytes, "index_at_source": compact_index_bytes}
     return {
-        "likely": {**asdict(likely), "all": likely.total_seconds, "work": work},
-        "most": {**asdict(most), "all": most.total_seconds},
-        "work": work,
-        **{name: size_of(likely.corpus, int(bands)) for name, size_of in kinds.items()},
+        "likely": likely,
+        "most": most,
+        "work": most["work"],
+        **{name: size_of(corpus, int(bands)) for name, size_of in kinds.items()},
         "files": len(files),
         "bytes": size,
         "sample": of.documents,
@@ -273,7 +281,8 @@ def run_dedup(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], U
         last = errors[-1] if errors else f"it ended with status {child.returncode}"
         kind = ParameterError if child.returncode == WRONG_USAGE else InputError
         raise kind(last.removeprefix("gpulsh: error: "))
-    met = sum(event.get("documents", 0) for event in events if event["event"] == "end" and event["stage"] == "gather")
+    ends = {event["stage"]: event for event in events if event["event"] == "end"}
+    gather = ends.get("gather", {})
     used = events[-1]
     report = json.loads(child.stdout)
     funnel = report["funnel"]
@@ -286,10 +295,11 @@ def run_dedup(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], U
         corpus=Corpus(
             documents=documents,
             bytes=funnel["bytes"],
-            met=min(met / each, 1.0),
+            met=min(gather.get("documents", 0) / each, 1.0),
             pairs=funnel["candidates"] / each,
             dropped=funnel["dropped"] / each,
             bytes_per_shingle=max(funnel["bytes"] / max(funnel["shingles"], 1), 1.0),
+            met_bytes=min(gather.get("bytes", 0) / max(funnel["bytes"], 1), 1.0),
         ),
         seconds={**seconds, START: max(took - sum(seconds.values()) - report["compiling"], 0.0)},
         processor=used["processor"],
