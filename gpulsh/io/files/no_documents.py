@@ -14,6 +14,8 @@ from gpulsh.errors import InputError
 from gpulsh.io.file import File
 
 EVIDENCE, COUNTED, REPORT, DATA = "duplicates.parquet", "clusters.parquet", "report.json", "data"  # of the OUT of a run
+PASSAGES, SHORT = "passages.parquet", "short.parquet"
+COMMANDS = {EVIDENCE: "dedup", PASSAGES: "passages", SHORT: "cut"}  # which write them, with REPORT
 MARK = "gpulsh"  # the first key of report.json
 _HEAD = re.compile(rb'\s*\{\s*"%b"\s*:' % MARK.encode())
 _HEAD_BYTES = 64
@@ -30,11 +32,12 @@ def refuse_results(files: Sequence[File]) -> None:
     folders: dict[tuple[int, str], dict[str, File]] = {}
     for file in files:
         folder, name = os.path.split(file.path)
-        if name in (EVIDENCE, REPORT):
+        if name in COMMANDS or name == REPORT:
             folders.setdefault((id(file.filesystem), folder), {})[name] = file
     for (_, folder), found in folders.items():
         report, head = found.get(REPORT), b""
-        if len(found) < 2 or report is None:
+        command = next((command for name, command in COMMANDS.items() if name in found), None)
+        if command is None or report is None:
             continue
         with suppress(Exception), report.open() as opened:  # one that cannot be read is an error later
             head = opened.read(_HEAD_BYTES)
@@ -47,7 +50,7 @@ def refuse_results(files: Sequence[File]) -> None:
             advice = f"give {shown}/{DATA}, which holds the documents"
         else:
             advice = "give the INPUT of that run, it wrote no documents"
-        raise InputError(f"{shown}: holds the results of `gpulsh dedup`; {advice}")
+        raise InputError(f"{shown}: holds the results of `gpulsh {command}`; {advice}")
 
 
 def with_documents(found: Sequence[File]) -> list[File]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.errors import Advice, OutputError
-from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, MARK, REPORT
+from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, MARK, PASSAGES, REPORT, SHORT
 from gpulsh.run.job import ADMIT, JOIN
 from gpulsh.run.output.paths import not_empty_error
 from gpulsh.run.output.work_folder import (
@@ -32,7 +32,6 @@ COMMIT = "commit"  # the step of a run that has all results and moves them into 
 PAGE = "report.html"
 MAX_SHOWN = 3  # differences of two jobs
 WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; an interrupted run keeps all of it
-PASSAGES, SHORT = "passages.parquet", "short.parquet"
 RESULTS = (DATA, EVIDENCE, COUNTED, "rejected.parquet", "contamination.parquet", PASSAGES, SHORT, PAGE, REPORT)
 FIRST_STAGES = ("sign-", "sample-")
 

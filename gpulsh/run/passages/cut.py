@@ -25,7 +25,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName, write_kept
 from gpulsh.io.file import File, first_line
 from gpulsh.io.files.file_texts import PartitionFacts, Piece
-from gpulsh.io.files.no_documents import DATA
+from gpulsh.io.files.no_documents import DATA, SHORT
 from gpulsh.io.files.places import Targets
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.files.rejected import Rejected
@@ -41,7 +41,6 @@ from gpulsh.ragged import distinct, mask_of, select_rows, slice_between
 from gpulsh.repeats.cut import remove_spans
 from gpulsh.run.driver import Stages
 from gpulsh.run.job import OnError, Task, TaskContext, TaskResult, step_of
-from gpulsh.run.output.folder import SHORT
 from gpulsh.run.output.paths import with_mark
 from gpulsh.run.passages.evidence import FILE, PARAMETERS
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob

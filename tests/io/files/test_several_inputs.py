@@ -312,6 +312,16 @@ def test_results_are_refused_as_inputs(earlier_runs: None, line: str, message: s
     assert not Path("again").exists() and not Path("again.parquet").exists()
 
 
+def test_results_of_passages_are_refused_as_inputs(folder: Path, command: Command) -> None:
+    write_rows("in/a.jsonl", [PAGE, PAGE])
+    gpulsh.passages_files("in", "evidence", tokens=5, backend="reference")
+    gpulsh.passages_files("in", "out", tokens=5, cut=True, backend="reference")
+    gpulsh.cut_files("in", "cut", passages="evidence/passages.parquet", backend="reference")
+    for line, message in {"evidence": NO_DOCUMENTS, "out": GIVE_DATA, "cut": GIVE_DATA.replace("out", "cut")}.items():
+        expected = message.replace("dedup", "cut" if line == "cut" else "passages")
+        assert command(f"dedup {line} -o again") == (1, "", f"gpulsh: error: {expected}\n")
+
+
 def test_show_ignores_later_results_that_a_glob_matches(earlier_runs: None, command: Command) -> None:
     run("i*", "i-clean")
     shown = command("show i-clean")
