@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -64,6 +65,7 @@ def page_template(name: str) -> Any:
         count=lambda number: f"{number:,}",
         printable=wording.printable,
         lines=wording.printable_lines,
+        options=_code_options,
         place=lambda place: _short(wording.place_name(place)),
         seconds=wording.duration,
         shown=lambda value: _short(wording.printable(str(value))),
@@ -72,6 +74,13 @@ def page_template(name: str) -> Any:
     for function in (*functions, run_differences, cluster_title, banding_name, sum_files):
         environment.globals[function.__name__] = function
     return environment.get_template(name)
+
+
+def _code_options(text: str) -> Any:
+    """The text as HTML with its options as code, which no browser breaks after a hyphen."""
+    from jinja2.utils import markupsafe
+
+    return markupsafe.Markup(re.sub("--[a-z-]+", r"<code>\g<0></code>", str(markupsafe.escape(text))))
 
 
 def _short(text: str) -> str:
@@ -137,14 +146,14 @@ def _steps(funnel: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    funnel, whole = report["funnel"], report["seconds"]
+    funnel, whole, writes = report["funnel"], report["seconds"], report["parameters"]["write"] != "duplicates"
     texts = [(funnel["documents"], "documents"), (funnel["bytes"], "B")]
     amounts = {
         "sign": texts,
         "admit": texts,
         # If two stages compared pairs, the number of each is not known.
         **({} if "compare" in funnel["seconds"] else {"verify": [(funnel["candidates"], "pairs")]}),
-        "write": [(funnel["documents"], "documents")],
+        "write": [((funnel["documents"] - funnel["protected"]) * writes, "documents")],
     }
     meanings = {name: row.meaning for name, row in REPORT_STAGES.items()} | REST_MEANINGS
     compiling = report.get("compiling", 0.0)

@@ -167,6 +167,7 @@ def test_bad_records_and_protected_documents_are_not_kept_rows() -> None:
     assert "1 bad record skipped" in shown
     assert shown.count("a.jsonl512250.0 %") == 2  # of 5 rows 1 is rejected; of 4 documents, 2 are kept and 2 dropped
     assert "2 of 4 documents kept" in shown and "3 documents protected: never dropped, and not written" in shown
+    assert f"{4 / report['funnel']['seconds']['write']:,.0f} documents/s" in shown  # protected ones are not written
     counts = [report["funnel"][name] for name in ("documents", "protected", "dropped", "kept")]
     assert counts == [7, 3, 2, 2]  # protected copies of each other stay
 
@@ -237,7 +238,7 @@ def test_candidates_ruled_out_are_not_called_dissimilar(command: Command) -> Non
     inputs = [write(f"{name}.jsonl", [page(number), page(number, 1)]) for name, number in (("a", 1), ("b", 2))]
     summary = command("dedup -o out --across --backend reference --verbose", *inputs).out
     assert re.search(r"candidates +2  = 2 others; duplicates have", summary) and "dissimilar" not in summary
-    assert "ruled out by --within, --across" in html() and "The bars are" not in html()
+    assert "ruled out by <code>--within</code>, <code>--across</code>" in html() and "The bars are" not in html()
 
 
 def test_exact_copies_are_shown_unless_their_file_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
