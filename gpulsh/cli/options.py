@@ -31,7 +31,7 @@ def combine_options(*options: Option) -> Option:
 
 
 def method_options(*names: str, otherwise: str | None = None) -> Option:
-    """The parameters `names` of a method, all by default, for `parsed`; `otherwise` describes another default."""
+    """The parameters `names` of a method, all by default, for `given_options`; `otherwise` describes other defaults."""
 
     def own(meaning: str, default: object, **how: Any) -> Mapping[str, Any]:
         return {**how, "help": f"{meaning}.  [{otherwise or f'default: {default}'}]"}

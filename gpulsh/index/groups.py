@@ -1,7 +1,7 @@
 """Filters of several segments together, so that an index of many segments answers as fast as one of a few.
 
 Few new hashes pass the filter of a group. Those that do are looked up in its segments by their own filters. The
-segments of a group follow one another, and it has more than FOLD times the documents of the next group.
+segments of a group follow one another, and it has more than RATIO times the documents of the next group.
 Without groups, an index of 16 segments adds documents 28 % slower and answers queries 60 % slower
 (`benchmarks/record/amd-epyc-2-cores/2026-11-25/index-groups.md`). Keys have no such filters, which saved 6 %.
 

@@ -118,7 +118,7 @@ def _size_classes(sizes: Numbers) -> list[dict[str, int]]:
 
 
 def _affordable(files: Sequence[File], places: Iterable[FileRow]) -> Iterator[FileRow]:
-    """The first of the `places` whose files have AGAIN_BYTES together at most."""
+    """The first of the `places` whose files have REREAD_BYTES together at most."""
     left, opened = REREAD_BYTES, dict[int, bool]()
     for number, row in places:
         if number not in opened:
@@ -263,7 +263,7 @@ class Evidence:
         """
         inputs = list(dict.fromkeys(file.source for file in self.files))
         places = {name: place for place, name in enumerate(inputs)}
-        # UNKNOWN, the file of an earlier run, is the last place.
+        # UNKNOWN_FILE, the file of an earlier run, is the last place.
         of_file = np.array([*(places[file.source] for file in self.files), len(inputs)], np.int64)
         of_files, of_pairs = np.zeros(len(self.files), np.int64), Counter[int]()
         for table in self._groups("file", "duplicate_of_file"):
@@ -322,7 +322,7 @@ class Evidence:
         return {place for place in found if place[0] != UNKNOWN_FILE}
 
     def _file_numbers(self, column: pa.ChunkedArray) -> Numbers:
-        """int64 [n]: the number of each named file, UNKNOWN for other names."""
+        """int64 [n]: the number of each named file, UNKNOWN_FILE for other names."""
         places = pc.index_in(column.combine_chunks(), value_set=self._names)
         found = number_values(places).astype(np.int64)
         if (missing := null_mask(places)) is not None:

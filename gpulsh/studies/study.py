@@ -44,8 +44,8 @@ COLUMNS = 512  # frequent shingles in a product
 class Spread(Arrays):
     """The similarities of all pairs of n documents: `pairs` is their number.
 
-    For the pairs that share a shingle, `counts` int64 [FINE] and `sums` float64 [FINE] have the number and the sum of
-    the similarities in each step of similarity.
+    For the pairs that share a shingle, `counts` int64 [FINE_STEPS] and `sums` float64 [FINE_STEPS] have the number and
+    the sum of the similarities in each step of similarity.
     """
 
     pairs: int
@@ -60,7 +60,7 @@ class Spread(Arrays):
         return float((self.counts[some] * curve.probability(means))[means < below - 1e-9].sum())
 
     def histogram(self, bins: int) -> Numbers:
-        """int64 [bins]: the pairs that share a shingle, in equal steps of similarity; `bins` divides FINE."""
+        """int64 [bins]: the pairs that share a shingle, in equal steps of similarity; `bins` divides FINE_STEPS."""
         if FINE_STEPS % check_integer("bins", bins, 1, FINE_STEPS):
             raise ParameterError(f"bins is {bins}; give a divisor of {FINE_STEPS}")
         counts: Numbers = self.counts.reshape(bins, -1).sum(axis=1)

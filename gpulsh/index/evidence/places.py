@@ -61,7 +61,7 @@ class Origin:
 class PlaceColumns(NamedTuple):
     """The columns of the file of places."""
 
-    source: NDArray[np.uint32]  # its number, or NOWHERE
+    source: NDArray[np.uint32]  # its number, or NO_SOURCE
     row: Numbers
 
 
@@ -69,7 +69,7 @@ class PlaceColumns(NamedTuple):
 class Places:
     """Places of n documents; `sources` are all of the index."""
 
-    source: NDArray[np.uint32]  # [n] its number, or NOWHERE
+    source: NDArray[np.uint32]  # [n] its number, or NO_SOURCE
     row: Numbers  # [n]
     sources: Sequence[Source]
 

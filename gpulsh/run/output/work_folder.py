@@ -67,7 +67,7 @@ def refuse_links(work: Path) -> None:
 
 
 class WorkLock:
-    """While its process holds it, no other run works in a folder that `is_work`; OutputError if one does."""
+    """While its process holds it, no other run works in a folder that `is_work_folder`; OutputError if one does."""
 
     def __init__(self, work: Path, *, create: bool = True) -> None:
         try:

@@ -91,7 +91,7 @@ def mark_partition(context: PassagesContext, places: Layout, partition: int, par
 
 
 def class_counts(occurrences: Numbers, is_first: NDArray[np.bool_], stays: NDArray[np.bool_]) -> Numbers:
-    """int64 [CLASSIFIED, CLASSES]: of those that occur so often, the first ones, the others, the others that stay."""
+    """int64 [CLASS_COUNTS, CLASSES]: of those that occur so often, the first ones, the others, the others that stay."""
     kinds = np.searchsorted(np.array(CLASSES), occurrences, side="right") - 1
     rows = (is_first, ~is_first, ~is_first & stays)
     return np.array([np.bincount(kinds[chosen], minlength=len(CLASSES)) for chosen in rows])
