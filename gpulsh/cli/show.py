@@ -117,6 +117,7 @@ def info(as_json: bool) -> None:
     from gpulsh.backends.select import backend_status, select_backend
     from gpulsh.budget import memory_shares, parse_memory
     from gpulsh.cli.plan import device_shares
+    from gpulsh.params import plural
     from gpulsh.report.reproduce import versions
     from gpulsh.report.wording import size
 
@@ -139,7 +140,10 @@ def info(as_json: bool) -> None:
         return
     sections = {
         "Backends": [(name, f"not available: {reason}" if reason else "works") for name, reason in status.items()],
-        "Devices": [("cpu", f"{processors()} threads"), *((f"cuda:{place}", gpu) for place, gpu in enumerate(gpus))],
+        "Devices": [
+            ("cpu", plural(processors(), "thread")),
+            *((f"cuda:{place}", gpu) for place, gpu in enumerate(gpus)),
+        ],
         "Memory of a run": [
             (size(memory["host"]), "by default, without --memory"),
             *((size(amount), what) for what, amount in device_shares(memory)),

@@ -54,7 +54,9 @@ def _pairs_sentence(report: Mapping[str, Any]) -> str:
     how = " by signature" if parameters["verify"] == "signature" else ""
     excluding = ("within", "across", "protect", "also")  # options that rule out similar pairs
     if any(parameters.get(name) for name in excluding):
-        return f"{pairs} compared{how}: {similar} duplicates, {others} others"
+        return (
+            f"{pairs} compared{how}: {plural(funnel['similar'], 'duplicate')}, {plural(funnel['dissimilar'], 'other')}"
+        )
     return f"{pairs} compared{how}: {similar} at or above {parameters['threshold']:g}, {others} below"
 
 
@@ -66,7 +68,7 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     how = "exact" if verify == "exact" else "estimated"
     similar = f"duplicates have an {how} {measure} of {parameters['threshold']:g} or more"
     notes = {
-        "documents": "" if key_only else f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles",
+        "documents": "" if key_only else f"{size(funnel['bytes'])}, {plural(funnel['shingles'], 'shingle')}",
         "candidates": "accepted without a comparison" if verify == "none" else similar,
         "dropped": share(funnel["dropped"], documents),
         "kept": share(funnel["kept"], documents),

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from gpulsh.params import plural
 from gpulsh.report.evidence import MEMBERS, SAMPLE
 from gpulsh.report.excerpts import SHOWN_CHARACTERS
 from gpulsh.report.page import missing_requirement, render
@@ -153,7 +154,7 @@ def test_a_page_of_few_documents_shows_kept_and_dropped_ones(texts: list[str | N
     write_rows("a.parquet", pa.table({"text": pa.array(texts, pa.string())}))
     funnel = run("a.parquet").funnel
     shown = Html(html()).text
-    assert f"{funnel['kept']} of {len(texts)} documents kept" in shown
+    assert f"{funnel['kept']} of {plural(len(texts), 'document')} kept" in shown
     assert ("Nothing was dropped." in shown) == (funnel["dropped"] == 0)
     assert ("2 documents without a word (1 null): not compared." in shown) == (texts == [None, ""])
 
