@@ -331,7 +331,7 @@ class Stamps:
 
     def check(self, numbers: Iterable[int] | None = None) -> None:
         """ChangedInputError if one of the files, by default of all, has changed since the run began."""
-        wanted = list(dict.fromkeys(range(len(self.files)) if numbers is None else numbers))
+        wanted = range(len(self.files)) if numbers is None else list(dict.fromkeys(numbers))
         remote = [number for number in wanted if self.files[number].filesystem is not None]
         for number in wanted:
             if self.files[number].filesystem is None:

@@ -249,7 +249,6 @@ def passages_files(
                 if earlier is not None:
                     with stages.funnel.stage(run.progress, PASSAGE_STAGES["store"], 1):
                         earlier.copy_files(job, run.manifest, run.work)
-            stages.release_texts()
             yield {**found, "stages": stages.funnel.seconds, "resumed": stages.funnel.resumed}
             if earlier is not None:
                 earlier.commit(run.manifest)
@@ -264,6 +263,8 @@ def _run_stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> M
     """Run the stages; their part of the report."""
     how = mark_protected_items if job.overlap else pick_parts if job.part else mark_partitions
     marked = how(job, ops, stages)
+    counts = {**marked.counts, **(cut_all(job, ops, stages, work / FILE) if job.cutting else {})}
+    stages.release_texts()
     rows, names = marked.layout.rows(), [file.name for file in job.files]
 
     def row_of(document: int) -> dict[str, object]:
@@ -276,7 +277,7 @@ def _run_stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> M
     ]
     return {
         "files": [{"file": names[number], "rows": rows[number]} for number in job.own_files()],
-        "passages": {**marked.counts, **(cut_all(job, ops, stages, work / FILE) if job.cutting else {})},
+        "passages": counts,
         "windows": list(marked.classes),
         "frequent": frequent,
         "outputs": result_files(work),
