@@ -235,7 +235,7 @@ class Collection:
     def facts(self) -> Mapping[str, Any]:
         """The output of `gpulsh index info`, as JSON values; `bytes` is the size of the newest commit's files.
 
-        `bytes_per_document` divides it by the documents of these files: held, dropped, and removed until `compact`.
+        `bytes_per_document` divides it by the documents of these files: held, dropped, and removed since `compact`.
         """
         held, dropped = self.contents.counts()
         files = self.folder.manifest.files() if self.folder else {}
@@ -243,7 +243,7 @@ class Collection:
         return {
             "documents": held,
             "dropped": dropped,
-            "removed": len(self.contents.removed),
+            "removed": stored - held - dropped,
             "keys": self.contents.kind,
             "segments": len(self.contents.segments),
             "bytes": size,
