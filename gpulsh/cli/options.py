@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
+
+from gpulsh.errors import ParameterError
 
 Function = Callable[..., Any]
 Option = Callable[[Function], Function]
@@ -213,6 +216,17 @@ class Context(click.Context):
     """The context of every command; `obj` is whether --verbose was given."""
 
     formatter_class = Formatter
+
+    def invoke(self, *given: Any, **keywords: Any) -> Any:
+        """Call the command; a ParameterError then names options instead of their keywords."""
+        try:
+            return super().invoke(*given, **keywords)
+        except ParameterError as error:
+            options = [option for option in self.command.params if isinstance(option, click.Option)]
+            known = {option.name: option.opts[-1] for option in options}
+            known |= {opt[2:].replace("-", "_"): opt for opt in list(known.values())}
+            keyword = rf"(?<![\w-])(?<!the )({'|'.join(map(str, known))})(?= is | are | has | names | needs | '|=)"
+            raise ParameterError(re.sub(keyword, lambda found: known[found[1]], error.message)) from error
 
 
 def _show_all(ctx: click.Context, option: click.Parameter, given: bool) -> None:

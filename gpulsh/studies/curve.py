@@ -170,7 +170,7 @@ def study(
     """
     shingling, folding = text_reading(shingling, folding)
     threshold = checked_threshold(threshold)
-    name, stated = ("capture", capture) if capture is not None else ("threshold and recall", (threshold, recall))
+    name, stated = ("capture", capture) if capture is not None else ("recall", (threshold, recall))
     captured = list(_choices(num_perm, checked_requirement(name, stated), reject))
     given = bands is not None or rows is not None
     always = {default_banding(num_perm, threshold, bands=bands, rows=rows)} if given else set()

@@ -100,7 +100,7 @@ def test_wrong_usage_is_one_message() -> None:
         (["--bands", "42", "--rows", "4", "--num-perm", "128"], "is 168, above num_perm=128"),
         (["--bands", "0", "--rows", "3"], "bands is 0"),
         (["--overwrite"], "--overwrite needs --plot FILE"),
-        (["--capture", "nan:0.9"], "the similarity of capture is nan"),
+        (["--capture", "nan:0.9"], "the similarity of --capture is nan"),
         (["--num-perm", "8", "--capture", "0.5:0.99", "--reject", "0.4:0.01"], "closest is"),
     ):
         result = run(*arguments)

@@ -45,9 +45,9 @@ def test_advice_names_options_or_keywords(
     with pytest.raises(ParameterError, match="give resume=True to continue the unfinished run, or overwrite=True"):
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
     other = command("dedup a.jsonl -o new --drop-containing", *ON).error
-    assert other == "--drop-containing is given, and measure is 'jaccard'; give measure 'containment'"
+    assert other == "--drop-containing is given, and --measure is 'jaccard'; give --measure 'containment'"
     other = command("dedup a.jsonl -o new --measure containment --and simhash", *ON).error
-    assert other.startswith("--and is given with measure 'containment', which has no default distance")
+    assert other.startswith("--and is given with --measure 'containment', which has no default distance")
     Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
     gpulsh.deduplicate_files("short.jsonl", "out", backend="reference", overwrite=True)
     assert ", such as shingling='word:1' or shingling='char:4'" in caplog.messages[-1]

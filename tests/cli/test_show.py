@@ -57,8 +57,8 @@ def test_options_choose_the_documents_shown(shown: Callable[[str], list[str]], c
     assert lines[0] == "Showing 1 of 2 matching of 4 dropped documents." and rows(lines) == [3]
     assert rows(shown("--id 0")) == [1, 4]
     assert rows(shown("--id 6 --cluster 2")) == [6]
-    assert command("show out --id x").error.startswith("id is 'x'; give the id")
-    assert command("show out --cluster 1").error.startswith("cluster is 1, and it has no")
+    assert command("show out --id x").error.startswith("--id is 'x'; give the id")
+    assert command("show out --cluster 1").error.startswith("--cluster is 1, and it has no")
 
 
 def test_colours_mark_differences_and_control_characters_are_escaped(

@@ -330,8 +330,8 @@ def test_query_takes_top_every_and_threshold(folder: Path, command: Command) -> 
         rows = json_rows(command(f"index query known b.jsonl {asked}", *REFERENCE[:2]).out)
         assert [(row["row"], row["duplicate_of"]) for row in rows] == [(1, key) for key in keys]
     for option, message in (
-        ("--top 0", "top is 0; give an integer from 1"),
-        ("--top 1 --every", "every is given, and top is 1; give one of them"),
+        ("--top 0", "--top is 0; give an integer from 1"),
+        ("--top 1 --every", "--every is given, and --top is 1; give one of them"),
         ("--overwrite", "--overwrite is given without output"),
         *((f"--threshold {wrong}", "and the index has 0.5; give 0.5 to 1") for wrong in ("0.4", "1.5", "nan")),
     ):

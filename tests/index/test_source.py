@@ -276,7 +276,7 @@ def test_an_index_at_the_source_refuses_streams(folder: Path, command: Command) 
         assert refused.status == 2 and "pipe.jsonl is a stream, which cannot be read again; give files" in refused.error
         assert not os.path.exists("known")
     error = command("dedup pipe.jsonl -o out --evidence source").error
-    assert "evidence is 'source', and no index is given; leave it out" in error
+    assert "--evidence is 'source', and no --index is given; leave it out" in error
 
 
 def test_a_copy_in_another_folder_answers_alike(folder: Path) -> None:

@@ -148,7 +148,7 @@ def test_a_study_refuses_wrong_parameters() -> None:
         (gpulsh.compare, {"methods": 5}, "methods is 5; give a list of one or more names"),
         (gpulsh.compare, {"verify": "none"}, "verify is 'none'; give a list of one or more names"),
         (gpulsh.study, {"threshold": 0}, "threshold is 0.0"),
-        (gpulsh.study, {"recall": 1.0}, "probability of threshold and recall is 1.0"),
+        (gpulsh.study, {"recall": 1.0}, "probability of recall is 1.0"),
         (gpulsh.study, {"capture": (0.5,)}, r"capture is \(0.5,\)"),
         (gpulsh.study, {"capture": (0.5, 0.99), "reject": (0.05, 1e-9)}, "no banding of num_perm=128 .* closest"),
         (gpulsh.study, {"num_perm": 2}, "num_perm is 2"),
@@ -241,7 +241,7 @@ def test_wrong_options_are_one_line_and_status_2(corpus: str, command: Command) 
         (f"compare {corpus} --methods md5:3", "there is no method 'md5:3'; give md5"),
         (f"compare {corpus} --methods simhash:64:3:1", "method is 'simhash:64:3:1'"),
         (f"compare {corpus} --verify maybe", "verify is 'maybe'"),
-        (f"curve --study {corpus} --recall 2", "the probability of threshold and recall is 2.0"),
+        (f"curve --study {corpus} --recall 2", "the probability of --recall is 2.0"),
         (f"curve --study {corpus} --plot a.txt", "give a file that ends with .png or .svg"),
         ("curve --bands 4 --rows 2 --recall 0.9", "--recall needs --study INPUT"),
     ):
