@@ -103,7 +103,7 @@ def _kept_batches(file: File, keep: Mask, how: WriteOptions) -> Iterator[pa.Reco
     kind, cuts = format_of(file), how.get("cuts")
     if cuts is not None and isinstance(kind, (PlainText, Warc)):
         cuts = replace(cuts, columns=Columns("text"))  # other files may have another text column
-    batches = kind.kept(file, keep, **how)
+    batches = kind.kept_batches(file, keep, **how)
     return batches if cuts is None else map(Cutter(file, keep, cuts), batches)
 
 

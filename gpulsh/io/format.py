@@ -199,7 +199,7 @@ class Format(ABC):
         """All parts, in order, for threads to read; None if the format has none. InputError for an unusable file."""
         return None
 
-    def kind(self, file: File, column: str) -> pa.DataType | None:
+    def column_type(self, file: File, column: str) -> pa.DataType | None:
         """The column's pyarrow.DataType; None if the format declares none."""
         return None
 
@@ -211,7 +211,7 @@ class Format(ABC):
         """How a message names a row of the file."""
         return f"row {row}"
 
-    def takes(self, codec: OutputCodec) -> bool:
+    def takes_codec(self, codec: OutputCodec) -> bool:
         """Whether `write_kept` can compress a file so."""
         return False
 
@@ -220,7 +220,7 @@ class Format(ABC):
         """Write a file of the same format with the rows where `keep` [rows] is true."""
 
     @abstractmethod
-    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
+    def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """All columns of the rows where `keep` [rows] is true, for a file of another format.
 
         They come as non-empty pyarrow.RecordBatch of one schema. Text without a column is called "text".

@@ -310,11 +310,11 @@ def test_types_of_ids_are_read_a_few_times_a_file(folder: Path, command: Command
     for number in range(count):
         pq.write_table(pa.table({"id": [f"n{number}"], "text": [f"text number {number}"]}), f"in/{number:02}.parquet")
 
-    def kind(self: Parquet, file: Any, column: str) -> pa.DataType:
+    def column_type(self: Parquet, file: Any, column: str) -> pa.DataType:
         kinds.append(file.name)
         return pa.string()
 
-    with mock.patch.object(Parquet, "kind", kind):
+    with mock.patch.object(Parquet, "column_type", column_type):
         assert command("index build i in --id-column id --backend reference").status == 0
     assert count <= len(kinds) <= 6 * count
 

@@ -421,5 +421,5 @@ class FileTexts:
     def column_types(self, column: str) -> list[pa.DataType]:
         """The column's pyarrow.DataType in each file that declares one, but where no row of a file is known."""
         known = [file for at, file in enumerate(self.files) if self._rows[at] or not self.rejected.has_rejected(at)]
-        kinds = (format_of(file).kind(file, column) for file in known)
+        kinds = (format_of(file).column_type(file, column) for file in known)
         return [kind for kind in kinds if kind is not None]

@@ -50,7 +50,7 @@ def refuse_unused(files: Sequence[File], options: ReadOptions) -> None:
 
 def refuse_codec(files: Sequence[File], codec: OutputCodec) -> None:
     """ParameterError if none of the files can be written so."""
-    if not any(format_of(file).takes(codec) for file in files):
+    if not any(format_of(file).takes_codec(codec) for file in files):
         raise ParameterError(
             f"--compression is '{codec}', which no INPUT takes: Parquet takes any codec, .gz and .zst files only a"
             " level of their own; leave it out"

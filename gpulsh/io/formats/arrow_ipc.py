@@ -71,7 +71,7 @@ class Ipc(Format):
                     del part
                 del batch  # before the next one is read
 
-    def kind(self, file: File, column: str) -> pa.DataType:
+    def column_type(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the schema."""
         with reading(file), _opened(file) as source:
             return type_named(source.schema, column)
@@ -102,7 +102,7 @@ class Ipc(Format):
                 batches = map(Cutter(file, keep, cuts), batches)
             _write(source, target, schema, batches, how.get("added"))
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
+    def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """The kept rows of each record batch."""
         with _opened(file) as source:
             yield from _kept(file, source, keep)

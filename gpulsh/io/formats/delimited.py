@@ -195,7 +195,7 @@ class Delimited(Streamed):
             end = matched.end()
         return record[:begin] + b'"' + self._encoded(text).replace(b'"', b'""') + b'"' + record[end:]
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
+    def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """Every column as strings; invalid UTF-8 becomes U+FFFD."""
         with counting_rows(file, keep) as read, reading(file), self._opened(file, how.get("limit")) as opened:
             if opened is None:

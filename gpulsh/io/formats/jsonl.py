@@ -206,7 +206,7 @@ class JsonLines(Streamed):
             _write(file, out, beginning.of(group.lines for group in self._groups(file, source, step=STEP)))
         return beginning.taken
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
+    def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """Every field in the type that holds all its values, which a pass of its own finds (`json_types`)."""
         limit = how.get("limit")
         for exactly in (False, True):

@@ -94,7 +94,7 @@ class Parquet(Format):
             check_columns(file, source.schema, columns)
             return [(part.rows, part.size) for part in (source.part(groups, columns) for groups in source.alone())]
 
-    def kind(self, file: File, column: str) -> pa.DataType:
+    def column_type(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the footer."""
         with reading(file), _opened(file) as source:
             return type_named(source.schema, column)
@@ -113,7 +113,7 @@ class Parquet(Format):
                     found.append(check_values(file, column, part))
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def takes(self, codec: OutputCodec) -> bool:
+    def takes_codec(self, codec: OutputCodec) -> bool:
         """True: a Parquet file takes every codec."""
         return True
 
@@ -139,7 +139,7 @@ class Parquet(Format):
                         out.write_table(table, row_group_size=len(table))
                         del table  # before the next one is made
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
+    def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """The kept rows of one row group after another."""
         with _opened(file) as source:
             for _, tables in _kept_runs(source, keep, how):

@@ -62,7 +62,7 @@ class Streamed(Format):
         self.encoding = encoding  # of its texts; None is UTF-8
         self._codec = CODECS.get(compression)
 
-    def takes(self, codec: OutputCodec) -> bool:
+    def takes_codec(self, codec: OutputCodec) -> bool:
         """Whether it is a level of the file's own codec."""
         return codec.name == self._codec and codec.level is not None
 
@@ -75,7 +75,7 @@ class Streamed(Format):
         return text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
 
     def _writer(self, target: str, codec: OutputCodec | None) -> AbstractContextManager[Sink]:
-        level = codec.level if codec is not None and self.takes(codec) else None
+        level = codec.level if codec is not None and self.takes_codec(codec) else None
         return compressed_writer(target, self.compression, level)
 
 

@@ -105,7 +105,7 @@ class PlainText(Streamed):
             with file.open(buffering=0) as source, open(target, "wb") as out:
                 shutil.copyfileobj(source, out, COPIED)
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
+    def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """A column, "text"."""
         with counting_rows(file, keep) as read:
             for block in self.read(file, Columns("text"), rules=Rules(limit=how.get("limit"))):

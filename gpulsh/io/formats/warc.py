@@ -107,7 +107,7 @@ class Warc(Format):
         if row and missing:
             raise missing_column(file, (min(missing),), columns, sorted(found))
 
-    def kind(self, file: File, column: str) -> pa.DataType:
+    def column_type(self, file: File, column: str) -> pa.DataType:
         """Headers are strings."""
         return pa.string()
 
@@ -144,7 +144,7 @@ class Warc(Format):
         if row != len(keep):
             raise wrong_row_count(file)
 
-    def kept(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
+    def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """Documents as their `HEADERS` and text; what accompanies them is left out."""
         limit, row, size = how.get("limit"), 0, 0
         found: list[tuple[str | bytes | memoryview | None, ...]] = []

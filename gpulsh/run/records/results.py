@@ -73,7 +73,7 @@ class IdColumn:
             known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
             with job.stamps.unchanged(new):
                 read = [job.files[number] for number in new if known[number] or not bad.has_rejected(number)]
-                declared = [format_of(file).kind(file, job.columns.id) for file in read]
+                declared = [format_of(file).column_type(file, job.columns.id) for file in read]
             kinds += [kind for kind in declared if kind is not None]
         kind = common_type(kinds)
         found.type = parquet_type(kind) if kind is not None and is_parquet_type(kind) and fits else pa.string()

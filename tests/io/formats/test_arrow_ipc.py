@@ -71,13 +71,13 @@ def test_rows_of_every_type_are_read_and_written(ending: str, codec: str | None,
     for column in TABLE.schema.names:
         values = TABLE[column].to_pylist()
         assert source.values(file, column, rows).to_pylist() == [values[row] for row in rows]
-        assert source.kind(file, column) == TABLE.schema.field(column).type
+        assert source.column_type(file, column) == TABLE.schema.field(column).type
     keep = rng.random(ROWS) < 0.7
     source.write_kept(file, keep, str(tmp_path / f"out.{ending}"))
     found = read_table(tmp_path / f"out.{ending}")
     assert found.schema == TABLE.schema
     assert found.to_pylist() == [row for row, stays in zip(TABLE.to_pylist(), keep, strict=True) if stays]
-    assert pa.Table.from_batches(source.kept(file, keep)).to_pylist() == found.to_pylist()
+    assert pa.Table.from_batches(source.kept_batches(file, keep)).to_pylist() == found.to_pylist()
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string"])

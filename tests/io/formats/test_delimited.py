@@ -54,7 +54,7 @@ def test_records_and_values_equal_those_of_csv(step: int, tmp_path: Path, monkey
         format_of(file).write_kept(file, np.array(keep, bool), str(tmp_path / "kept"))
         assert as_csv_has_it((tmp_path / "kept").read_bytes())[1:] == list(compress(wanted, keep)), content
         keep = [stays and row not in bad for row, stays in enumerate(keep)]
-        rows = [row for batch in format_of(file).kept(file, np.array(keep, bool)) for row in batch.to_pylist()]
+        rows = [row for batch in format_of(file).kept_batches(file, np.array(keep, bool)) for row in batch.to_pylist()]
         decoded = [[field.decode("utf-8", "replace") for field in fields] for fields in compress(wanted, keep)]
         assert [[value or "" for value in row.values()] for row in rows] == decoded, content
         seen += len(wanted)
@@ -92,9 +92,9 @@ def test_many_columns_take_the_memory_of_their_values(tmp_path: Path) -> None:
     rows = [",".join(f"{row}-{number}" for number in range(columns)) for row in range(500)]
     path.write_text("\n".join([",".join(f"c{number}" for number in range(columns)), *rows]))
     (file,) = find_files([str(path)])
-    list(format_of(file).kept(file, np.ones(500, bool)))  # compiles
+    list(format_of(file).kept_batches(file, np.ones(500, bool)))  # compiles
     tracemalloc.start()
-    batches = list(format_of(file).kept(file, np.ones(500, bool)))
+    batches = list(format_of(file).kept_batches(file, np.ones(500, bool)))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [",".join(row.values()) for batch in batches for row in batch.to_pylist()] == rows
