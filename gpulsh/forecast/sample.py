@@ -126,7 +126,7 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     their copies can be anywhere in the files. `sample` is the number of documents in the sample, `work` the most bytes
     in OUT/_work without the results, and `measured` the seconds of the runs. `index` and `index_at_source` are the
     bytes of an index of the documents with each kind of evidence, except for containment. `shares` are the parts of the
-    budget, as in `budget.shares`.
+    budget, as in `budget.memory_shares`.
 
     Raises InputError, also if an INPUT can be read only once or a sample fails. Raises ParameterError, and any other
     error that the run itself would raise at its start.
