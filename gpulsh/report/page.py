@@ -287,7 +287,8 @@ def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> 
         part = wording.share(entry["dropped"], entry["rows"] - entry["rejected"])
         found.append(f"{wording.printable(entry['name'])} loses {part} of its documents")
     if len(losing) > MAX_WARNINGS:
-        found.append(f"{len(losing) - MAX_WARNINGS:,} more INPUTs lose more than half of their documents")
+        more = plural(len(losing) - MAX_WARNINGS, "more INPUT")
+        found.append(f"more than half of the documents of {more} are dropped")
     return found
 
 

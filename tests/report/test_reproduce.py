@@ -82,6 +82,8 @@ def test_large_clusters_and_losses_give_warnings() -> None:
     hint, cluster, source = cautions(report, inputs)
     assert hint == "short" and cluster.startswith("cluster 7 (a.jsonl, row 7): 11 documents dropped, 1.1 % of all")
     assert source == "in5 loses 62.5 % of its documents"
+    more = "more than half of the documents of 1 more INPUT are dropped"
+    assert cautions(report, inputs[1:] * 6)[2:] == [source] * 5 + [more]
     assert cautions({**report, "funnel": {"documents": 1000, "protected": 1}}, inputs[:1]) == ["short"]
 
 
