@@ -405,6 +405,7 @@ def test_the_command_weighs_a_finished_run(folder: Path, command: Command) -> No
         "out -o new2 --weights cap:0": "weights is 'cap:0'; give cap:N",
     }.items():
         assert message in command(f"weights {line}").error
+    assert command("weights out --weights log -o", "").error == "--output is empty; give the path of a folder"
     assert not Path("new2").exists() and not Path("out/data/new2").exists()
 
 

@@ -31,7 +31,7 @@ from gpulsh.io.files.places import Targets
 from gpulsh.io.files.rejected import REJECTED
 from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
-from gpulsh.params import is_url
+from gpulsh.params import checked_folder, is_url
 from gpulsh.report.evidence import Evidence
 from gpulsh.report.originals import Originals, rejected_rows, shares_to_json, value_shares
 from gpulsh.report.page import missing_requirement, render, write_page
@@ -149,7 +149,8 @@ def weigh_run(
     none.
     """
     recipe = parse_recipe(weights)
-    refuse_url(os.fspath(output))
+    output = checked_folder("output", output)
+    refuse_url(output)
     finished, target = Finished.of(os.fspath(out)), Path(output)
     report = finished.report
     wrong = None
@@ -163,7 +164,7 @@ def weigh_run(
         raise OutputError(f"{finished.out}: {wrong}")
     written = {number: name for number, name in enumerate(report["written"]) if name is not None}
     files = {number: finished.file(name) for number, name in written.items()}
-    refuse_overlap(os.fspath(output), [finished.file(DATA).name], list(files.values()))
+    refuse_overlap(output, [finished.file(DATA).name], list(files.values()))
     refuse_without_columns(list(files.values()), None)
     columns = Columns(report["parameters"]["text_column"], added=frozenset(SCHEMA.names))
     for file in files.values():
