@@ -188,7 +188,8 @@ def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     if "index" in plan:
         compact = f"  for later crawls, if you build one; {size(int(plan['index_at_source']))} by --evidence source"
         yield row("index", size(int(plan["index"])), compact)
-    yield up_to("dropped", *(share(of["corpus"]["dropped"], 1) for of in (likely, most)))
+    others = 1 - corpus["protected"]
+    yield up_to("dropped", *(share(min(of["corpus"]["dropped"], others), others) for of in (likely, most)))
     if not whole:
         yield "\nDocuments repeat one another as in the sample. At most: copies are anywhere in the files."
 

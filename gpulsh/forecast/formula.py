@@ -57,6 +57,7 @@ class Corpus:
     pairs: float  # compared, per document
     dropped: float  # share of documents
     bytes_per_shingle: float
+    protected: float = 0.0  # share of documents, which are never dropped
     met_bytes: float | None = None  # share of the bytes that these documents have; None: as of the documents
 
     def __post_init__(self) -> None:

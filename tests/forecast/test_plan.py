@@ -321,6 +321,13 @@ def test_a_plan_counts_empty_files(here: Path) -> None:
         assert head == f"{first} of text in 1 file of 0 B"
 
 
+def test_the_share_of_dropped_documents_leaves_out_protected_ones(here: Path) -> None:
+    for name, given in (("few.jsonl", texts(3) + texts(1)), ("test.jsonl", texts(9)[5:])):
+        write_rows(name, given)
+    found = sample.plan(["few.jsonl"], {"backend": "reference", "protect": ["test.jsonl"]})
+    assert "dropped          25.0 %" in sample_lines(found)  # 1 of 4
+
+
 def test_a_slow_method_gets_a_smaller_sample() -> None:
     def share(slower: float) -> float:
         seconds = {"sign": 0.4 * slower, "write": 0.3 * slower, START: 1.0}
