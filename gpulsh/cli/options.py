@@ -225,7 +225,7 @@ class Context(click.Context):
             options = [option for option in self.command.params if isinstance(option, click.Option)]
             known = {option.name: option.opts[-1] for option in options}
             known |= {opt[2:].replace("-", "_"): opt for opt in list(known.values())}
-            keyword = rf"(?<![\w-])(?<!the )({'|'.join(map(str, known))})(?= is | are | has | names | needs | '|=)"
+            keyword = rf"(?<![^\s(])(?<!the )({'|'.join(map(str, known))})(?= is | are | has | names | needs | '|=)"
             raise ParameterError(re.sub(keyword, lambda found: known[found[1]], error.message)) from error
 
 
