@@ -38,7 +38,7 @@ FOREIGN_KEYWORDS = {
     **dict.fromkeys(("ngram", "ngram_size", "n_grams", "char_ngrams"), "shingling"),
     **dict.fromkeys(("num_bands", "num_buckets"), "bands"),
     **dict.fromkeys(("minhashes_per_band", "hashes_per_bucket"), "rows"),
-    "text_field": "text_column",
+    **dict.fromkeys(("text_field", "text_key", "column"), "text_column"),
 }
 
 Given = ParamSpec("Given")

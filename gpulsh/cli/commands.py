@@ -148,7 +148,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         silence(sys.stdout)  # the reader of our output has gone, as in `gpulsh ... | head`
         return FAILED
     except click.NoSuchOption as error:
-        suggestion = _suggestion(error.option_name, error.possibilities or (), MIN_LIKENESS)
+        from gpulsh.params import FOREIGN_KEYWORDS
+
+        name = error.option_name.lstrip("-").replace("-", "_")
+        foreign = FOREIGN_KEYWORDS.get(name)
+        meant = "--" + (foreign or name).replace("_", "-")
+        options = [one for one in error.ctx.command.params if isinstance(one, click.Option)] if error.ctx else []
+        flags = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
+        suggestion = _suggestion(meant, flags, 0.8 if foreign else MIN_LIKENESS)  # --shingling, --shingle: 0.8
         return _report_failure(f"{error.message}{suggestion}", WRONG_USAGE, verbose)
     except click.MissingParameter as error:
         shown = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
