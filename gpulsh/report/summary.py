@@ -20,17 +20,17 @@ MIN_SECONDS = 0.05  # seconds; a shorter stage would read as 0.0
 def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     """A sentence each on documents, pairs, and where the results are; `earlier`: made by an earlier run."""
     funnel = report["funnel"]
-    documents, dropped = funnel["documents"] - funnel["protected"], funnel["dropped"]
-    copies = funnel["copies_of_kept"] + funnel["copies_of_dropped"]
     by_key, contaminated = funnel.get("key_copies", 0), funnel.get("contaminated", 0)
+    documents, dropped = funnel["documents"] - funnel["protected"], funnel["dropped"] + contaminated
+    copies = funnel["copies_of_kept"] + funnel["copies_of_dropped"]
     kinds = [
         f"{by_key:,} {'copy' if by_key == 1 else 'copies'} by key" if by_key else "",
         f"{copies:,} exact {'copy' if copies == 1 else 'copies'}" if copies else "",
         plural(funnel["near_duplicates"], "near-duplicate") if funnel["near_duplicates"] else "",
+        f"{contaminated:,} with text of protected items" if contaminated else "",
     ]
     notes = [
         f"{plural(funnel['protected'], 'document')} protected" if funnel["protected"] else "",
-        f"{plural(contaminated, 'document')} dropped that quote protected items" if contaminated else "",
         f"{plural(funnel['few_sources'], 'document')} left out, from too few sources" if funnel["few_sources"] else "",
         f"{plural(funnel['rejected'], 'bad record')} skipped" if funnel["rejected"] else "",
     ]

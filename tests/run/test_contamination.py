@@ -147,7 +147,7 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     Path("test.txt").write_text(f"{question}\n")
     line = "dedup train.txt -o out --lines --backend reference --protect test.txt"
     shown = command(f"{line} --passages 13")
-    message = "Kept 1 of 3 documents and dropped 0; 1 document protected; 2 documents dropped that quote protected"
+    message = "Kept 1 of 3 documents and dropped 2 (66.7 %): 2 with text of protected items; 1 document protected."
     assert shown.status == 0 and message in shown.out
     assert "gpulsh: protect: " in shown.err and "gpulsh: screen: " in shown.err
     assert Path("out/data/train.txt").read_text() == "another page\n"
@@ -161,7 +161,7 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     assert "--passages 13 --coverage 0.8" in str(reproducing(report))
     assert "80 % or more of the words of a protected" in " ".join(describe_method(report["parameters"]))
     assert "contaminated" in funnel_table(report)
-    assert "dropped that quote protected items" in summary(report, "out", earlier=False)
+    assert "with text of protected items" in summary(report, "out", earlier=False)
     assert command(f"{line} --overwrite").status == 0
     assert not Path("out/contamination.parquet").exists()
     result = run("train.txt", "again", lines=True, protect="test.txt", passages=13, write="duplicates", ignore_common=1)
