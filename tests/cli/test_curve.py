@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from gpulsh.cli.commands import group
 from gpulsh.cli.studies import BAR, DEFAULT_CAPTURE, DEFAULT_NUM_PERM, DEFAULT_REJECT, DEFAULT_THRESHOLD, curve
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.method import Method
@@ -15,7 +16,7 @@ from gpulsh.theory import SCurve, choose_banding, default_banding
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(curve, arguments)
+    return CliRunner().invoke(group, ["curve", *arguments])
 
 
 def as_json(*arguments: str) -> dict[str, object]:
