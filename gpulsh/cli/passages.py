@@ -76,7 +76,7 @@ _machine = opt.combine_options(opt.backends, opt.engine)
     "char",
     "line",
     "paragraph",
-    help="Unit of a window: a word or a character. Or mark whole lines or paragraphs that occur often.",
+    help="Unit of a window: a word or a character. Or mark frequent lines, or paragraphs up to a blank line.",
 )
 @opt.number("--max-copies", "N", "Number of equal lines or paragraphs to keep.  [default: 6]")
 @opt.value(
