@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         meant = "--" + (foreign or name).replace("_", "-")
         options = [one for one in error.ctx.command.params if isinstance(one, click.Option)] if error.ctx else []
         flags = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
-        suggestion = _suggestion(meant, flags, 0.8 if foreign else MIN_LIKENESS)  # --shingling, --shingle: 0.8
+        suggestion = _suggestion(meant, flags, 0.8 if foreign else MIN_LIKENESS)  # --shingling is 0.8 like --shingle
         return _report_failure(f"{error.message}{suggestion}", WRONG_USAGE, verbose)
     except click.MissingParameter as error:
         shown = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""

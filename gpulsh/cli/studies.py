@@ -83,13 +83,11 @@ def sample(inputs: Sequence[str], as_json: bool, thresholds: Sequence[float], **
 
 
 def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
-    from gpulsh.params import plural
     from gpulsh.report.wording import share
 
     kind = found.kind
     brief, signs, single = (share(part, 1) for part in (kind.brief, kind.signs, kind.single))
-    documents = plural(found.documents, "document")
-    yield f"{found.sample:,} of {documents} compared, drawn so that similar ones come together."
+    yield f"{found.drawn} compared, drawn so that similar ones come together."
     if kind.documents:
         yield (
             f"Half of them have {kind.tokens:,} words or more; {brief} have fewer than five. Symbols are"
@@ -308,8 +306,7 @@ def _study_lines(study: BandingStudy) -> Iterator[str]:
     from gpulsh.params import plural
 
     best, spread = study.recommended, study.spread
-    documents, pairs = plural(study.documents, "document"), plural(spread.pairs, "pair")
-    yield f"{study.sample:,} of {documents}, all {pairs} compared exactly:"
+    yield f"{study.drawn}, all {plural(spread.pairs, 'pair')} compared exactly:"
     sharing = f"{int(spread.counts.sum()):,} share a shingle"
     yield f"{sharing}, and {study.similar:,} have a similarity of {study.threshold:g} or more."
     yield ""

@@ -237,13 +237,13 @@ class Format(ABC):
 
 @dataclass
 class RowCounter:
-    """Rows read so far, of those of `keep`."""
+    """Rows of `keep` read so far."""
 
     keep: Mask
     rows: int = 0
 
     def next(self, count: int) -> Mask:
-        """Read `count` rows: bool [count], which of them are kept. Rows behind those of `keep` are not."""
+        """Read `count` rows: bool [count], which of them are kept. Rows after its end are not."""
         stays = self.keep[self.rows : self.rows + count]
         self.rows += count
         return stays if len(stays) == count else np.append(stays, np.zeros(count - len(stays), np.bool_))

@@ -128,9 +128,8 @@ def cut(
 
 def checked_limits(min_left: int, min_occurrences: int) -> tuple[int, int]:
     """`min_left` and `min_occurrences` of a cut; ParameterError for other values than integers from 0 and from 1."""
-    return check_integer("min_left", min_left, 0, MAX_INT64), check_integer(
-        "min_occurrences", min_occurrences, 1, MAX_INT64
-    )
+    min_left = check_integer("min_left", min_left, 0, MAX_INT64)
+    return min_left, check_integer("min_occurrences", min_occurrences, 1, MAX_INT64)
 
 
 def remove_spans(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: Numbers) -> TextBatch:

@@ -74,10 +74,9 @@ def funnel_table(report: Mapping[str, Any]) -> str:
         "kept": share(funnel["kept"], documents),
     }
     rows: list[tuple[str, int, str]] = []
+    shown = {*(WITHOUT_TEXTS if key_only else ALWAYS_SHOWN), *(name for name in SHOWN_IF_ANY if funnel.get(name))}
     for row in COUNTS.values():
-        if row.name in (WITHOUT_TEXTS if key_only else ALWAYS_SHOWN) or (
-            row.name in SHOWN_IF_ANY and funnel.get(row.name)
-        ):
+        if row.name in shown:
             parts = sum_of(row, funnel), notes.get(row.name, row.meaning)
             rows.append((row.label, funnel[row.name], "; ".join(filter(None, parts))))
         if row.name == "dropped":

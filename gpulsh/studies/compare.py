@@ -240,7 +240,7 @@ class Comparison(Study):
 
     def __str__(self) -> str:
         pairs = f"{plural(self.similar, 'pair')} with a Jaccard similarity of {self.threshold:g} or more"
-        return f"{self.sample:,} of {plural(self.documents, 'document')}, {pairs}"
+        return f"{self.drawn}, {pairs}"
 
     def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
         """A row for each method and verification."""

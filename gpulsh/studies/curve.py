@@ -80,7 +80,7 @@ class BandingStudy(Study):
 
     def __str__(self) -> str:
         pairs = f"{plural(self.similar, 'pair')} of {self.threshold:g} or more"
-        of = f"{self.sample:,} of {plural(self.documents, 'document')}, {pairs}"
+        of = f"{self.drawn}, {pairs}"
         return f"{of}, {len(self.bandings)} bandings, recommended {self.recommended.curve}"
 
     def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:

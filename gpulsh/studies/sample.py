@@ -142,7 +142,7 @@ class Resemblance(Study):
     best: int  # the place of the recommended threshold in `thresholds`
 
     def __str__(self) -> str:
-        of = f"{self.sample:,} of {plural(self.documents, 'document')} by {self.shingling}"
+        of = f"{self.drawn} by {self.shingling}"
         return f"{of}, recommended threshold {self.recommended:g}"
 
     def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:

@@ -27,7 +27,7 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import TextSource, gather_texts
-from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
+from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer, plural
 from gpulsh.permutations import words_at
 from gpulsh.ragged import concat_texts, expand_ranges, offsets, own_values, row_ranges, slice_between
 from gpulsh.run.index.jobs import open_inputs
@@ -151,6 +151,11 @@ class Study:
 
     documents: int
     sample: int
+
+    @property
+    def drawn(self) -> str:
+        """How many documents were compared, such as "100 of 2,000 documents"."""
+        return f"{self.sample:,} of {plural(self.documents, 'document')}"
 
     def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
         """The names of the columns, and the rows."""

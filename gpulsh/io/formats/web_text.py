@@ -3,9 +3,9 @@
 A page's text is all that it shows, as in WET files: a guess at its main content could leave the same few words of two
 different pages. HTTP names the character set, otherwise the page does; without either gpulsh detects it from the bytes.
 
-Many archives hold bodies that were decoded when they were fetched, under the headers of before: an encoding that the
-body does not show is ignored. So are names that HTTP does not know, such as "none" and "utf-8". Of a record that
-WARC-Truncated calls incomplete, the page is what is there.
+Many archives hold bodies that were decoded when they were fetched, with their old headers: an encoding that the body
+does not show is ignored. So are names that HTTP does not know, such as "none" and "utf-8". If WARC-Truncated says that
+a record is incomplete, gpulsh reads the part that is there.
 """
 
 from __future__ import annotations
