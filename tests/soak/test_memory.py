@@ -51,6 +51,7 @@ def test_a_run_stays_within_its_budget(tmp_path: Path, documents: int, words: in
     assert 64 << 20 < watched.peak <= BUDGET * 11 // 10
 
 
+@pytest.mark.timeout(1200)  # two minutes alone, and tests share the cores
 @pytest.mark.parametrize("options", ["--tokens 5", "--unit line"])
 def test_a_line_in_millions_of_documents_stays_within_budget(options: str, tmp_path: Path) -> None:
     """A number for each document of the file takes 80 MB; each stage held several such lists."""
