@@ -287,9 +287,8 @@ def _opened(file: File) -> Iterator[_Source]:
             size = _footer_size(where)
             check_room(file.name, FOOTER_COST * size)
         # Nanoseconds, the default for INT96, cannot hold the years that Spark writes, such as 9999.
-        opened = pq.ParquetFile(
-            where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=footer, coerce_int96_timestamp_unit="us"
-        )
+        how = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
+        opened = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=footer, **how)
         if footer is None and size - opened.metadata.serialized_size == SIGNATURE:
             raise DamagedInputError(f"{file.name}: has encrypted columns; write it without encryption")
         if key is not None and opened.num_row_groups >= MANY_GROUPS:

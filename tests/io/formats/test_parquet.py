@@ -98,6 +98,16 @@ def test_invalid_page_headers_are_damage(tmp_path: Path) -> None:
             documents(path, Limit(16 << 20))
 
 
+def test_a_false_page_checksum_is_damage(tmp_path: Path) -> None:
+    """The changed text was read as it was."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["some words"]}), path, compression="none", write_page_checksum=True)
+    assert documents(path) == [b"some words"]
+    path.write_bytes(path.read_bytes().replace(b"words", b"sword", 1))
+    with pytest.raises(DamagedInputError, match=r"a\.parquet: cannot be read: .*checksum"):
+        documents(path)
+
+
 def test_rows_of_nulls_are_cut_into_partitions(tmp_path: Path) -> None:
     given = pa.table({"text": pa.nulls(200_000, pa.string())})
     pq.write_table(given, tmp_path / "a.parquet", row_group_size=1000)
