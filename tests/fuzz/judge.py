@@ -279,10 +279,13 @@ class Judge:
     def _files(self) -> dict[str, str]:
         """The input files in order, and where data/ holds the kept rows of each."""
         found = {}
+        bases = list(map(os.path.basename, self.inputs))
+        clash = len(set(bases)) < len(bases)  # then files below in/ are in a folder of their own
         for given in self.inputs:
             top = self.folder / given
             if not top.is_dir():
-                found[given] = os.path.basename(given)  # no case has two of a name
+                above, base = os.path.split(given)
+                found[given] = os.path.join(os.path.basename(above), base) if clash and above != "in" else base
                 continue
             relative = [os.path.relpath(path, top) for path in top.rglob("*") if path.is_file()]
             for path in sorted(relative, key=os.fsencode):
