@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from struct import unpack_from
 from typing import Unpack
 
 import numpy as np
@@ -41,6 +42,7 @@ from gpulsh.io.rows import ROW_COST
 
 BATCH_BYTES = 64 << 20  # of a record batch that are written together
 MAGIC = b"ARROW1"  # begins a file, not a stream
+END_BYTES = 10  # of a file: the size of its footer, and MAGIC
 SIZE_END = b"\0", b"\xff", b""  # of the first four bytes of a stream: a small number, or -1
 
 
@@ -93,7 +95,7 @@ class Ipc(Format):
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
-        """Write a batch for each batch, several for one beyond BATCH_BYTES. A stream stays a stream."""
+        """Write a batch for each batch, several for one beyond BATCH_BYTES, in the same codec. A stream stays one."""
         cuts = how.get("cuts")
         with _opened(file) as source:
             schema, batches = source.schema, _kept(file, source, keep)
@@ -140,6 +142,29 @@ class _Source:
         for field in self.schema:
             _check_type(file, field)
 
+    def codec(self) -> str | None:
+        """The codec of the first record batch, which pyarrow does not hand out."""
+        with reading(self._file):
+            self._source.seek(0 if self.stream else self._first_batch())
+            for message in pa.ipc.MessageReader.open_stream(self._source):
+                if message.type == "record batch":
+                    content = message.metadata.to_pybytes()
+                    codec = _place(content, 2, 3, 0)  # Message.header, RecordBatch.compression, BodyCompression.codec
+                    return "zstd" if codec and content[codec] else "lz4" if _place(content, 2, 3) else None
+        return None
+
+    def _first_batch(self) -> int:
+        """The byte where the first record batch of a file begins; its size if it has none."""
+        size: int = self._source.size()
+        self._source.seek(size - END_BYTES)
+        footer_size = int.from_bytes(self._source.read(4), "little")
+        self._source.seek(size - END_BYTES - footer_size)
+        footer = self._source.read(footer_size)
+        if place := _place(footer, 3):  # Footer.recordBatches
+            count, first = unpack_from("<Iq", footer, place + unpack_from("<I", footer, place)[0])
+            return int(first) if count else size
+        return size
+
     def batches(self, used: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All batches, validated, with the columns of these names or all columns."""
         names = self.schema.names
@@ -160,6 +185,20 @@ class _Source:
         if fields is not None:
             options.included_fields = fields
         return (pa.ipc.open_stream if self.stream else pa.ipc.open_file)(self._source, options=options)
+
+
+def _place(content: bytes, *fields: int) -> int:
+    """The byte of a FlatBuffer with a field of its root table, or a field of the table there; 0 if it is left out."""
+    place = 0
+    for number in fields:
+        table = place + unpack_from("<I", content, place)[0]
+        offsets = table - unpack_from("<i", content, table)[0]
+        size, at = unpack_from("<H", content, offsets)[0], 4 + 2 * number
+        offset = unpack_from("<H", content, offsets + at)[0] if at < size else 0
+        if not offset:
+            return 0
+        place = table + offset
+    return place
 
 
 @contextmanager
@@ -213,8 +252,9 @@ def _write(
 ) -> None:
     if added is not None:
         schema = pa.schema([*schema, *added.schema], schema.metadata)
+    options = pa.ipc.IpcWriteOptions(compression=source.codec())
     with open(target, "wb") as sink:
-        writer = (pa.ipc.new_stream if source.stream else pa.ipc.new_file)(sink, schema)
+        writer = (pa.ipc.new_stream if source.stream else pa.ipc.new_file)(sink, schema, options=options)
         for batch in with_added(batches, added):
             writer.write_batch(batch)
             del batch  # before the next one is read

@@ -77,6 +77,8 @@ def test_rows_of_every_type_are_read_and_written(ending: str, codec: str | None,
     found = read_table(tmp_path / f"out.{ending}")
     assert found.schema == TABLE.schema
     assert found.to_pylist() == [row for row, stays in zip(TABLE.to_pylist(), keep, strict=True) if stays]
+    write(tmp_path / f"same.{ending}", found, codec=codec)
+    assert (tmp_path / f"out.{ending}").read_bytes() == (tmp_path / f"same.{ending}").read_bytes()
     assert pa.Table.from_batches(source.kept_batches(file, keep)).to_pylist() == found.to_pylist()
 
 
