@@ -18,6 +18,7 @@ Compression = Literal["", "gz", "bz2", "xz", "zst"]
 
 CODECS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 GZIP, BZIP2, XZ, ZSTD = b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # begin a member of each
+SKIPPABLE = b"\x2a\x4d\x18"  # follows the first byte of a zstd frame without content
 BZIP2_BLOCK, BZIP2_END = b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"  # one of these follows the level of a bzip2 stream
 MAX_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
 HEAD = 512  # bytes that show whether a member begins
@@ -55,9 +56,12 @@ def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) ->
     is_gzip = compression == "gz"
     step = PACKED_STEP if is_gzip else STEPS[0]
     limits = (PLAIN_STEP,) if is_gzip else ()  # of the content of a step
+    first = BEGINNINGS[compression][0]
     source.seek(start)
     begin, read, member = start, start, None
     while data := source.read(PACKED_STEP):
+        if not read and data[1:4] != SKIPPABLE and not data.startswith((first[: len(data)], b"\0")):
+            raise DamagedMember(0, f"it is not {CODECS[compression]}; rename it without .{compression}, or restore it")
         view, found, size, at = memoryview(data), [], 0, 0
         while at < len(data):
             if member is None:

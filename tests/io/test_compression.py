@@ -194,6 +194,15 @@ def test_a_file_truncated_anywhere_is_an_error(kind: Compression) -> None:
             unpack((first + last)[:length], kind)
 
 
+@pytest.mark.parametrize(("kind", "codec"), compression.CODECS.items())
+def test_a_plain_file_with_the_name_of_a_compressed_one_is_refused(kind: str, codec: str, tmp_path: Path) -> None:
+    """Its error was the decoder's."""
+    path = tmp_path / f"a.jsonl.{kind}"
+    path.write_bytes(b"".join(LINES))
+    with pytest.raises(DamagedInputError, match=f"it is not {codec}; rename it without .{kind}, or restore it$"):
+        run(path, tmp_path / "out")
+
+
 def test_lines_do_not_depend_on_block_ends() -> None:
     content = b"one\n\ntwo and more\r\n\n\n \n\nthree\n\r\n\r\nlast"
     for size in range(1, len(content) + 1):

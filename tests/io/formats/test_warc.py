@@ -299,7 +299,7 @@ BROKEN: dict[str, tuple[bytes, list[bytes], int, str]] = {
     "gzip, record cut before it was packed": (GA + gzip.compress(B[:-40]) + GC, [A, C], len(GA), "cut short"),
     "gzip, noise packed": (GA + gzip.compress(b"noise") + GC, [A, C], len(GA), "no WARC record begins"),
     "gzip, noise": (GA + b"noise" + GC, [A, C], len(GA), "broken"),
-    "gzip, no gzip": (A + B, [], 0, "broken"),
+    "gzip, no gzip": (A + B, [], 0, "it is not gzip"),
     "gzip, a shared member": (GA + flipped(gzip.compress(B + C), -7) + GA, [A, A], len(GA), "broken"),
 }
 
