@@ -158,6 +158,7 @@ def test_weighted_minhash_equals_datasketch() -> None:
 def test_optimal_bands_equal_datasketch() -> None:
     for threshold, num_perm, weight, *wanted in INDEX["bands"]:
         assert [*optimal_bands(threshold, num_perm, weight, 1 - weight)] == wanted, (threshold, num_perm, weight)
+    assert optimal_bands(0.5, 128, 0.0, 1.0) == (54, 1)  # it was (128, 1): more bands only lower what rounds to 0
 
 
 @pytest.mark.parametrize("prepickle", [None, True])

@@ -76,7 +76,8 @@ def optimal_bands(
     def area(low: float, high: float, found: bool) -> NDArray[np.float64]:
         at = low + (high - low) * (places + 1) / 2
         missed = (1 - (at if ratio is None else at / (1 + ratio - at)) ** rows) ** bands
-        return np.asarray(((1 - missed if found else missed) * parts).sum(axis=1) * (high - low) / 2)
+        # Rounded as in datasketch: an area of false negatives below 2^-53 is 0, and the fewest bands have it.
+        return np.asarray(((1 - missed if found else 1 - (1 - missed)) * parts).sum(axis=1) * (high - low) / 2)
 
     error = false_positive * area(0.0, min(threshold, greatest), True)
     if greatest >= threshold:
@@ -99,6 +100,7 @@ class MinHashLSH:
     (['one'], 5, 3)
     """
 
+    buffer_size = 50_000  # of storages on servers: no effect
     _minhash_scheme: str | None
 
     def __init__(
