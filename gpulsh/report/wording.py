@@ -75,11 +75,12 @@ def measure_name(parameters: Mapping[str, Any]) -> str:
 def size(count: int) -> str:
     """A number of bytes.
 
-    >>> size(1234567)
-    '1.2 MB'
+    >>> size(1234567), size(999_950)
+    ('1.2 MB', '1.0 MB')
     """
     from rich.filesize import decimal
 
+    count = round(count, 1 - (len(f"{count:.0f}") - 1) // 3 * 3)  # else it may be 1,000.0 of a unit
     return decimal(count) if count >= 1000 else f"{count} B"
 
 
