@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from gpulsh.backends.parallel import processors
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.forecast.formula import Corpus, compact_index_bytes, index_bytes, stage_memory, stage_works
+from gpulsh.forecast.formula import DIGEST_BYTES, Corpus, compact_index_bytes, index_bytes, stage_memory, stage_works
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
@@ -150,9 +150,11 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     parameters, of = report["parameters"], usage.corpus
     memory: int = parameters["memory"]
     threads = parameters["threads"] or processors()
-    # For containment, a stage brings every shingle together, in rows as long as a digest's.
+    # For containment, a stage brings every shingle together, in rows as long as a digest's. Weights take up to 2 bytes
+    # for each, and the prefixes have rows, too.
     contained = parameters.get("measure") == "containment"
     bands = of.shingles if contained else parameters["banding"]["bands"]
+    more = (2 + (1 - parameters["threshold"]) * DIGEST_BYTES) * of.shingles if contained else 0  # for a document
     times = 1 / share
     corpus = replace(of, documents=of.documents * times, bytes=of.bytes * times)
     shares = {name: getattr(of, name) for name in ("met", "met_bytes", "dropped")}
@@ -165,7 +167,8 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
         {
             **asdict(usage),
             "all": usage.total_seconds,
-            "work": sum(work.written for work in stage_works(usage.corpus, bands).values()),
+            "work": sum(work.written for work in stage_works(usage.corpus, bands).values())
+            + more * usage.corpus.documents,
         }
         for usage in usages
     )

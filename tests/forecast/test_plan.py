@@ -328,6 +328,24 @@ def test_the_share_of_dropped_documents_leaves_out_protected_ones(here: Path) ->
     assert "dropped          25.0 %" in sample_lines(found)  # 1 of 4
 
 
+def test_a_plan_by_containment_counts_weights_and_prefixes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be half as large as all else in OUT/_work."""
+    write_rows(
+        "few.jsonl", [" ".join(f"w{(place + 90 * number) % 9000}" for place in range(300)) for number in range(200)]
+    )
+    options = {"backend": "reference", "measure": "containment", "threshold": 0.5}
+    found, begin = sample.plan(["few.jsonl"], options)["work"], driver._write
+    used: list[int] = []
+
+    def write(*given: Any) -> Any:
+        used.append(sum(path.stat().st_size for path in Path("out/_work").iterdir()))
+        return begin(*given)
+
+    monkeypatch.setattr(driver, "_write", write)
+    gpulsh.deduplicate_files("few.jsonl", "out", **options)
+    assert used[0] < found < 1.3 * used[0]
+
+
 def test_a_slow_method_gets_a_smaller_sample() -> None:
     def share(slower: float) -> float:
         seconds = {"sign": 0.4 * slower, "write": 0.3 * slower, START: 1.0}
