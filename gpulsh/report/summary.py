@@ -39,7 +39,8 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     if earlier:
         where = f"Results are in {output}, from the finished run that began at {report['began']}"
     else:
-        where = f"Results are in {output}, after {report['seconds']:.1f} s on {_machine(report)}"
+        resumed = "resumed and finished " if funnel["resumed"] else ""
+        where = f"Results are in {output}, {resumed}after {report['seconds']:.1f} s on {_machine(report)}"
     return "\n".join([f"{'; '.join(filter(None, [kept, *notes]))}.", f"{_pairs_sentence(report)}.", f"{where}."])
 
 

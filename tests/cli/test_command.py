@@ -23,6 +23,7 @@ from gpulsh.backends.select import backend_status
 from gpulsh.budget import parse_memory
 from gpulsh.cli import main
 from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
+from gpulsh.report.summary import summary
 from gpulsh.run import driver
 from tests.support.command import Command
 from tests.support.files import write_rows
@@ -55,6 +56,8 @@ def test_dedup_prints_the_funnel(command: Command) -> None:
     assert command(DEDUP, "--overwrite").out.splitlines()[:2] == [kept, pairs]
     # A finished run is called so.
     report = json.loads(Path("out/report.json").read_text())
+    again = {**report, "funnel": {**report["funnel"], "resumed": ["sign"]}}
+    assert "Results are in out, resumed and finished after " in summary(again, "out", earlier=False)
     Path("out/report.json").write_text(json.dumps({**report, "began": "2026-01-31T23:59:59+00:00"}))
     last = "Results are in out, from the finished run that began at 2026-01-31T23:59:59+00:00."
     assert command(DEDUP, "--resume").out.splitlines()[-1] == last
