@@ -154,8 +154,14 @@ def input_files(
     *,
     on_error: OnError,
     engine: EngineName,
+    new: bool,
 ) -> list[File]:
-    """The files of a run, first the protected ones; an error if an output overlaps them."""
+    """The files of a run, first the protected ones; an error if an output overlaps them, or a `new` one is in use."""
+    if new and not folders.is_remote:  # before the search, which may take long
+        folders.refuse_overlap([*protect, *inputs], ())
+        out = Path(folders.output)
+        with system_errors_as_output_errors(out):
+            OutputFolder(out, overwrite=False, resume=False).refuse_in_use()
     files = find_files(inputs, protect, streams, read_options)
     refuse_unused(files, read_options)
     folders.refuse_overlap([*protect, *inputs], files)

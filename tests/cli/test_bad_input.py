@@ -89,7 +89,7 @@ CASES: list[tuple[Callable[[], None], str, list[str]]] = [
     (lines(LINE, b"[1]"), "a.jsonl", ["a.jsonl: line 2 is a list"]),
     (lines(LINE, b'{"text": 5}'), "a.jsonl", ["a.jsonl: line 2: 'text' is a number", "string"]),
     (lines(b"[" * 100_000), "a.jsonl", ["a.jsonl: line 1"]),
-    (make_all(good, write("out/mine.txt", b"mine")), "a.jsonl", ["out: is not empty"]),
+    (write("out/mine.txt", b"mine"), "missing.jsonl", ["out: is not empty"]),
     (make_all(good, write("out/report.json", b'{"by": "me"}')), "a.jsonl --overwrite", ["out", "gpulsh did not write"]),
     (make_all(good, write("out", b"mine")), "a.jsonl", ["out: is a file"]),
     (good, "a.jsonl -o a.jsonl/out", ["a.jsonl/out", "cannot be written"]),

@@ -208,14 +208,14 @@ def test_a_second_run_in_a_folder_is_refused(here: Path, command: Command) -> No
 
 def test_a_run_that_begins_at_the_same_instant_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other run makes the folder between this run's check and its own attempt."""
-    check = OutputFolder._check
+    make = OutputFolder._make
 
-    def checked(folder: OutputFolder) -> None:
-        check(folder)
+    def made_later(folder: OutputFolder) -> None:
         Path("out/_work").mkdir(parents=True)
         Path("out/_work/lock").write_bytes(LOCK_TEXT + b"1")
+        make(folder)
 
-    monkeypatch.setattr(OutputFolder, "_check", checked)
+    monkeypatch.setattr(OutputFolder, "_make", made_later)
     with pytest.raises(OutputError, match=r"out: appeared while this run began|another run"):
         run()
     assert Path("out/_work/lock").exists()

@@ -59,7 +59,7 @@ class OutputFolder:
 
     def __enter__(self) -> Self:
         try:
-            self._check()
+            self.refuse_in_use()
             self._make()
         except BaseException as error:
             self._undo()
@@ -78,7 +78,7 @@ class OutputFolder:
         if report is not None:
             refuse_difference(self.path, report["job"], job)
             return
-        self._check()
+        self.refuse_in_use()
         found = Manifest.open(self.work) if self._resume and is_work_folder(self.work) else None
         if found is not None:
             refuse_difference(self.path, found.job, steps)
@@ -159,7 +159,8 @@ class OutputFolder:
                 move(self.work / name, self.path / name)
         sync(self.path)
 
-    def _check(self) -> None:
+    def refuse_in_use(self) -> None:
+        """OutputError if OUT holds anything that this run may neither continue nor replace."""
         out = self.path
         if not os.path.lexists(out):
             return
