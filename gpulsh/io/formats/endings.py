@@ -39,12 +39,14 @@ FORMATS: dict[str, Format] = {
         for ending, made in STREAMED.items()
     },
 }
+WARC_ZST = (".warc.zst", ".wet.zst")  # which may begin with a dictionary
 FOREIGN = {  # formats whose text only a library of their own can find
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "Excel"),
     **dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite"),
     ".pdf": "PDF",
     **dict.fromkeys((".doc", ".docx", ".odt"), "a document of a word processor"),
     **dict.fromkeys((".html", ".htm"), "HTML"),
+    **dict.fromkeys(WARC_ZST, "WARC in zstd"),
 }
 NO_TEXT = {  # files that --as-text cannot read
     *(".7z", ".bz2", ".gz", ".tar", ".xz", ".zip", ".zst", ".bin", ".exe", ".npy", ".npz", ".pt", ".pyc", ".so"),
@@ -85,7 +87,9 @@ def no_known_format(paths: Sequence[str]) -> str:
 
 
 def _last_ending(path: str) -> str:
-    """The last ending of a path, or the file's whole name if that has none."""
+    """The last ending of a path, or the file's whole name if that has none; both endings of WARC in zstd."""
+    if (both := path[path.rfind(".", 0, path.rfind(".")) :]).lower() in WARC_ZST:
+        return both
     return os.path.splitext(path)[1] or os.path.basename(path)
 
 
@@ -95,6 +99,8 @@ def _advice(endings: Sequence[str]) -> str:
     if others:
         pattern = f"*{others[0]}" if others[0].startswith(".") else others[0]
         return f"give --as-text '{pattern}' to take each such file as one text; {KNOWN}"
+    if any(ending.lower() in WARC_ZST for ending in endings):
+        return "make .warc.gz of it by `fastwarc recompress`"
     foreign = any(ending.lower() in FOREIGN for ending in endings)
     return "convert to Parquet or CSV first" if foreign else KNOWN
 

@@ -67,6 +67,7 @@ def test_as_text_takes_strings_globs_and_compressed_files(code: Path) -> None:
         (["a.py", "b.py", "c.md"], "but .py (2), .md (1); give --as-text '*.py' to take each such file as one text"),
         (["Makefile"], "but Makefile (1); give --as-text 'Makefile'"),
         (["a.xlsx", "b.XLSX", "c.pdf", "d.html", "e.sqlite"], "convert to Parquet or CSV first"),
+        (["a.warc.zst"], "but .warc.zst (1); make .warc.gz of it by `fastwarc recompress`"),
         (["a.pdf", "b.rs"], "give --as-text '*.rs'"),
         ([], "holds no file of a known format; known are .parquet"),
         ([f"{i}.e{i}" for i in range(9)], ".e0 (1), .e1 (1), .e2 (1), .e3 (1), .e4 (1), ...; give"),
