@@ -383,8 +383,9 @@ class Shingling(Parameters):
         return cls(unit=found[1], size=int(found[2]), **dict.fromkeys(flags, True))  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        """The form that `parse` takes."""
-        return "+".join([f"{self.unit}:{self.size}", *(flag for flag in FLAGS if getattr(self, flag))])
+        """The form that `parse` takes, or the repr of a shingling with other options."""
+        short = "+".join([f"{self.unit}:{self.size}", *(flag for flag in FLAGS if getattr(self, flag))])
+        return short if self.parse(short) == self else repr(self)
 
     def with_folding(self, folding: Folding) -> Shingling:
         """The shingling as backends take it, which fold case together with the tokens."""

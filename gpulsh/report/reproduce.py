@@ -120,7 +120,7 @@ def _method_options(parameters: Mapping[str, Any]) -> list[str] | None:
     shingling, folding = Shingling(**parameters["shingling"]), Folding(**parameters["folding"])
     sketch = next((name for name, kind in SETS.items() if kind.kind == parameters["family"]["name"]), None)
     near, also = parameters.get("near"), parameters.get("also")
-    has_options = Shingling.parse(str(shingling)) == shingling and Folding(form=folding.form) == folding
+    has_options = str(shingling) != repr(shingling) and Folding(form=folding.form) == folding
     counting = any(bits and bits["weights"] != "set" for bits in (near, also))
     seed = (near or parameters["family"])["seed"]  # one for all sketches
     if not has_options or sketch is None or counting or (also and also["seed"] != seed):

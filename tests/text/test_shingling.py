@@ -1,6 +1,7 @@
 """The definitions of tokens and shingles: golden values of the literature, and each choice through the main job."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,8 @@ def test_only_chosen_parameters_are_written() -> None:
 @pytest.mark.parametrize("text", ["word:5", "char:64", "word:5+symbols", "word:3+labels", "char:5+symbols+labels"])
 def test_parse_and_str_are_inverse(text: str) -> None:
     assert str(Shingling.parse(text)) == text
+    more = replace(Shingling.parse(text), hash="rabin")  # which the short form cannot say
+    assert str(more) == repr(more)
 
 
 # --- stop words and stems of languages
