@@ -2,7 +2,7 @@
 
 A run reads a file more than once: it signs it, compares some of its texts, takes its ids, copies its kept rows.
 Decisions about one content must not be carried out on another. So each stage compares size, time of change and inode,
-or what a remote store reports, before and after it reads a file. The run compares all before it publishes results.
+or what a remote store reports, after it read a file. The run compares all before it publishes results.
 
 Rejected: digests of the content. They also detect a changed file whose size and time were restored, but take time.
 """
@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from io import SEEK_SET, BufferedIOBase
-from typing import Any, BinaryIO, Self, cast
+from itertools import islice
+from typing import Any, BinaryIO, Self, TypeVar, cast
 
 import pyarrow as pa
 
@@ -300,7 +301,17 @@ class _StampTable(Sequence[Stamp]):
         return list(self._numbers[3 * number : 3 * number + 3])
 
 
-REMOTE_AT_ONCE = 32  # remote files at once
+REMOTE_AT_ONCE, MAX_WAITING = 32, 1 << 10  # remote files that are read at once, and that wait for it
+Result = TypeVar("Result")
+
+
+def map_files(call: Callable[[int], Result], numbers: Iterable[int], files: Sequence[File]) -> Iterator[Result]:
+    """`call` of each file's number, in order; for remote files many calls run at once, as each waits for its store."""
+    waiting = iter(numbers)
+    with ThreadPoolExecutor(REMOTE_AT_ONCE) as pool:
+        while some := list(islice(waiting, MAX_WAITING)):
+            is_local = all(files[number].filesystem is None for number in some)
+            yield from map(call, some) if is_local else pool.map(call, some)
 
 
 @dataclass(frozen=True)
@@ -313,13 +324,12 @@ class Stamps:
     @classmethod
     def of(cls, files: Sequence[File]) -> Self:
         """The stamps of files now."""
-        return cls(tuple(files), _StampTable(file.stamp() for file in files))
+        return cls(tuple(files), _StampTable(map_files(lambda number: files[number].stamp(), range(len(files)), files)))
 
     @contextmanager
     def unchanged(self, numbers: Iterable[int]) -> Iterator[None]:
-        """ChangedInputError if one of these files has changed when the context is entered or left."""
+        """ChangedInputError if one of these files has changed when the context is left, also by an error."""
         numbers = list(dict.fromkeys(numbers))
-        self.check(numbers)
         try:
             yield
         except ChangedInputError:
@@ -331,15 +341,9 @@ class Stamps:
 
     def check(self, numbers: Iterable[int] | None = None) -> None:
         """ChangedInputError if one of the files, by default of all, has changed since the run began."""
-        wanted = range(len(self.files)) if numbers is None else list(dict.fromkeys(numbers))
-        remote = [number for number in wanted if self.files[number].filesystem is not None]
-        for number in wanted:
-            if self.files[number].filesystem is None:
-                self._check(number)
-        if remote:
-            with ThreadPoolExecutor(REMOTE_AT_ONCE) as pool:
-                for _ in pool.map(self._check, remote):
-                    pass
+        wanted = range(len(self.files)) if numbers is None else dict.fromkeys(numbers)
+        for _ in map_files(self._check, wanted, self.files):
+            pass
 
     def _check(self, number: int) -> None:
         file, before = self.files[number], self.known[number]

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 from unittest import mock
 
@@ -22,6 +23,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, OutputError, ParameterError
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import Stamps
+from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.inputs import find_files
 from gpulsh.run.files import FilesResult, deduplicate_files
 from gpulsh.run.output.remote import RemoteFolder
 from tests.crash.test_resume import results
@@ -70,6 +75,24 @@ def test_results_behind_a_url_equal_a_local_run(lake: Any, inputs: Path, tmp_pat
     assert json.loads(lake.cat_file("/lake/out/report.json")) == result.report
     assert list((tmp_path / "tmp").iterdir()) == []
     assert main(["dedup", str(inputs), "-o", f"{URL}/", "--backend", "reference", "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize("request_name", ["info", "_open"])
+def test_requests_for_remote_files_run_at_once(lake: Any, request_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after another, thousands of files took minutes before and between the stages."""
+    for name in ("a", "b", "c"):
+        lake.pipe(f"/lake/{name}.jsonl", b'{"text": "one"}\n')
+    files, all_wait = find_files(["memory://lake"]), Barrier(3)
+    request = getattr(MemoryFileSystem, request_name)
+
+    def waiting(*args: Any, **keywords: Any) -> Any:
+        all_wait.wait(60)
+        return request(*args, **keywords)
+
+    monkeypatch.setattr(MemoryFileSystem, request_name, waiting)
+    stamps = Stamps.of(files)
+    stamps.check()
+    FileTexts(files, Columns("text"), stamps=stamps).check()
 
 
 def test_show_and_report_read_results_behind_a_url(lake: Any, inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import array_of, empty_rows
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, Stamps, reason, wrong_row_count
+from gpulsh.io.file import File, Stamps, map_files, reason, wrong_row_count
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
 from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, OrderValues, Part, Rejection, Rules, Stray
@@ -228,20 +228,22 @@ class FileTexts:
     def check(self, first: int = 0) -> int | None:
         """The bytes of text to expect from file `first` on; InputError if a head shows that one cannot be used."""
         total: int | None = 0
-        for number in range(first, len(self.files)):
-            file, size = self.files[number], None
-            kind = format_of(file)
-            try:
-                if (parts := self._parts_of(number)) is not None:
-                    size = sum(part.size for part in parts)
-                else:
-                    kind.check(file, self.columns)
-                    size = None if kind.compression else self._size_of(number)
-            except DamagedInputError:
-                if not self._rules.skip:  # the pass in order meets it again
-                    raise
+        for size in map_files(self._expected_size, range(first, len(self.files)), self.files):
             total = None if size is None or total is None else total + size
         return total
+
+    def _expected_size(self, number: int) -> int | None:
+        file = self.files[number]
+        kind = format_of(file)
+        try:
+            if (parts := self._parts_of(number)) is not None:
+                return sum(part.size for part in parts)
+            kind.check(file, self.columns)
+            return None if kind.compression else self._size_of(number)
+        except DamagedInputError:
+            if not self._rules.skip:  # the pass in order meets it again
+                raise
+            return None
 
     def _parts_of(self, number: int) -> list[Part] | None:
         """The parts of a file; with `skip` none where they cannot be read: reading the whole file reports the error."""

@@ -18,6 +18,7 @@ from gpulsh.decide.counts.weights import sizes_by
 from gpulsh.io.arrow.buffers import null_mask, take_rows, to_arrow
 from gpulsh.io.arrow.ids import cast_to, common_type, fits_parquet, is_parquet_type, json_strings, parquet_type
 from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.file import map_files
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
@@ -69,12 +70,15 @@ class IdColumn:
             kinds.append(ids.type)
             fits &= fits_parquet(ids)
             found.largest = max(found.largest, int(_lengths(ids).max(initial=0)))
-        if job.columns.id is not None:
+        if (column := job.columns.id) is not None:
             known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
+            read = [number for number in new if known[number] or not bad.has_rejected(number)]
+
+            def declared(number: int) -> pa.DataType | None:
+                return format_of(job.files[number]).column_type(job.files[number], column)
+
             with job.stamps.unchanged(new):
-                read = [job.files[number] for number in new if known[number] or not bad.has_rejected(number)]
-                declared = [format_of(file).column_type(file, job.columns.id) for file in read]
-            kinds += [kind for kind in declared if kind is not None]
+                kinds += [kind for kind in map_files(declared, read, job.files) if kind is not None]
         kind = common_type(kinds)
         found.type = parquet_type(kind) if kind is not None and is_parquet_type(kind) and fits else pa.string()
         return found
