@@ -162,6 +162,9 @@ def sync(path: Path, called: Path | None = None) -> None:
     try:
         with naming(called or path):
             os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():  # some network file systems cannot sync a folder
+            raise
     finally:
         os.close(handle)
 

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,6 +83,21 @@ def test_os_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(OSError) as failed:
         durable.sync_file_system(-1)
     assert failed.value.errno == errno.EBADF
+
+
+def test_a_folder_that_cannot_be_synced_is_left_to_its_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux reports EINVAL for a folder of CIFS before 4.17, and of some FUSE file systems."""
+
+    def no_folders(handle: int) -> None:
+        raise OSError(errno.EINVAL if stat.S_ISDIR(os.fstat(handle).st_mode) else errno.EIO, "refused")
+
+    monkeypatch.setattr(os, "fsync", no_folders)
+    durable.sync(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="refused"):
+        durable.sync(tmp_path / "file")
 
 
 @pytest.mark.parametrize(
