@@ -298,7 +298,7 @@ NO_DOCUMENTS = "evidence: holds the results of `gpulsh dedup`; give the INPUT of
         ("dedup in out -o again", GIVE_DATA),
         ("dedup in --protect out -o again", GIVE_DATA),
         ("dedup evidence -o again", NO_DOCUMENTS),
-        ("dedup . -o again", "./evidence: holds the results of `gpulsh dedup`; move it out of ."),
+        ("dedup . -o ../again", "./evidence: holds the results of `gpulsh dedup`; move it out of ."),
         ("dedup o* -o again", "out: holds the results of `gpulsh dedup`; move it out of o*"),
         ("dedup memory://results -o again", GIVE_DATA.replace("out", "memory://results")),
         ("sign out -o again.parquet", GIVE_DATA),
