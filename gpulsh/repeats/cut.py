@@ -92,7 +92,7 @@ def cut(
     result finds. In a text that is not UTF-8, bytes from both sides of a span may form a character together.
 
     texts            the texts that the spans were found in
-    spans            the result of `passages`, or a table with its columns row, start and stop
+    spans            the result of `passages`, or a pyarrow.Table with its columns row, start and stop
     min_left         documents that lose text and have fewer tokens left are not kept
     min_occurrences  spans that occur less often stay; a value above 1 needs the column occurrences
     unit, symbols, folding, normalize, backend, threads  as `passages`; they count the tokens left
