@@ -192,6 +192,7 @@ def test_cut_in_one_run_equals_two_runs(tmp_path: Path) -> None:
     often = max(row["occurrences"] for row in pq.read_table(both.passages).to_pylist())
     rare = gpulsh.cut_files(path, tmp_path / "rare", passages=both.passages, min_occurrences=often + 1, **OPTIONS)
     assert (rare.data / "a.jsonl").read_bytes() == path.read_bytes()
+    assert repr(rare) == f"CutResult(output={rare.output!r})"  # without the report
 
 
 def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:

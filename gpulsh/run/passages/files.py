@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -70,7 +70,7 @@ class CutResult:
     """The results of `cut_files`: their place, and the report, which is also in report.json."""
 
     output: Path
-    report: dict[str, Any]
+    report: dict[str, Any] = field(repr=False)
 
     @property
     def data(self) -> Path:
