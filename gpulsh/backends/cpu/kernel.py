@@ -41,8 +41,8 @@ def kernel(function: Callable[..., object], nogil: bool = True) -> Callable[...,
     if kernel_cache().folder is not None:
         try:
             dispatcher._cache = _Cache(function)
-        except (RuntimeError, OSError) as error:  # the source is in no file
-            _warn(f"kernels are compiled in each run: {error}")
+        except (RuntimeError, OSError):  # the source is in no file
+            _warn("kernels are compiled in each run, as the package is in an archive; unpack it")
     _kernels.add(id(dispatcher))
     compiled: Callable[..., Any] = dispatcher
     return compiled
