@@ -35,6 +35,7 @@ VERSIONS: tuple[str, ...] = (
     *("LastModified", "last_modified", "Last-Modified", "updated", "mtime"),
 )
 
+REMOTE_BLOCK = 8 << 20  # bytes that fsspec reads ahead; s3fs by itself takes 50 MiB after each column of a row group
 WEB = ("http://", "https://")
 # For each protocol of URLs the package that opens it, and the extra that installs the package.
 PACKAGES: dict[str, tuple[str, Extra]] = {
@@ -107,7 +108,7 @@ class File:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
         with self._reading():
             if self.filesystem is not None:
-                return cast(BinaryIO, _Remote(self, self.filesystem.open(self.path, "rb")))
+                return cast(BinaryIO, _Remote(self, self.filesystem.open(self.path, "rb", block_size=REMOTE_BLOCK)))
             return open(self.path, "rb", buffering, opener=self._handle)
 
     def open_arrow(self) -> pa.NativeFile:
@@ -301,14 +302,17 @@ class _StampTable(Sequence[Stamp]):
         return list(self._numbers[3 * number : 3 * number + 3])
 
 
-REMOTE_AT_ONCE, MAX_WAITING = 32, 1 << 10  # remote files that are read at once, and that wait for it
+STAMPS_AT_ONCE, HEADS_AT_ONCE = 32, 8  # of remote files; a head takes some REMOTE_BLOCK
+MAX_WAITING = 1 << 10  # calls
 Result = TypeVar("Result")
 
 
-def map_files(call: Callable[[int], Result], numbers: Iterable[int], files: Sequence[File]) -> Iterator[Result]:
-    """`call` of each file's number, in order; for remote files many calls run at once, as each waits for its store."""
+def map_files(
+    call: Callable[[int], Result], numbers: Iterable[int], files: Sequence[File], at_once: int = HEADS_AT_ONCE
+) -> Iterator[Result]:
+    """`call` of each file's number, in order; for remote files several run at once, as each waits for its store."""
     waiting = iter(numbers)
-    with ThreadPoolExecutor(REMOTE_AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         while some := list(islice(waiting, MAX_WAITING)):
             is_local = all(files[number].filesystem is None for number in some)
             yield from map(call, some) if is_local else pool.map(call, some)
@@ -324,7 +328,8 @@ class Stamps:
     @classmethod
     def of(cls, files: Sequence[File]) -> Self:
         """The stamps of files now."""
-        return cls(tuple(files), _StampTable(map_files(lambda number: files[number].stamp(), range(len(files)), files)))
+        found = map_files(lambda number: files[number].stamp(), range(len(files)), files, STAMPS_AT_ONCE)
+        return cls(tuple(files), _StampTable(found))
 
     @contextmanager
     def unchanged(self, numbers: Iterable[int]) -> Iterator[None]:
@@ -342,7 +347,7 @@ class Stamps:
     def check(self, numbers: Iterable[int] | None = None) -> None:
         """ChangedInputError if one of the files, by default of all, has changed since the run began."""
         wanted = range(len(self.files)) if numbers is None else dict.fromkeys(numbers)
-        for _ in map_files(self._check, wanted, self.files):
+        for _ in map_files(self._check, wanted, self.files, STAMPS_AT_ONCE):
             pass
 
     def _check(self, number: int) -> None:

@@ -24,7 +24,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, OutputError, ParameterError
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import Stamps
+from gpulsh.io.file import REMOTE_BLOCK, Stamps
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.run.files import FilesResult, deduplicate_files
@@ -93,6 +93,20 @@ def test_requests_for_remote_files_run_at_once(lake: Any, request_name: str, mon
     stamps = Stamps.of(files)
     stamps.check()
     FileTexts(files, Columns("text"), stamps=stamps).check()
+
+
+def test_remote_files_are_read_a_few_megabytes_ahead(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """s3fs reads 50 MiB ahead by itself: after each column of a row group, and for the head of a file."""
+    lake.pipe("/lake/a.jsonl", b'{"text": "one"}\n')
+    blocks, request = [], MemoryFileSystem._open
+
+    def noting(*args: Any, **keywords: Any) -> Any:
+        blocks.append(keywords["block_size"])
+        return request(*args, **keywords)
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", noting)
+    FileTexts(find_files(["memory://lake"]), Columns("text")).check()
+    assert blocks == [REMOTE_BLOCK]
 
 
 def test_show_and_report_read_results_behind_a_url(lake: Any, inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
