@@ -321,9 +321,13 @@ def test_items_are_cut_from_the_texts(files: tuple[Path, Path], tmp_path: Path, 
     assert result.report["passages"]["short"] == 3
 
 
-def test_the_page_shows_items_and_a_finished_run_resumes(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_page_shows_items_and_a_finished_run_resumes(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("jinja2")
-    report = run_items(files, tmp_path / "out").report
+    report = run_items(files, tmp_path / "out", progress=True).report
+    shown_stages = capsys.readouterr().err
+    assert "screen: " in shown_stages and "dropped" not in shown_stages
     assert run_items(files, tmp_path / "out", resume=True).report == report
     with pytest.raises(gpulsh.errors.GpulshError, match="coverage"):
         run_items(files, tmp_path / "out", resume=True, coverage=0.9)

@@ -94,8 +94,8 @@ def screen_partition(context: ScreeningContext, partition: Partition) -> TaskRes
     if screening.marks:
         first = int(np.searchsorted(spans.row, protected))
         made |= tables.HELD_SPANS.write(*where, tables.HELD_SPANS.rows(spans, slice(first, None)))
-    contaminated = int(np.count_nonzero(first_of_runs(held.row)))
-    return TaskResult(made, {**reading_facts(facts, {}), "dropped": contaminated})
+    dropped = 0 if screening.marks else int(np.count_nonzero(first_of_runs(held.row)))
+    return TaskResult(made, {**reading_facts(facts, {}), "dropped": dropped})
 
 
 def write_contamination(context: ScreeningContext, layout: Layout) -> TaskResult:
