@@ -157,7 +157,8 @@ def input_files(
     new: bool,
 ) -> list[File]:
     """The files of a run, first the protected ones; an error if an output overlaps them, or a `new` one is in use."""
-    if new and not folders.is_remote and folders.output not in inputs:  # before the search, which may take long
+    known = (*inputs, folders.index)  # another message refuses them as OUT
+    if new and not folders.is_remote and folders.output not in known:  # before the search, which may take long
         out = Path(folders.output)
         with system_errors_as_output_errors(out):
             OutputFolder(out, overwrite=False, resume=False).refuse_in_use()
