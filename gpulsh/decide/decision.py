@@ -271,9 +271,7 @@ class Decision(Arrays):
         """
         home = type(table).__module__.partition(".")[0]
         if home == "polars" and hasattr(table, "collect"):
-            return table.map_batches(
-                self.filter, predicate_pushdown=False, slice_pushdown=False, projection_pushdown=True
-            )
+            return table.filter(self.to_numpy().keep)
         if not hasattr(type(table), "__len__") or isinstance(table, dict) or getattr(table, "shape", None) == ():
             raise ParameterError(f"table is {shown_type(table)}, which has no rows; give the rows that were decided")
         if home == "scipy":  # its sparse arrays have no length
