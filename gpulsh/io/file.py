@@ -15,12 +15,13 @@ import stat
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from io import SEEK_SET, BufferedIOBase
 from itertools import islice
+from threading import Lock
 from typing import Any, BinaryIO, Self, TypeVar, cast
 
 import pyarrow as pa
@@ -108,7 +109,7 @@ class File:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
         with self._reading():
             if self.filesystem is not None:
-                return cast(BinaryIO, _Remote(self, self.filesystem.open(self.path, "rb", block_size=REMOTE_BLOCK)))
+                return cast(BinaryIO, _Remote(self))
             return open(self.path, "rb", buffering, opener=self._handle)
 
     def open_arrow(self) -> pa.NativeFile:
@@ -224,11 +225,19 @@ def _reading_remote(file: File) -> Iterator[None]:
         raise InputError(f"{file.name}: cannot be read: {why}") from cause
 
 
+_ONE_AT_A_TIME = Lock()  # fsspec reads all files of an archive by one handle, and threads would move its position
+
+
 class _Remote(BufferedIOBase):
     """A file of a store, open for reading. Any error of the store is an InputError."""
 
-    def __init__(self, file: File, opened: Any) -> None:
-        self._file, self._opened = file, opened
+    def __init__(self, file: File) -> None:
+        from fsspec.archive import AbstractArchiveFileSystem
+
+        is_member = isinstance(file.filesystem, AbstractArchiveFileSystem)
+        self._file, self._turn = file, _ONE_AT_A_TIME if is_member else nullcontext()
+        with self._turn:
+            self._opened = file.filesystem.open(file.path, "rb", block_size=REMOTE_BLOCK)
 
     def readable(self) -> bool:
         return True
@@ -237,7 +246,7 @@ class _Remote(BufferedIOBase):
         return True
 
     def read(self, size: int | None = -1, /) -> bytes:
-        with _reading_remote(self._file):
+        with _reading_remote(self._file), self._turn:
             return self._opened.read(-1 if size is None else size)  # type: ignore[no-any-return]
 
     def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:

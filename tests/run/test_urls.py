@@ -6,7 +6,9 @@ import json
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +26,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, OutputError, ParameterError
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import REMOTE_BLOCK, Stamps
+from gpulsh.io.file import REMOTE_BLOCK, Stamps, map_files
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.run.files import FilesResult, deduplicate_files
@@ -128,6 +130,24 @@ def test_show_and_report_read_results_behind_a_url(lake: Any, inputs: Path, caps
     ):
         assert main([command, out]) == 1
         assert f"gpulsh: error: {reason}" in capsys.readouterr().err
+
+
+def test_threads_read_the_files_of_an_archive_one_at_a_time(tmp_path: Path) -> None:
+    """fsspec reads all of them by one handle: each thread would get the bytes of another file."""
+
+    class Slow(io.FileIO):
+        def read(self, size: int = -1, /) -> bytes:
+            time.sleep(0.01)
+            return super().read(size)
+
+    lines = [b'{"text": "of %d"}\n' % number for number in range(8)]
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for number, line in enumerate(lines):
+            (tmp_path / f"{number}.jsonl").write_bytes(line)
+            tar.add(tmp_path / f"{number}.jsonl", f"{number}.jsonl")
+    files = find_files([f"tar://::{tmp_path}/a.tar"])
+    files[0].filesystem.tar.fileobj = Slow(tmp_path / "a.tar")
+    assert list(map_files(lambda number: files[number].open().read(), range(8), files)) == lines
 
 
 @pytest.mark.parametrize("last", [1, 4, 8])
