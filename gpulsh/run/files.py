@@ -374,9 +374,9 @@ def deduplicate_files(
     policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
 
     # The files, and the index of earlier runs.
-    streams, new = Streams(read_options), not (overwrite or resume)  # the streams to the end of the run
+    streams = Streams(read_options)  # to the end of the run
     files = file_run.input_files(
-        given, guarded, streams, read_options, folders, on_error=on_error, engine=engine, new=new
+        given, guarded, streams, read_options, folders, on_error=on_error, engine=engine, new=not (overwrite or resume)
     )
     policy.check_sources(files, source_column)
     added = counting.added_columns(write)

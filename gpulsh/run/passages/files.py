@@ -211,8 +211,10 @@ def passages_files(
         refuse_given(others, "--index and {} cannot be combined; leave one of them out")
 
     # The files, the job and its run.
-    streams, new = Streams(read_options), not (overwrite or resume)  # the streams to the end of the run
-    files = input_files(given, guarded, streams, read_options, folders, on_error=on_error, engine=engine, new=new)
+    streams = Streams(read_options)  # to the end of the run
+    files = input_files(
+        given, guarded, streams, read_options, folders, on_error=on_error, engine=engine, new=not (overwrite or resume)
+    )
     text, id = text_named(text_column), id_column or natural_id(files)
     columns = Columns(text=text, id=id, copy_key=within, copy_key_option="--within")
     if cut:
@@ -338,9 +340,11 @@ def cut_files(
         raise InputError(f"{path}: is a URL; copy the file to this machine, and give its path")
     read_options, on_error, columns, unit, folding = reading_of(Path(path))
     machine = Machine(backend, threads, devices, memory, engine, address).checked()
-    streams, new = Streams(read_options), not (overwrite or resume)  # the streams to the end of the run
+    streams = Streams(read_options)  # to the end of the run
     try:
-        files = input_files(given, (), streams, read_options, folders, on_error=on_error, engine=engine, new=new)
+        files = input_files(
+            given, (), streams, read_options, folders, on_error=on_error, engine=engine, new=not (overwrite or resume)
+        )
     except (InputError, ParameterError) as error:
         if error.message == str(error):  # without advice of an option, which a cut does not have
             raise
