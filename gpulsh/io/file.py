@@ -2,7 +2,7 @@
 
 A run reads a file more than once: it signs it, compares some of its texts, takes its ids, copies its kept rows.
 Decisions about one content must not be carried out on another. So each stage compares size, time of change and inode,
-or what a remote store reports, after it read a file. The run compares all before it publishes results.
+or what a remote store reports, before and after it reads a file. The run compares all before it publishes results.
 
 Rejected: digests of the content. They also detect a changed file whose size and time were restored, but take time.
 """
@@ -342,8 +342,9 @@ class Stamps:
 
     @contextmanager
     def unchanged(self, numbers: Iterable[int]) -> Iterator[None]:
-        """ChangedInputError if one of these files has changed when the context is left, also by an error."""
+        """ChangedInputError if one of these files has changed when the context is entered or left."""
         numbers = list(dict.fromkeys(numbers))
+        self.check(numbers)
         try:
             yield
         except ChangedInputError:
