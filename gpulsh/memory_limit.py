@@ -49,6 +49,14 @@ def check_room(place: str, need: int) -> None:
         raise memory_error(place)
 
 
+def fitting_threads(most: int) -> int:
+    """How many threads, at least one, may start at once in half of the memory below the limit."""
+    soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    if soft == resource.RLIM_INFINITY:
+        return most
+    return max(1, min(most, (soft - _allocated_bytes()) // (2 * THREAD_BYTES)))
+
+
 def is_out_of_memory(error: BaseException | None) -> bool:
     """Whether the system gave no memory. Arrow's codecs raise an OSError without a number then."""
     while error is not None and not isinstance(error, BackendError):  # of a device

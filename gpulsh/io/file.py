@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, Self, TypeVar, cast
 import pyarrow as pa
 
 from gpulsh.errors import ChangedInputError, DamagedInputError, Extra, GpulshError, InputError, install_command
-from gpulsh.memory_limit import is_out_of_memory, memory_error
+from gpulsh.memory_limit import fitting_threads, is_out_of_memory, memory_error
 
 Stamp = list[int | str | None]  # of a file: its size, and its last change; JSON values
 # Fields of remote stores that change when the file is written to.
@@ -321,7 +321,7 @@ def map_files(
 ) -> Iterator[Result]:
     """`call` of each file's number, in order; for remote files several run at once, as each waits for its store."""
     waiting = iter(numbers)
-    with ThreadPoolExecutor(at_once) as pool:
+    with ThreadPoolExecutor(fitting_threads(at_once)) as pool:
         while some := list(islice(waiting, MAX_WAITING)):
             is_local = all(files[number].filesystem is None for number in some)
             yield from map(call, some) if is_local else pool.map(call, some)

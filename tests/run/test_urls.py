@@ -29,6 +29,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import REMOTE_BLOCK, Stamps, map_files
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
+from gpulsh.memory_limit import memory_limit
 from gpulsh.run.files import FilesResult, deduplicate_files
 from gpulsh.run.output.remote import RemoteFolder
 from tests.crash.test_resume import results
@@ -148,6 +149,13 @@ def test_threads_read_the_files_of_an_archive_one_at_a_time(tmp_path: Path) -> N
     files = find_files([f"tar://::{tmp_path}/a.tar"])
     files[0].filesystem.tar.fileobj = Slow(tmp_path / "a.tar")
     assert list(map_files(lambda number: files[number].open().read(), range(8), files)) == lines
+
+
+def test_remote_files_take_only_threads_that_fit_in_memory(lake: Any) -> None:
+    lake.pipe_file("/lake/a.jsonl", b"{}")
+    files = [*find_files(["memory://lake/a.jsonl"])] * 64
+    with memory_limit(0, 0):  # 192 MiB, and the stacks of 32 threads are 256
+        assert list(map_files(lambda number: time.sleep(0.01) or number, range(64), files, 32)) == list(range(64))
 
 
 @pytest.mark.parametrize("last", [1, 4, 8])
