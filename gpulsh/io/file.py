@@ -9,13 +9,15 @@ Rejected: digests of the content. They also detect a changed file whose size and
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import stat
+import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -28,6 +30,8 @@ import pyarrow as pa
 
 from gpulsh.errors import ChangedInputError, DamagedInputError, Extra, GpulshError, InputError, install_command
 from gpulsh.memory_limit import fitting_threads, is_out_of_memory, memory_error
+
+_log = logging.getLogger("gpulsh")
 
 Stamp = list[int | str | None]  # of a file: its size, and its last change; JSON values
 # Fields of remote stores that change when the file is written to.
@@ -107,9 +111,9 @@ class File:
 
     def open(self, buffering: int = -1) -> BinaryIO:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
-        with self._reading():
-            if self.filesystem is not None:
-                return cast(BinaryIO, _Remote(self))
+        if self.filesystem is not None:
+            return cast(BinaryIO, _Remote(self))
+        with reading(self):
             return open(self.path, "rb", buffering, opener=self._handle)
 
     def open_arrow(self) -> pa.NativeFile:
@@ -129,11 +133,10 @@ class File:
 
     def size(self) -> int | None:
         """Bytes of the file; None if a remote store does not know."""
-        with self._reading():
-            return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return reading(self) if self.filesystem is None else _reading_remote(self)
+        if self.filesystem is not None:
+            return cast("int | None", _from_store(self, lambda: self.filesystem.size(self.path)))
+        with reading(self):
+            return os.path.getsize(self.path)
 
     def exists(self) -> bool:
         """Whether the file exists. fsspec's `exists` is also false after an error of the store; this raises it."""
@@ -147,17 +150,20 @@ class File:
 
     def stamp(self) -> Stamp:
         """Size, time of change and inode, or a remote store's version: they change when the file is written to."""
-        with self._reading():
-            if self.filesystem is None:
-                found = os.stat(self.path)
-                return [found.st_size, found.st_mtime_ns, None if self.copied else found.st_ino]
-            self.filesystem.invalidate_cache(self.path)
-            found = self.filesystem.info(self.path)
-            version = [f"{name} {found[name]}" for name in VERSIONS if found.get(name) is not None]
-            if not version:
-                with suppress(NotImplementedError, AttributeError):
-                    version.append(str(self.filesystem.modified(self.path)))
-            return [found.get("size"), ", ".join(version) or None]
+        if self.filesystem is not None:
+            return _from_store(self, self._remote_stamp)
+        with reading(self):
+            found = os.stat(self.path)
+            return [found.st_size, found.st_mtime_ns, None if self.copied else found.st_ino]
+
+    def _remote_stamp(self) -> Stamp:
+        self.filesystem.invalidate_cache(self.path)
+        found = self.filesystem.info(self.path)
+        version = [f"{name} {found[name]}" for name in VERSIONS if found.get(name) is not None]
+        if not version:
+            with suppress(NotImplementedError, AttributeError):
+                version.append(str(self.filesystem.modified(self.path)))
+        return [found.get("size"), ", ".join(version) or None]
 
     def identity(self) -> tuple[object, ...] | None:
         """Path and stamp of a local file; None of a remote file, where a stamp takes long."""
@@ -225,6 +231,26 @@ def _reading_remote(file: File) -> Iterator[None]:
         raise InputError(f"{file.name}: cannot be read: {why}") from cause
 
 
+BUSY = frozenset((408, 429, 500, 502, 503, 504))  # the status of a web server that may answer the same request later
+WAITS = 1, 2, 4, 8  # seconds before each further request
+Result = TypeVar("Result")
+
+
+def _from_store(file: File, request: Callable[[], Result]) -> Result:
+    """The result of a request, made again while a web server is busy; the clients of other stores do so themselves."""
+    with _reading_remote(file):
+        for wait in WAITS:
+            try:
+                return request()
+            except Exception as error:
+                status = getattr(error, "status", getattr(error.__cause__, "status", None))
+                if status not in BUSY:
+                    raise
+            _log.warning("%s: the server answers with status %d; the next request is in %d s", file.name, status, wait)
+            time.sleep(wait)
+        return request()
+
+
 _ONE_AT_A_TIME = Lock()  # fsspec reads all files of an archive by one handle, and threads would move its position
 
 
@@ -237,7 +263,7 @@ class _Remote(BufferedIOBase):
         is_member = isinstance(file.filesystem, AbstractArchiveFileSystem)
         self._file, self._turn = file, _ONE_AT_A_TIME if is_member else nullcontext()
         with self._turn:
-            self._opened = file.filesystem.open(file.path, "rb", block_size=REMOTE_BLOCK)
+            self._opened = _from_store(file, lambda: file.filesystem.open(file.path, "rb", block_size=REMOTE_BLOCK))
 
     def readable(self) -> bool:
         return True
@@ -246,8 +272,8 @@ class _Remote(BufferedIOBase):
         return True
 
     def read(self, size: int | None = -1, /) -> bytes:
-        with _reading_remote(self._file), self._turn:
-            return self._opened.read(-1 if size is None else size)  # type: ignore[no-any-return]
+        with self._turn:
+            return cast(bytes, _from_store(self._file, lambda: self._opened.read(-1 if size is None else size)))
 
     def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
         with _reading_remote(self._file):
@@ -313,7 +339,6 @@ class _StampTable(Sequence[Stamp]):
 
 STAMPS_AT_ONCE, HEADS_AT_ONCE = 32, 8  # of remote files; a head takes some REMOTE_BLOCK
 MAX_WAITING = 1 << 10  # calls
-Result = TypeVar("Result")
 
 
 def map_files(

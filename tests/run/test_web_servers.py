@@ -18,9 +18,11 @@ __all__ = ["inputs"]  # a fixture
 
 
 class Web(SimpleHTTPRequestHandler):
-    """After `left` requests it refuses, or sends one byte of a file. It never honours a range."""
+    """After `left` requests it refuses, or sends one byte of a file. It is `busy` for two requests of three. It never
+    honours a range.
+    """
 
-    left, refuses, states_size = 0, False, True
+    left, refuses, states_size, busy = 0, False, True, False
 
     def send_header(self, keyword: str, value: str) -> None:
         if self.states_size or keyword != "Content-Length":
@@ -28,7 +30,8 @@ class Web(SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         type(self).left -= 1
-        return self.send_error(503) if self.left < 0 and self.refuses else super().send_head()
+        refuses = self.left % 3 > 0 if self.busy else self.left < 0 and self.refuses
+        return self.send_error(503) if refuses else super().send_head()
 
     def copyfile(self, source: Any, outputfile: Any) -> None:
         outputfile.write(source.read(1 if self.left < 0 else -1))
@@ -58,11 +61,22 @@ def test_an_error_of_a_web_server_is_an_input_error(
     refuses: bool, reason: str, web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Web, "refuses", refuses)
+    monkeypatch.setattr("gpulsh.io.file.WAITS", (0,))
     for left in range(0, 10, 3):
         Web.left = left
         with pytest.raises(InputError, match=rf"/x\.jsonl: cannot be (opened|read): {reason}") as error:
             run(f"{web}/a/x.jsonl", tmp_path / "out", on_error="skip")
         assert error.type is InputError
+
+
+def test_requests_are_repeated_while_a_web_server_is_busy(
+    web: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Web, "busy", True)
+    monkeypatch.setattr("gpulsh.io.file.WAITS", (0, 0))
+    run(f"{web}/a/x.jsonl", tmp_path / "out")
+    assert "/x.jsonl: the server answers with status 503; the next request is in 0 s" in caplog.text
+    assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
 
 
 def test_a_web_server_without_ranges_is_refused(web: str, inputs: Path, tmp_path: Path) -> None:
