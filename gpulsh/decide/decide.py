@@ -124,8 +124,10 @@ class UndecidedDocuments:
             pairs, how_similar = np.stack([joined.earlier, joined.later], axis=1), similarity[:0]
         cluster, keep = ops.components(count, pairs), target == place
         if self.retention != NO_POLICIES:
-            rank = place if self.rank is None else self.rank
-            witness, component, order, fixed = map(ops.asnumpy, (target, cluster, rank, place < self.rules.protected))
+            rank, fixed = place if self.rank is None else self.rank, target < self.rules.protected
+            fixed[numbers[edges.later[numbers[edges.earlier] < self.rules.protected]]] = True
+            fixed[copies] = fixed[first]
+            witness, component, order, fixed = map(ops.asnumpy, (target, cluster, rank, fixed))
             found = self.retention.apply(witness, component, order, fixed, self.sightings)
             target, keep = map(ops.asarray, found)
         dropped, exact_copy = target != place, np.zeros_like(keep)

@@ -235,6 +235,17 @@ def test_protected_documents_count_and_are_not_listed(tmp_path: Path) -> None:
         assert [(row["row"], row["component"]) for row in listed] == [(2 + at, 3) for at in range(kept)]
 
 
+@pytest.mark.parametrize("options", [{"min_cluster": 9}, {"max_copies": 3}], ids=str)
+def test_no_duplicate_of_a_protected_document_stays(options: dict[str, int], tmp_path: Path) -> None:
+    """Not even one that is more similar to another document, nor its copy."""
+    words = [f"w{number}" for number in range(20)]
+    write_rows(tmp_path / "test.jsonl", [" ".join(words[:15])])
+    write_rows(tmp_path / "train.jsonl", [" ".join(words[:size]) for size in (20, 18, 18)])
+    how = {"protect": tmp_path / "test.jsonl", "shingling": "word:1", "rows": 1}
+    run(tmp_path / "train.jsonl", tmp_path / "out", **how, **options)
+    assert [row["row"] for row in read_rows(tmp_path / "out/duplicates.parquet")] == [1, 2]
+
+
 def test_bad_records_have_no_counts(tmp_path: Path) -> None:
     lines = ['{"text": "a b", "s": "x"}', "no json", '{"text": "a b", "s": "y"}', '{"text": 5}', '{"text": "c"}']
     (tmp_path / "a.jsonl").write_text("\n".join(lines))

@@ -62,10 +62,10 @@ class Retention:
         """(int64 [n], bool [n]): the witness of each document by these policies, itself if it has none; and the kept.
 
         `target` [n] has the witnesses without them, `cluster` [n] the components, `rank` [n] ascends in decision order,
-        and `fixed` [n] marks protected documents.
+        and `fixed` [n] marks protected documents and all duplicates of one, whatever their witness.
         """
         place = np.arange(len(target))
-        dropped = np.flatnonzero((target != place) & ~fixed[target])
+        dropped = np.flatnonzero((target != place) & ~fixed)
         stays = np.zeros(len(target), bool)
         if self.min_cluster > 1:
             sizes = np.bincount(cluster, minlength=1)[cluster]
