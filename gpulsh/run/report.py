@@ -58,7 +58,8 @@ def finished_report(
     for number, kept in decided.kept.items():
         files[number]["kept"] = kept
     outputs = result_files(work)
-    paths, made = [f"{DATA}/{file.relative}" for file in job.files], set(outputs)
+    made, own = set(outputs), set(written_files(job))  # a protected file may have the name of another one in data/
+    paths = [f"{DATA}/{file.relative}" if number in own else None for number, file in enumerate(job.files)]
     return {
         "parameters": parameters,
         "digest": job.method.digest(),

@@ -215,8 +215,9 @@ def test_json_lines_need_no_pandas(tmp_path: Path) -> None:
 
 def test_protected_documents_count_and_are_not_listed(tmp_path: Path) -> None:
     """Clusters count documents dropped for them, and list no protected one; these may have added columns."""
-    page = " ".join(f"w{number}" for number in range(30))
-    write_rows(tmp_path / "test.jsonl", [{"text": page, "copies": 5}])
+    page, test = " ".join(f"w{number}" for number in range(30)), tmp_path / "test/train.jsonl"
+    test.parent.mkdir()
+    write_rows(test, [{"text": page, "copies": 5}])
     write_rows(tmp_path / "train.jsonl", [page, f"{page} more", "alone", "alone", "alone"])
     for number, (options, kept) in enumerate(
         [
@@ -227,7 +228,8 @@ def test_protected_documents_count_and_are_not_listed(tmp_path: Path) -> None:
         ]
     ):
         out = tmp_path / f"out{number}"
-        result = run(tmp_path / "train.jsonl", out, protect=tmp_path / "test.jsonl", **options)
+        result = run(tmp_path / "train.jsonl", out, protect=test, **options)
+        assert result.weigh(tmp_path / f"weighted{number}", "log") == kept
         assert len((out / "data/train.jsonl").read_text().splitlines()) == result.funnel["kept"] == kept
         funnel = result.funnel
         assert funnel["documents"] == funnel["protected"] + funnel["dropped"] + funnel["few_sources"] + funnel["kept"]
