@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ def cut(
     result finds. In a text that is not UTF-8, bytes from both sides of a span may form a character together.
 
     texts            the texts that the spans were found in
-    spans            the result of `passages`, or a pyarrow.Table with its columns row, start and stop
+    spans            the result of `passages`, or any pyarrow, polars or pandas table with its row, start and stop
     min_left         documents that lose text and have fewer tokens left are not kept
     min_occurrences  spans that occur less often stay; a value above 1 needs the column occurrences
     unit, symbols, folding, normalize, backend, threads  as `passages`; they count the tokens left
@@ -150,9 +150,10 @@ def _columns(spans: object, count: int, min_occurrences: int) -> tuple[Numbers, 
     """Row, start and stop of the spans that occur often enough, by row and then start."""
     import pyarrow as pa
 
-    table: Any = spans
-    if not isinstance(table, pa.Table):
-        raise ParameterError(f"spans is {shown_type(spans)}; give the pyarrow.Table of gpulsh.passages")
+    try:
+        table = spans if isinstance(spans, pa.Table) else pa.table(spans)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise ParameterError(f"spans is {shown_type(spans)}; give the table of gpulsh.passages") from error
     for name in (*COLUMNS, *(["occurrences"] if min_occurrences > 1 else [])):
         if name not in table.column_names or table[name].type != pa.int64() or table[name].null_count:
             raise ParameterError(

@@ -58,6 +58,8 @@ def test_cut_takes_all_kinds_of_texts_and_keeps_nulls() -> None:
         found = gpulsh.cut(texts, result, backend="cpu")
         assert found.texts.to_pylist() == ["one two three four", None, "", "", "four"]
         assert found.keep.tolist() == [True, True, False, True, True] and found.texts.type == pa.large_string()
+    for spans in (result.to_pandas(), pl.from_arrow(result)):
+        assert gpulsh.cut(TEXTS, spans, backend="cpu").texts == found.texts
 
 
 def test_invalid_bytes_become_replacement_characters() -> None:
@@ -79,7 +81,7 @@ NONE, ANY_NUMBER = spans_of([]), {"min_occurrences": 1}
         (spans_of([(1, 0, 1)]), ANY_NUMBER, "0 to 1 of a text of 0"),
         (pa.table({"row": [0], "start": [0]}), ANY_NUMBER, "no column stop"),
         (pa.table({"row": [0.0], "start": [0], "stop": [1]}), ANY_NUMBER, "no column row"),
-        ([], ANY_NUMBER, "give the pyarrow.Table of gpulsh.passages"),
+        ([1], ANY_NUMBER, "spans is of type list; give the table of gpulsh.passages"),
         (NONE, {}, "no column occurrences"),
         *((NONE, wrong, next(iter(wrong))) for wrong in ({"min_left": -1}, {"min_occurrences": 0}, {"unit": "line"})),
     ],
