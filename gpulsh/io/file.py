@@ -17,7 +17,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -112,7 +112,7 @@ class File:
     def open(self, buffering: int = -1) -> BinaryIO:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
         if self.filesystem is not None:
-            return cast(BinaryIO, _Remote(self))
+            return cast(BinaryIO, _open_remote(self))
         with reading(self):
             return open(self.path, "rb", buffering, opener=self._handle)
 
@@ -257,13 +257,8 @@ _ONE_AT_A_TIME = Lock()  # fsspec reads all files of an archive by one handle, a
 class _Remote(BufferedIOBase):
     """A file of a store, open for reading. Any error of the store is an InputError."""
 
-    def __init__(self, file: File) -> None:
-        from fsspec.archive import AbstractArchiveFileSystem
-
-        is_member = isinstance(file.filesystem, AbstractArchiveFileSystem)
-        self._file, self._turn = file, _ONE_AT_A_TIME if is_member else nullcontext()
-        with self._turn:
-            self._opened = _from_store(file, lambda: file.filesystem.open(file.path, "rb", block_size=REMOTE_BLOCK))
+    def __init__(self, file: File, turn: AbstractContextManager[object], opened: Any) -> None:
+        self._file, self._turn, self._opened = file, turn, opened
 
     def readable(self) -> bool:
         return True
@@ -287,6 +282,15 @@ class _Remote(BufferedIOBase):
         if not self.closed:
             self._opened.close()
         super().close()
+
+
+def _open_remote(file: File) -> _Remote:
+    from fsspec.archive import AbstractArchiveFileSystem
+
+    turn = _ONE_AT_A_TIME if isinstance(file.filesystem, AbstractArchiveFileSystem) else nullcontext()
+    with turn:
+        opened = _from_store(file, lambda: file.filesystem.open(file.path, "rb", block_size=REMOTE_BLOCK))
+    return _Remote(file, turn, opened)
 
 
 def first_line(error: object) -> str:
