@@ -6,7 +6,6 @@ import atexit
 import gc
 import importlib
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -132,18 +131,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             note(error.format_message())
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        if arguments is None:  # only Python's shutdown is left; a second Ctrl-C may end it early, without a message
-            with suppress(ValueError):  # in a thread that may set no handlers
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-        return _report_failure("interrupted", INTERRUPTED, verbose)
-    except SystemExit as end:  # a signal, and all is clean; Ray that has half begun would abort Python's shutdown
-        if arguments is None and isinstance(end.code, int):
+    except (KeyboardInterrupt, click.Abort, SystemExit) as end:
+        status = end.code if isinstance(end, SystemExit) else _report_failure("interrupted", INTERRUPTED, verbose)
+        if arguments is None and isinstance(status, int):  # a signal, and all is clean
             with suppress(*UNWRITABLE):
                 sys.stdout.flush()
             flush_notes()
-            os._exit(end.code)
-        raise
+            os._exit(status)  # Python's shutdown may wait for threads, and Ray that has half begun or ended aborts it
+        if isinstance(end, SystemExit):
+            raise
+        return INTERRUPTED
     except BrokenPipeError:
         silence(sys.stdout)  # the reader of our output has gone, as in `gpulsh ... | head`
         return FAILED
