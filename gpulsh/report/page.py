@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gpulsh.decide.edges import MAX_DRAWN
 from gpulsh.errors import install_command
 from gpulsh.params import Folding, Shingling, banding_name, plural
 from gpulsh.report import wording
@@ -126,6 +127,7 @@ def render(report: Mapping[str, Any]) -> str:
         similarity=similarity_picture(evidence["similarity"], threshold, measure),
         sampled=sampled,
         sampled_ones=sample["one"],
+        most_drawn=MAX_DRAWN,
         represented=largest_sentence(report),
         found=wording.share(float(curve.probability(threshold)), 1) if curve else "",
         columns=DUPLICATES,
@@ -137,7 +139,7 @@ def render(report: Mapping[str, Any]) -> str:
 
 def _steps(funnel: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The bars from all documents to the kept ones; each begins at a share of the documents, `start`."""
-    gone, start = ("contaminated", *COUNTS["dropped"].parts), 0
+    gone, start = ("contaminated", *COUNTS["dropped"].parts, "few_sources"), 0
     for name in ("documents", "protected", *gone, "kept"):
         count = funnel.get(name, 0)  # reports of 0.2.0 have fewer
         if count or name in ("documents", "kept"):

@@ -112,7 +112,10 @@ def test_the_page_shows_candidates_below_the_threshold() -> None:
     report["sampled"] = {"below_one": {"0.40": 3, "0.79": 1, "0.80": 5}, "one": 2, "unmeasured": 0}
     content = render(report)
     assert content.count('class="under less"') == 2 and content.count('class="under"') == 1
-    assert "11 candidate pairs, a random sample of 12." in content and "Not shown: 2 pairs of similarity 1." in content
+    assert "The bars are 11 of 12 candidate pairs. The others are from buckets of more than 256 documents" in content
+    assert "Not shown: 2 pairs of similarity 1." in content
+    report["funnel"]["candidates"], report["sampled"]["one"] = 5000, 4096 - 9
+    assert "The bars are 4,096 of 5,000 candidate pairs, a random sample." in render(report)
     del report["sampled"], report["funnel"]["key_copies"], report["funnel"]["few_sources"]  # as 0.2.0 wrote it
     assert "The bars are the dropped documents" in render(report)
 
@@ -176,6 +179,7 @@ def test_bad_records_and_protected_documents_are_not_kept_rows() -> None:
 def test_documents_of_few_sources_are_rows_left_out() -> None:
     run([write("a.jsonl", [page(1), page(1), page(2)]), write("b.jsonl", [page(1)])], min_sources=2)
     assert "rowskeptleft outdropped" in (shown := Html(html()).text) and "a.jsonl311133.3 %" in shown
+    assert "few sources125.0 % left out by" in shown
 
 
 def test_without_jinja_the_report_says_so(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
