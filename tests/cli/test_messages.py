@@ -17,6 +17,7 @@ import gpulsh
 from gpulsh import errors
 from gpulsh.cli import group
 from gpulsh.errors import GpulshError, InputError, OutputError, ParameterError
+from gpulsh.run.output.folder import refuse_difference
 from gpulsh.run.progress import open_progress
 from tests.support.command import Command
 from tests.support.files import write_rows
@@ -163,3 +164,9 @@ def test_a_run_of_other_inputs_lists_the_differences(here: Path) -> None:
         "out: belongs to another run: a.jsonl is no longer an input; b.jsonl has changed since; c.jsonl is a new input;"
         " give the same, another folder, or overwrite=True instead of resume=True"
     )
+
+
+def test_a_run_of_other_memory_lists_no_sizes_that_follow_from_it() -> None:
+    before, now = ({"cut": {"digests": size, "memory": size, "partition": size}, "seed": size} for size in (1, 2))
+    with pytest.raises(OutputError, match="another run: memory was 1 and is 2 now; seed was 1 and is 2 now; give"):
+        refuse_difference("out", before, now)

@@ -302,6 +302,8 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
                     how = "is a new input" if file not in old else "has changed since"
                     yield f"{file} {how if file in new else 'is no longer an input'}"
             return  # the places and sources of files follow from which there are
+        elif name == "cut" and old.get("memory") != new.get("memory"):  # the other sizes follow from it
+            yield f"memory was {old['memory']} and is {new['memory']} now"
         else:
             yield from _differences(old, new)
 
