@@ -162,7 +162,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "--index",
     "PATH",
     "Index of earlier runs, created if missing: also drop duplicates of its documents, and add the new ones by"
-    " id or FILE:ROW. Its documents stay with any --keep.",
+    " id or FILE:ROW. Its documents stay, whatever --keep says.",
 )
 @click.option(
     "--evidence",

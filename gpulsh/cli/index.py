@@ -79,7 +79,7 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
     _print_listing(found, output, f"Listed {plural(len(found), 'duplicate')}")
 
 
-@index.command(short_help="Find documents of an index that have passages of a text.")
+@index.command(short_help="Find documents of an index that share passages with a text.")
 @click.argument("path", metavar="PATH")
 @click.argument("file", metavar="FILE", type=click.File("rb"))
 @opt.number("--tokens", "N", "Minimum words or characters of a passage.  [default: one shingle]")

@@ -27,7 +27,7 @@ EXAMPLES = {  # command -> its purpose
     "gpulsh passages crawl/ -o clean/ --cut": "Also write the documents without it",
     "gpulsh passages posts.jsonl -o marks/ --text-column body --tokens 30 --whole-lines": "Another column; whole lines",
     "gpulsh passages train/ -o clean/ --protect test/ --passages 13 --cut": "Cut the questions of a test set",
-    "gpulsh passages day2/ -o marks/day2 --index known/": "Also list text that documents of earlier days hold",
+    "gpulsh passages day2/ -o marks/day2 --index known/": "Also list text that documents of earlier days contain",
     "gpulsh passages crawl/ -o marks/ --unit line --max-copies 6 --within host": "Lines repeated on a host",
 }
 CUT_EXAMPLES = {
@@ -89,7 +89,7 @@ _machine = opt.combine_options(opt.backends, opt.engine)
 )
 @opt.protect_options(
     "Files of a test set. Mark text from its items, instead of repeated text. May be repeated.",
-    "With --protect: windows of N words, such as 13. contamination.parquet lists the items that documents hold.",
+    "With --protect: windows of N words, such as 13. contamination.parquet lists the items in documents.",
 )
 @opt.flag("--symbols", "Also treat each symbol as a token.")
 @opt.method_options("normalize")

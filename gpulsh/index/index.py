@@ -277,7 +277,7 @@ class Index:
         return Matches(positions, as_numpy(snapshot.keys(numbers)), similarity)
 
     def find(self, text: str | bytes, *, tokens: int | None = None) -> Stretches:
-        """Find held documents that have passages of a text, and the places of these passages in the text.
+        """Find held documents that share passages with a text, and the places of these passages in the text.
 
         A passage is a run of consecutive shingles of the text that a document also has, as long as possible. It has at
         least `tokens` tokens; None: at least one shingle. `text` is a string, or bytes of UTF-8. An index stores

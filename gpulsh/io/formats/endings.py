@@ -44,7 +44,7 @@ FOREIGN = {  # formats whose text only a library of their own can find
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "Excel"),
     **dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite"),
     ".pdf": "PDF",
-    **dict.fromkeys((".doc", ".docx", ".odt"), "a document of a word processor"),
+    **dict.fromkeys((".doc", ".docx", ".odt"), "a word-processor document"),
     **dict.fromkeys((".html", ".htm"), "HTML"),
     **dict.fromkeys(WARC_ZST, "WARC in zstd"),
 }
