@@ -14,7 +14,7 @@ All of it is array code, in the memory of the backend: NumPy's or CuPy's arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import pairwise
 from threading import Lock
@@ -110,7 +110,7 @@ def compare(
             numbers = order[slice(*span)]
             some, flags = select_pairs(pairs, numbers), is_drawn[numbers]
         some, flags = lane.asarray(some), lane.asarray(flags)
-        tile = _Tile(some, flags, texts.with_backend(lane), text_sizes, measure, threshold, lane, report)
+        tile = _Tile(some, flags, replace(texts, ops=lane), text_sizes, measure, threshold, lane, report)
         parts = run_in_fitting_halves(range(len(numbers)), tile.compare_whole, _halves, tile.compare_by_range)
         return np.concatenate([values for _, values in parts])
 

@@ -36,10 +36,6 @@ class FingerprintSource(ABC):
     chosen: Array  # int64 [places] the document at each place
     ops: Backend
 
-    def with_backend(self, ops: Backend) -> Self:
-        """The same documents, read by another backend."""
-        return replace(self, ops=ops)
-
     def select(self, places: Array) -> Self:
         """The documents at `places`: new place i is place `places[i]` here."""
         return replace(self, chosen=self.documents(places))
