@@ -1,7 +1,7 @@
 """Runs samples of a user's files on this machine, and estimates from them what `gpulsh dedup` of all files will take.
 
 Each run is a process of its own, with the user's options and the files' own format and compression. A very small run
-shows the fixed costs; a sample of some seconds shows the rest. Fixed costs count once; the rest grows with bytes,
+shows the fixed costs; a sample of some seconds shows the rest. Fixed costs stay constant; the rest scales with bytes,
 documents or pairs along a straight line. Small inputs are run in full rather than estimated.
 """
 
