@@ -151,6 +151,7 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     assert shown.status == 0 and message in shown.out
     assert "gpulsh: protect: " in shown.err and "gpulsh: screen: " in shown.err
     assert Path("out/data/train.txt").read_text() == "another page\n"
+    assert "2 dropped (66.7 %): 2 with text of protected items." in Path("out/report.html").read_text()
     place = {"file": "train.txt", "row": 0, "start": 25, "stop": 25 + len(question)}
     assert rows_of(folder / "out")[0] == {"benchmark": "test.txt", "item": 0, "split": "test", "coverage": 1.0, **place}
     columns = [(field.name, str(field.type)) for field in pq.read_schema("out/contamination.parquet")]
