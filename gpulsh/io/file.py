@@ -232,21 +232,27 @@ def _reading_remote(file: File) -> Iterator[None]:
 
 
 BUSY = frozenset((408, 429, 500, 502, 503, 504))  # the status of a web server that may answer the same request later
+# Errors of aiohttp after a connection breaks. Others, as of a host that does not exist, will not pass.
+BROKEN = frozenset(("ClientPayloadError", "ClientOSError", "ClientConnectionResetError", "ServerDisconnectedError"))
 WAITS = 1, 2, 4, 8  # seconds before each further request
 Result = TypeVar("Result")
 
 
 def _from_store(file: File, request: Callable[[], Result]) -> Result:
-    """The result of a request, made again while a web server is busy; the clients of other stores do so themselves."""
+    """The result of a request, made again while a web server is busy or breaks the connection; the clients of other
+    stores do so themselves.
+    """
     with _reading_remote(file):
         for wait in WAITS:
             try:
                 return request()
             except Exception as error:
                 status = getattr(error, "status", getattr(error.__cause__, "status", None))
-                if status not in BUSY:
+                is_broken = not BROKEN.isdisjoint(type(each).__name__ for each in (error, error.__cause__))
+                if status not in BUSY and not is_broken:
                     raise
-            _log.warning("%s: the server answers with status %d; the next request is in %d s", file.name, status, wait)
+            why = "broke the connection" if is_broken else f"answered with status {status}"
+            _log.warning("%s: the server %s; the next request is in %d s", file.name, why, wait)
             time.sleep(wait)
         return request()
 

@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -37,14 +38,35 @@ class Web(SimpleHTTPRequestHandler):
         outputfile.write(source.read(1 if self.left < 0 else -1))
 
 
-@pytest.fixture
-def web(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+class Breaking(SimpleHTTPRequestHandler):
+    """It honours ranges, and breaks two connections of three in the middle of the answer."""
+
+    answers = 0
+
+    def do_GET(self) -> None:
+        type(self).answers += 1
+        first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+        part = Path(self.translate_path(self.path)).read_bytes()[first : last + 1]
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(part)))
+        self.end_headers()
+        self.wfile.write(part if self.answers % 3 == 0 else part[:1])
+
+
+@contextmanager
+def serving(handler: type[SimpleHTTPRequestHandler], folder: Path) -> Iterator[str]:
     pytest.importorskip("aiohttp")
-    monkeypatch.setattr(Web, "left", 1000)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Web, directory=inputs)) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=folder)) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@pytest.fixture
+def web(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(Web, "left", 1000)
+    with serving(Web, inputs) as address:
+        yield address
 
 
 def test_a_web_address_may_have_a_query(web: str, inputs: Path, tmp_path: Path) -> None:
@@ -75,7 +97,17 @@ def test_requests_are_repeated_while_a_web_server_is_busy(
     monkeypatch.setattr(Web, "busy", True)
     monkeypatch.setattr("gpulsh.io.file.WAITS", (0, 0))
     run(f"{web}/a/x.jsonl", tmp_path / "out")
-    assert "/x.jsonl: the server answers with status 503; the next request is in 0 s" in caplog.text
+    assert "/x.jsonl: the server answered with status 503; the next request is in 0 s" in caplog.text
+    assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
+
+
+def test_requests_are_repeated_after_a_connection_breaks(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("gpulsh.io.file.WAITS", (0, 0))
+    with serving(Breaking, inputs) as address:
+        run(f"{address}/a/x.jsonl", tmp_path / "out")
+    assert "/x.jsonl: the server broke the connection; the next request is in 0 s" in caplog.text
     assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
 
 
