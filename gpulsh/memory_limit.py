@@ -44,17 +44,13 @@ def memory_limit(memory: int, threads: int) -> Iterator[None]:
 
 def check_room(place: str, need: int) -> None:
     """MemoryLimitError if `need` more bytes are above the limit, for a library that would end the process there."""
-    soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    if soft != resource.RLIM_INFINITY and _allocated_bytes() + need > soft:
+    if need > _bytes_left():
         raise memory_error(place)
 
 
 def fitting_threads(most: int) -> int:
     """How many threads, at least one, may start at once in half of the memory below the limit."""
-    soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    if soft == resource.RLIM_INFINITY:
-        return most
-    return max(1, min(most, (soft - _allocated_bytes()) // (2 * THREAD_BYTES)))
+    return max(1, min(most, _bytes_left() // (2 * THREAD_BYTES)))
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
@@ -76,6 +72,12 @@ def memory_error(place: str) -> MemoryLimitError:
     return MemoryLimitError(
         f"{place}: needs more memory than the {soft >> 20} MiB that this process may allocate; give a larger --memory"
     )
+
+
+def _bytes_left() -> int:
+    """The bytes that this process may still allocate."""
+    soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft - _allocated_bytes()
 
 
 def _allocated_bytes() -> int:
