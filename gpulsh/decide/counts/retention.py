@@ -61,8 +61,8 @@ class Retention:
     ) -> tuple[Numbers, NDArray[np.bool_]]:
         """(int64 [n], bool [n]): the witness of each document by these policies, itself if it has none; and the kept.
 
-        `target` [n] has the witnesses without them, `cluster` [n] the components, `rank` [n] ascends in decision order,
-        and `fixed` [n] marks protected documents and all duplicates of one, whatever their witness.
+        `target` [n] has the witnesses without them, and `cluster` [n] the components. `rank` [n] ascends in decision
+        order. `fixed` [n] marks protected documents and all duplicates of one, even with another witness.
         """
         place = np.arange(len(target))
         dropped = np.flatnonzero((target != place) & ~fixed)
