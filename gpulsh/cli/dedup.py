@@ -259,7 +259,7 @@ def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mappi
         return
     some = outputs if len(outputs) <= SHOWN else [*outputs[: SHOWN - 1], f"and {len(outputs) - SHOWN + 1:,} more files"]
     names = (f"  {name}" for name in some)
-    say("\n".join([*sample_lines(found), "", f"{output} is unchanged. The run would write", *names]))
+    say("\n".join([*sample_lines(found), "", "Nothing was written. The run would write", *names]))
 
 
 @click.command(short_help="Write signatures and band digests of files, for SQL engines.")
