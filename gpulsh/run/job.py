@@ -202,10 +202,9 @@ class Job(FileJob):
         }
 
     def to_json(self) -> Mapping[str, Any]:
-        """The parameters and the input files, with the INPUT of each file where that matters."""
-        if not self.policy.by_source() and self.policy.ranks is None:
-            return super().to_json()
-        return {**super().to_json(), "sources": _digest(self._source_numbers())}
+        """The parameters and the input files, with the INPUT of each file if they are of several."""
+        numbers = self._source_numbers()
+        return {**super().to_json(), **({"sources": _digest(numbers)} if any(numbers) else {})}
 
     @property
     def screening(self) -> Screening | None:

@@ -270,13 +270,14 @@ def test_a_run_resumes_only_with_inputs_in_the_same_order(step: int, inputs: Pat
     assert results(out) == results(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(("across", "message"), [(False, "other places in data/"), (True, "belong to other INPUTs")])
-def test_a_run_resumes_only_with_its_inputs(across: bool, message: str, inputs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("above", "message"), [(True, "other places in data/"), (False, "belong to other INPUTs")])
+def test_a_run_resumes_only_with_its_inputs(above: bool, message: str, inputs: Path, tmp_path: Path) -> None:
+    """Their places in `data/` follow from the INPUTs, and in counts each INPUT is a source."""
     (tmp_path / "above").mkdir()
     inner, out = inputs.rename(tmp_path / "above/inner"), tmp_path / "out"
-    gpulsh.deduplicate_files(inner if across else inner.parent, out, across=across, **OPTIONS)
+    interrupt(inner.parent if above else inner, out)
     with pytest.raises(OutputError, match=message):
-        gpulsh.deduplicate_files(sorted(inner.iterdir()), out, across=across, resume=True, **OPTIONS)
+        gpulsh.deduplicate_files(sorted(inner.iterdir()), out, resume=True, **OPTIONS)
 
 
 def test_an_unfinished_run_resumes_only_on_request_and_in_its_version(inputs: Path, tmp_path: Path) -> None:
