@@ -56,7 +56,9 @@ def describe_method(parameters: Mapping[str, Any]) -> Iterator[str]:
         "none": "Every candidate pair counts as duplicates; pairs are not compared.",
     }[parameters["verify"]]
     if near := parameters.get("near"):
-        yield f"Pairs are candidates if their {_agreement(near)}."
+        tables = parameters["banding"]["bands"]
+        yield f"Pairs are candidates if their SimHash signatures agree in the key of one of {tables} tables."
+        yield f"All pairs that {_agreement(near)} are candidates."
     elif not contained:
         banding, family = parameters["banding"], parameters["family"]
         yield (
@@ -64,7 +66,7 @@ def describe_method(parameters: Mapping[str, Any]) -> Iterator[str]:
             f" {banding_name(banding['bands'], banding['rows'])}."
         )
     if also := parameters.get("also"):
-        yield f"Candidates are compared only if their {_agreement(also)}."
+        yield f"Candidates are compared only if their SimHash signatures {_agreement(also)}."
     yield _keep_sentence(parameters["keep"])
     if parameters["resolve"] == "kept":
         yield "A document is dropped only if a kept document duplicates it, never through a chain of others."
@@ -85,7 +87,7 @@ def _keep_sentence(keep: str) -> str:
 
 
 def _agreement(bits: Mapping[str, Any]) -> str:
-    return f"SimHash signatures of {bits['bits']} bits differ in at most {bits['distance']}"
+    return f"differ in at most {bits['distance']} of {bits['bits']} bits"
 
 
 def command(report: Mapping[str, Any]) -> str | None:

@@ -54,9 +54,8 @@ def test_the_shown_command_reproduces_the_run(options: dict[str, Any], folder: P
     sentences = " ".join(describe_method(first["parameters"]))
     assert ("longer text" in sentences) == (first["parameters"]["keep"] == "longest")
     assert f"{first['parameters']['threshold']:g}" in sentences or options.get("verify") == "none"
-    assert (f"SimHash signatures of 128 bits differ in at most {options.get('distance')}" in sentences) == any(
-        getattr(options.get(name), "bits", 0) == 128 for name in ("sketch", "also")
-    )
+    for name, rule in (("sketch", "agree in the key"), ("also", "differ in at most")):
+        assert (f"their SimHash signatures {rule}" in sentences) == hasattr(options.get(name), "near")
 
 
 def test_runs_that_only_python_can_start_have_no_command() -> None:
