@@ -162,12 +162,13 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "--index",
     "PATH",
     "Index of earlier runs, created if missing: also drop duplicates of its documents, and add the new ones by"
-    " id or FILE:ROW. Its documents stay, whatever --keep says.",
+    " id or FILE:ROW. Its documents stay with any --keep.",
 )
 @click.option(
     "--evidence",
     type=click.Choice(["index", "source"]),
-    help="Evidence in a new index: the shingles of kept documents, or only hashes, with texts read again from INPUT."
+    help="Evidence in a new index: the shingles of kept documents (index), or only hashes, with texts read again from"
+    " INPUT (source)."
     "  [default: index, or as in the index]",
 )
 @opt.method_options("sketch", "num-perm", "bands", "rows", "seed")

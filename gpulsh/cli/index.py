@@ -44,7 +44,7 @@ _files = opt.combine_options(
 @opt.choice("--evidence", "index", "source", help=EVIDENCE)
 @opt.flag("--json as_json", "Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
-    """Make an index of the documents of INPUT in the new folder PATH; duplicates add only their keys."""
+    """Make an index of the documents of INPUT in the new folder PATH. Of duplicates, it holds only the keys."""
     from gpulsh.run.index.jobs import build_index
 
     _change_index(as_json, build_index, path, inputs, output=output, **options)
@@ -60,7 +60,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 )
 @opt.flag("--json as_json", "Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
-    """Add the documents of INPUT to the index at PATH; duplicates add only their keys."""
+    """Add the documents of INPUT to the index at PATH. Of duplicates, it holds only the keys."""
     from gpulsh.run.index.jobs import add_to_index
 
     _change_index(as_json, add_to_index, path, inputs, output=output, **options)
@@ -72,7 +72,10 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 @opt.flag("--every", "List all duplicates of each document, not only K.")
 @opt.number("--threshold", "J", "Minimum similarity, not below the index's.  [default: the index's]", kind=float)
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
-    """For each document of INPUT, print a JSON line for each of its duplicates in the index at PATH."""
+    """Print a JSON line for each document of INPUT that has a duplicate in the index at PATH.
+
+    The line names the most similar duplicate. With --top or --every, each further duplicate has a line of its own.
+    """
     from gpulsh.run.index.jobs import query_index
 
     found = query_index(path, inputs, output=output, progress=True, **opt.given_options(options))

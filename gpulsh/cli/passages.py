@@ -126,7 +126,7 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
 @_output
 @_machine
 def cut(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
-    """Write INPUT without the passages that FILE lists to OUT.
+    """Write INPUT to OUT, without the passages that FILE lists.
 
     OUT/data has the rows of INPUT with all columns; only texts change. short.parquet lists the documents dropped by
     --min-left. A cut joins the text before and after a passage. This may create new repeats; `gpulsh passages OUT/data`

@@ -238,9 +238,9 @@ def deduplicate_files(
     min_sources     leave out a kept document and its duplicates if they have fewer sources. Duplicates of protected
                     documents are dropped in any case
     index           folder of an index of earlier runs, created if it does not exist. Its documents come before all
-                    others, and the run adds its own, kept or dropped, by `id_column` or FILE:ROW. Open parameters are
-                    taken from the index. `keep` orders only the documents of a run; any value but "first" copies their
-                    texts to the work folder. This process verifies them exactly, with either engine
+                    others, and the run adds its own, kept or dropped, by `id_column` or FILE:ROW. Parameters that are
+                    not given come from the index. `keep` orders only the documents of a run; any value but "first"
+                    copies their texts to the work folder. This process verifies them exactly, with either engine
     evidence        of a new index: "index" stores the shingles of kept documents. "source" stores about 360 bytes per
                     kept document with the default bands and reads texts again from INPUT, so INPUT must stay in
                     place. None: "index", or as in an existing index

@@ -77,7 +77,7 @@ class Policy:
         """Warn if no document can be dropped for another, ParameterError if none can have `min_sources`."""
         sources, least = len({file.source for file in files}), self.retention.min_sources
         if self.across and sources < 2:
-            _log.warning(Advice("--across drops none, because all documents are of one INPUT; give several INPUTs"))
+            _log.warning(Advice("--across drops nothing, because all documents are of one INPUT; give several INPUTs"))
         if sources < least and source_column is None:
             raise ParameterError(
                 f"min_sources is {least}, and the documents are of {plural(sources, 'INPUT')};"

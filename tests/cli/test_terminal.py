@@ -90,7 +90,7 @@ def test_names_of_outputs_keys_and_warnings_are_escaped(command: Command, monkey
         archive.writestr(f"../{ODD}.jsonl", b"{}")
     printed = command("dedup zip://::a.zip -o out --backend reference")
     assert printed.status == 0 and is_harmless(printed)
-    assert "gpulsh: zip://::a.zip: skips ../a\\u001b[2J" in printed.err
+    assert "gpulsh: zip://::a.zip: left out ../a\\u001b[2J" in printed.err
 
 
 def shell(command: str, redirected: str) -> subprocess.CompletedProcess[str]:

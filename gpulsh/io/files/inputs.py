@@ -277,7 +277,7 @@ def _store_files(given: str, folder: str, filesystem: Any, options: ReadOptions)
     for key in filesystem.find(folder):
         path = _relative_key(key, folder)
         if has_parent_parts(path):
-            _log.warning("%s: skips %s, whose path leads out of its folder", given, key)
+            _log.warning("%s: left out %s, because its path leads out of the folder", given, key)
         elif not any(part.startswith(_hidden_prefixes(options)) for part in path.split("/")):
             below.setdefault(path, []).append(key)
     return [(path, key) for path in _read(given, below, options) for key in sorted(below[path], key=os.fsencode)]

@@ -71,7 +71,7 @@ def test_an_archive_member_outside_its_folder_is_skipped(here: Path, caplog: pyt
     zipped("a.zip", "p/ok.jsonl", EVIL)
     with caplog.at_level(logging.WARNING, "gpulsh"):
         run("zip://::a.zip")
-    assert f"skips {EVIL}, whose path leads out of its folder" in caplog.text
+    assert f"left out {EVIL}, because its path leads out of the folder" in caplog.text
     assert untouched(here) and [str(path) for path in Path("out/data").rglob("*.*")] == ["out/data/p/ok.jsonl"]
 
 
