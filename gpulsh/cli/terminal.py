@@ -17,6 +17,8 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from traceback import walk_stack
+from types import FrameType
 from typing import TextIO
 
 import click
@@ -25,6 +27,7 @@ from gpulsh.errors import Advice, OutputError
 from gpulsh.report.wording import printable, printable_lines
 
 INDENT = 4  # of wrapped lines
+AGAIN_SECONDS = 0.05  # until a signal that came in a compiler comes again
 UNWRITABLE = (OSError, ValueError)  # errors of a stream; ValueError if this process closed it
 
 
@@ -213,7 +216,8 @@ def clean_exit() -> Iterator[None]:
     """Make SIGTERM and SIGHUP clean up as Ctrl-C does.
 
     A library may turn the signal into an error of its own: C code that is being imported, or Ray, whose calls end in
-    SystemExit(1). The signal still counts.
+    SystemExit(1). The signal still counts. LLVM calls back into Python when it has compiled a kernel, and an exception
+    would be lost there, or end in a crash. So the signal comes again later.
     """
     if threading.current_thread() is not threading.main_thread():  # others may not set handlers
         yield
@@ -223,7 +227,10 @@ def clean_exit() -> Iterator[None]:
     def ending(number: int) -> BaseException:
         return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
 
-    def end(number: int, frame: object) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
+        if any(caller.f_globals.get("__name__", "").startswith("llvmlite.") for caller, _ in walk_stack(frame)):
+            threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+            return
         received.append(number)
         raise ending(number)
 

@@ -1,5 +1,6 @@
 """The command: its output, where it goes, and the exit status."""
 
+import ctypes
 import json
 import os
 import re
@@ -7,9 +8,11 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import chdir, suppress
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NoReturn
 from unittest.mock import Mock
 
@@ -259,6 +262,27 @@ def test_a_signal_that_a_library_turns_into_an_error_ends_the_command(
         with suppress(BaseException):
             signal.raise_signal(number)
         raise error
+
+    monkeypatch.setattr("gpulsh.cli.show.info", info)
+    assert (end_by(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_in_a_callback_of_the_compiler_ends_the_command(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception there would go no further."""
+
+    def notify() -> None:
+        signal.raise_signal(number)
+
+    scope = {"__name__": "llvmlite.binding", "signal": signal}
+    in_compiler = FunctionType(notify.__code__, scope, closure=notify.__closure__)
+
+    @click.command()
+    def info() -> None:
+        ctypes.CFUNCTYPE(None)(in_compiler)()
+        threading.Event().wait(10)
 
     monkeypatch.setattr("gpulsh.cli.show.info", info)
     assert (end_by(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
