@@ -224,7 +224,7 @@ class Context(click.Context):
         except ParameterError as error:
             options = [option for option in self.command.params if isinstance(option, click.Option)]
             known = {option.name: option.opts[-1] for option in options}
-            known |= {opt[2:].replace("-", "_"): opt for opt in list(known.values())}
+            known |= {opt[2:].replace("-", "_"): opt for opt in list(known.values()) if opt != "--and"}  # it is a word
             keyword = rf"(?<![^\s(])(?<!the )({'|'.join(map(str, known))})(?= is | are | has | names | needs | '|=)"
             raise ParameterError(re.sub(keyword, lambda found: known[found[1]], error.message)) from error
 
