@@ -17,13 +17,13 @@ from gpulsh.cli.terminal import conclude, mark_differences, note, say, say_marke
 @click.argument("output", metavar="OUT")
 @opt.number("--cluster", "N", "Number of a cluster, as in duplicates.parquet.")
 @opt.value("--id name", "ID", "Id of a dropped document, or of a kept duplicate.")
-@opt.flag("--near-threshold", "Show the least similar documents first.")
+@opt.flag("--near-threshold", "Show the least similar documents of all.")
 @opt.number("--limit", "N", "Show at most N documents.", default=10)
 def show(output: str, cluster: int | None, name: str | None, near_threshold: bool, limit: int) -> None:
     """Show documents that were dropped in OUT, each with its kept duplicate, and mark the differences.
 
-    Without options, it shows a few documents of different clusters, from the least similar to the most, and copies only
-    if nothing else was dropped. It reads the texts again from INPUT, if that is unchanged. Differences are coloured in
+    Without options, it shows documents of different clusters, from all similarities, and copies only if nothing else
+    was dropped. It reads the texts again from INPUT, if that is unchanged. Differences are coloured in
     a terminal, and otherwise in [-brackets-] or {+braces+}.
     """
     from gpulsh.params import check_integer, plural

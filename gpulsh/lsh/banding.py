@@ -60,9 +60,9 @@ class BitSampling(BandShape):
     """`bands` digests of `rows` bits each, at positions drawn from `seed` with replacement.
 
     Two signatures that differ in d of their bits have a band's digest in common with probability (1 - d / bits)^rows.
-    A signature without a bit set is no exception. Source: Indyk, Motwani 1998, *Approximate nearest neighbors: towards
-    removing the curse of dimensionality*; Gionis, Indyk, Motwani 1999, section 3. Raises ParameterError for `bands` and
-    `rows` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
+    This also holds for a signature without a bit set. Source: Indyk, Motwani 1998, *Approximate nearest neighbors:
+    towards removing the curse of dimensionality*; Gionis, Indyk, Motwani 1999, section 3. Raises ParameterError for
+    `bands` and `rows` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> signatures = BitSignatures(np.array([[0], [1], [2**64 - 1]], np.uint64))
     >>> BitSampling(bands=4, rows=8)(signatures, backend="cpu").shape

@@ -180,8 +180,8 @@ def _source_ranks(keep: str, inputs: Sequence[str]) -> dict[str, int]:
         ends = [given for given in inputs if f"/{given.rstrip('/')}".endswith(f"/{wanted}")]
         meant = [given for given in ends if given.rstrip("/") == wanted] or ends
         if len(meant) != 1 or meant[0] in ranks:
-            what = "one that was listed before" if len(meant) == 1 else f"{len(meant) or 'none'} of the INPUTs"
-            raise ParameterError(f"keep is {keep!r} and {name!r} means {what}; the INPUTs are: {', '.join(inputs)}")
+            what = "an INPUT listed before" if len(meant) == 1 else f"{len(meant) or 'none'} of the INPUTs"
+            raise ParameterError(f"keep is {keep!r} and {name!r} matches {what}; the INPUTs are: {', '.join(inputs)}")
         ranks[meant[0]] = len(ranks)
     return {given: ranks.get(given, len(ranks)) for given in inputs}
 

@@ -25,8 +25,8 @@ ROWS_AT_ONCE = 1 << 14
 class BBit(TextSketch[PackedSignatures], Named):
     """`bits` bits, one of 1, 2, 4, 8, 16 and 32, of each of the `num_perm` values of signatures.
 
-    Two values that differ have the same bits with probability 2^-bits, which the estimate corrects. The memory of
-    uint32 signatures holds 32 / bits times as many values, so the estimate errs less. The bits of a value v at place i
+    Two values that differ have the same bits with probability 2^-bits, which the estimate corrects. In the memory of
+    uint32 signatures, 32 / bits times as many values fit, so the estimate errs less. The bits of a value v at place i
     are the lowest of NOT mix64(NOT v * key(STREAM_BITS, i)), as `gpulsh.backends.protocol` defines both. (Scheme 1 took
     the lowest bits of v, which depend on the lowest bits of the fingerprint alone, so two short documents agreed in all
     places or in none.) `seed` is for the MinHash in `from_texts`. A row of all ones belongs to an empty document; any

@@ -147,7 +147,7 @@ def _concentration(size: int) -> float:
 class CMinHash(SetSketch):
     """Signatures of `num_perm` minima under one permutation, circularly shifted by one more place for each.
 
-    Another permutation first breaks any order of the set. The sketch draws three words, however large `num_perm` is.
+    Another permutation first breaks any order of the set. The sketch draws three random words for any `num_perm`.
     With 2^32 places, its variance is lower than MinHash's by too little to measure. Source: Li, Li 2022, *C-MinHash:
     Improving Minwise Hashing with Circulant Permutation* (the variant of two permutations, sigma and pi).
     Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.

@@ -34,8 +34,8 @@ def hints(method: Method, funnel: Funnel) -> Iterator[str]:
         of_words = method.shingling.unit == "word"
         tokens, shorter = ("words", "word:1 or --shingle char:4") if of_words else ("characters", "char:3")
         yield (
-            f"at least half of the documents have at most {size} {tokens}, so only documents of the same {tokens}"
-            f" duplicate them; use shorter shingles, such as --shingle {shorter}"
+            f"at least half of the documents have at most {size} {tokens}, so they duplicate only documents"
+            f" with the same {tokens}; use shorter shingles, such as --shingle {shorter}"
         )
     if funnel.not_utf8:
         documents = plural(funnel.not_utf8, "document")

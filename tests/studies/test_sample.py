@@ -184,6 +184,6 @@ def test_documents_shorter_than_a_shingle_give_a_hint(caplog: pytest.LogCaptureF
         assert not caplog.records
         gpulsh.deduplicate(["two words", "three words here", "a text of six words here"], backend="cpu")
     (record,) = caplog.records
-    assert record.getMessage().startswith("at least half of the documents have at most 5 words, so only")
+    assert record.getMessage().startswith("at least half of the documents have at most 5 words, so they")
     assert not list(hints(Method.choose(shingling=gpulsh.Shingling(size=1)), Funnel(documents=3, shingles=3)))
     assert not list(hints(Method.choose(), Funnel(documents=3, empty=3)))

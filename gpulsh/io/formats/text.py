@@ -195,11 +195,11 @@ def warn_of_lines(files: Sequence[tuple[File, PlainText]]) -> None:
         with suppress(InputError):  # the reader reports the error
             size = file.size() if file.filesystem is None else None
             if number < CHECKED_FILES and sum(map(bool, map(bytes.strip, kind.beginning(file).split(b"\n")))) >= MANY:
-                why = "though it has many lines, "
+                why = "though it has many lines"
             elif size is not None and size >= LARGE_FILE:
-                why = f"though it has {size:,} bytes, "
+                why = f"though it has {size:,} bytes"
         if why is not None:
-            _log.warning(Advice(f"{file.name}: is one document, {why}as is every .txt; with --lines each line is one"))
+            _log.warning(Advice(f"{file.name}: is one document, {why}; with --lines each line is one"))
             return
 
 
