@@ -93,8 +93,8 @@ def deduplicate(
                   column of a Hugging Face Dataset, a TextBatch, any object with the Arrow C interface (host or device),
                   or an iterator of str or of these. With `text_column`, a table. None (null) is kept
     text_column   the column of the texts in a table of pyarrow, pandas, polars (a LazyFrame is collected), cuDF or
-                  `datasets`. "meta.body" is a field of a column. ["title", "body"] and "title,body" join several
-                  columns by a line end and leave out nulls
+                  `datasets`, or one that is an Arrow stream, such as a relation of DuckDB. "meta.body" is a field of a
+                  column. ["title", "body"] and "title,body" join several columns by a line end and leave out nulls
     threshold     above 0, at most 1
     shingling     the units to compare: Shingling(unit="word", size=5), the default, or "word:5" for short
     folding       applied to texts first; None: Folding(), which folds case

@@ -1,7 +1,8 @@
-"""The text of tables in memory: of pyarrow, pandas, polars, cuDF and `datasets`, whose library is loaded already."""
+"""The text of tables: of pyarrow, pandas, polars, cuDF and `datasets`, which are loaded, and of Arrow streams."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpulsh.errors import InputTypeError, nearest_name
@@ -49,35 +50,64 @@ def table_texts(table: Any, text_column: object, parameter: str = "text_column")
 
     text_column = text_named(text_column)
     kind = type(table).__name__
+    given = f"{parameter} is {text_column!r}, and texts, a {kind},"
     if not has_columns(table):
         refuse_tables(table)
-        raise InputTypeError(f"{parameter} is {text_column!r}, and texts, a {kind}, has no columns; leave it out")
+        table = _arrow_reader(table, given)
     columns = Columns(text_column)
     names = list(dict.fromkeys(name for name, *_ in columns.texts))
-    present = _names(table)
+    is_reader, is_stream = type(table).__name__ in READERS, kind == "IterableDataset"
+    if not is_stream or table.features is not None:
+        _check_names(names, _names(table), given)
+    if parameter != "text_column" and (is_reader or is_stream):
+        instead = "a Dataset" if is_stream else "pyarrow.table(texts)"
+        raise InputTypeError(f"{parameter} is {text_column!r}, and the {kind} is read once; give {instead}")
+    if is_reader:
+        return (_texts(_arrow(batch), columns) for batch in table)
+    if is_stream:
+        return (_texts(rows, columns) for rows in _data_set_rows(table, names, given))
+    chosen = _chosen_columns(table, names)
+    if columns.texts == ((names[0],),):
+        return chosen[names[0]]
+    return _texts(_arrow(chosen), columns)
+
+
+def _arrow_reader(table: Any, given: str) -> pa.RecordBatchReader:
+    """The rows of another library's table, such as a relation of DuckDB, by the Arrow C interface."""
+    import pyarrow as pa
+
+    try:
+        return pa.RecordBatchReader.from_stream(table)
+    except (pa.ArrowInvalid, TypeError):  # a column, or no Arrow data
+        raise InputTypeError(f"{given} has no columns; leave it out") from None
+
+
+def _check_names(names: list[str], present: list[str], given: str) -> None:
     for name in names:
         if name not in present:
             meant = nearest_name(name, present)
             near = "" if meant is None else f"; did you mean {meant!r}?"
             raise InputTypeError(
-                f"{parameter} is {text_column!r}, and texts, a {kind}, has no column {name!r}; its columns are:"
-                f" {', '.join(map(str, present))}{near}"
+                f"{given} has no column {name!r}; its columns are: {', '.join(map(str, present))}{near}"
             )
         if (count := present.count(name)) > 1:
-            raise InputTypeError(
-                f"{parameter} is {text_column!r}, and texts, a {kind}, has {count} columns {name!r}; rename the others"
-            )
-    if parameter != "text_column" and kind in (*READERS, "IterableDataset"):
-        instead = "texts.read_all()" if kind in READERS else "a Dataset"
-        raise InputTypeError(f"{parameter} is {text_column!r}, and the {kind} is read once; give {instead}")
-    if kind in READERS:
-        return (_texts(_arrow(batch), columns) for batch in table)
-    if kind == "IterableDataset":
-        return (_texts(rows, columns) for rows in table.with_format("arrow").iter(ROWS))
-    chosen = _chosen_columns(table, names)
-    if columns.texts == ((names[0],),):
-        return chosen[names[0]]
-    return _texts(_arrow(chosen), columns)
+            raise InputTypeError(f"{given} has {count} columns {name!r}; rename the others")
+
+
+def _data_set_rows(table: Any, names: list[str], given: str) -> Iterator[pa.Table]:
+    """Columns of an IterableDataset: after `map` its types are unknown; after `filter` Arrow fails at nulls."""
+    import pyarrow as pa
+
+    schema = None
+    if table.features is not None:
+        table = table.select_columns(names)  # other columns, such as images, are not decoded
+        schema = table.features.arrow_schema
+    for rows in table.with_format(None).iter(ROWS):
+        _check_names(names, list(rows), given)
+        try:
+            yield pa.table({name: rows[name] for name in names}, schema)
+        except (pa.ArrowException, UnicodeEncodeError) as error:
+            raise InputTypeError(f"{given} has values that Arrow cannot hold: {error}") from error
 
 
 def _names(table: Any) -> list[str]:

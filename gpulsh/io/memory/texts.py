@@ -201,7 +201,7 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
     from gpulsh.io.arrow.validation import check_arrow
 
     if pa.types.is_struct(array.type):
-        raise InputTypeError(f"texts, a {given}, has columns; give one of them, such as frame['text']")
+        raise InputTypeError(f"texts, a {given}, has columns; give one of them, or its name as text_column")
     if not is_text(array.type):
         raise InputTypeError(f"texts, a {given}, is of Arrow type {array.type}; give strings, or binary that is UTF-8")
     check_arrow(array, f"texts, a {given},")
