@@ -180,7 +180,7 @@ def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     yield up_to("all", duration(likely["all"]), duration(most["all"]))
     yield row("", duration(likely["processor"]), "  of processor time")
     yield ""
-    yield row("memory", size(int(likely["memory"])), f"  at most, with a budget of {size(plan['memory'])}")
+    yield row("memory", size(int(likely["memory"])), f"  at its peak, with a budget of {size(plan['memory'])}")
     yield from (row("", size(amount), f"  {what}") for what, amount in device_shares(plan["shares"]))
     out = plan["work"] + likely["data"] + most["evidence"]
     yield row("OUT", size(int(out)), f"  at its peak; the end of the run removes {size(int(plan['work']))} of it")
@@ -237,7 +237,7 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
         if not (math.isfinite(hours) and hours > 0):
             raise ParameterError(f"hours is {hours:g}; give a number above 0")
         needed = workers_needed(hours * 3600, estimated) if found.seconds is not None else None
-        deadline = {"hours": hours, "workers_needed": needed}
+        deadline = {"hours": hours, "workers_needed": needed and max(needed, nodes or 1)}
     return {
         "documents": corpus.documents,
         "bytes": corpus.bytes,

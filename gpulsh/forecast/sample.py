@@ -300,7 +300,7 @@ def run_dedup(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], U
             bytes=funnel["bytes"],
             met=min(gather.get("documents", 0) / each, 1.0),
             pairs=funnel["candidates"] / each,
-            dropped=funnel["dropped"] / each,
+            dropped=(funnel["dropped"] + funnel["contaminated"]) / each,
             protected=funnel["protected"] / each,
             bytes_per_shingle=max(funnel["bytes"] / max(funnel["shingles"], 1), 1.0),
             met_bytes=min(gather.get("bytes", 0) / max(funnel["bytes"], 1), 1.0),

@@ -163,6 +163,7 @@ def test_start_deadline_and_shares_are_counted(command: Command, plan: Callable[
     stages = {stage["name"]: stage for stage in found["stages"]}
     assert stages["verify"]["seconds"] == 0 and stages["gather"]["disk_read"] == 0
     assert (found["output"], found["bands"], found["rows"]) == (2.5e12, 8, 4)
+    assert plan("--docs 9 --bytes 9 --threads 8 --nodes 4 --hours 1")["workers_needed"] == 4  # one on each machine
     for documents in ("1", "1e18"):  # the largest numbers
         line = f"--docs {documents} --bytes 1e24 --hours 1e300 --rate sign=1e-6"
         assert plan(line)["index"] > 0 and command(f"plan {line}").status == 0
@@ -326,6 +327,9 @@ def test_the_share_of_dropped_documents_leaves_out_protected_ones(here: Path) ->
         write_rows(name, given)
     found = sample.plan(["few.jsonl"], {"backend": "reference", "protect": ["test.jsonl"]})
     assert "dropped          25.0 %" in sample_lines(found)  # 1 of 4
+    write_rows("few.jsonl", [*texts(3), *texts(1), " ".join(texts(6))])  # and a document that quotes a protected one
+    found = sample.plan(["few.jsonl"], {"backend": "reference", "protect": ["test.jsonl"], "passages": 13})
+    assert "dropped          40.0 %" in sample_lines(found)  # 2 of 5
 
 
 def test_a_plan_by_containment_counts_weights_and_prefixes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
