@@ -367,7 +367,7 @@ class Shingling(Parameters):
 
     @classmethod
     def parse(cls, text: str) -> Shingling:
-        """From the form of the command line. Raises ParameterError for any other.
+        """Parse the form of the command line. Raises ParameterError for any other.
 
         >>> Shingling.parse("word:5+symbols")
         Shingling(unit='word', size=5, symbols=True)

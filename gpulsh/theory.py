@@ -103,8 +103,8 @@ class SCurve(Named):
     def threshold(self) -> float:
         """Similarity at which the curve is steepest: ((1 - 1/r) / (b - 1/r))^(1/r).
 
-        0 for one row of several bands, 1 for one band of several rows; the line of one band of one row is equally steep
-        everywhere, and this is its middle, 0.5.
+        It is 0 for several bands of one row, and 1 for one band of several rows. The curve of one band of one row is a
+        straight line; here this is its middle, 0.5.
         """
         if self.bands == self.rows == 1:
             return 0.5

@@ -85,7 +85,7 @@ class WeightedMinHash(SignatureSketch):
 
 @dataclass(frozen=True, kw_only=True)
 class KleinbergTardos(SignatureSketch):
-    """Signatures of vectors: each value draws pairs of a column and a height until a height is below the number there.
+    """Signatures of vectors: each value draws pairs of column and height until the height is below the number there.
 
     Two vectors share the first such pair with probability sum(min) / sum(max) of their numbers, scaled as given. For
     distributions p and q that is (1 - d) / (1 + d), where d is their total variation distance. Heights have no
