@@ -8,7 +8,6 @@ text of documents is text. NaN and infinity, which JSON lacks, are null.
 from __future__ import annotations
 
 import base64
-import codecs
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -36,18 +35,17 @@ from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Mask, WriteOptions, with_added
 from gpulsh.io.formats.endings import compression_of, ending_of, format_of
+from gpulsh.io.formats.json_text import PART_BYTES, json_string
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet
 from gpulsh.io.formats.text import PlainText
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.limits import COPIES, Limit, too_costly
 from gpulsh.io.output_codec import OutputCodec, compressed_writer
-from gpulsh.io.rows import Bytes
 
 FormatName = Literal["parquet", "jsonl"]
 STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # the compression of JSON lines, by codec
 FIRST_ROW = np.zeros(1, np.int64)
-PART_BYTES = 1 << 20  # of rows that become Python values together, and of a larger text
 JSON_EXTENSIONS = ("arrow.uuid", "arrow.bool8")  # extension types whose values in Python are JSON's, too
 VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character, and in JSON
 
@@ -205,21 +203,12 @@ def _large_line(file: File, part: Mapping[str, pa.Array], texts: set[str], limit
         yield before + _json(name) + b":"
         before = b","
         if _is_string(column, name in texts) and column.null_count == 0:
-            yield from _json_string(arrow_rows(column).pieces(FIRST_ROW)[0])
+            yield from json_string(arrow_rows(column).pieces(FIRST_ROW)[0])
             continue
         if limit is not None and (need := VALUE_COPIES * byte_size(column)) > COPIES * limit.document:
             raise too_costly(file, f"a value of column {name!r} as JSON", need, COPIES * limit.document, limit)
         yield _json(_json_values(column, name in texts)[0])
     yield b"}\n"
-
-
-def _json_string(text: Bytes) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    yield b'"'
-    for start in range(0, len(text), PART_BYTES):
-        piece = text[start : start + PART_BYTES]
-        yield _json(decoder.decode(piece, final=start + len(piece) == len(text)))[1:-1]
-    yield b'"'
 
 
 def _json(value: object) -> bytes:

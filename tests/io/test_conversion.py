@@ -21,6 +21,7 @@ from gpulsh.io import conversion
 from gpulsh.io.arrow.ids import is_parquet_type, joined_ids, parquet_type
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
+from gpulsh.io.formats import json_text
 from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.limits import Limit
 from tests.support.files import UNPACK, read_rows, read_table, record, write_rows
@@ -123,7 +124,8 @@ def test_inputs_of_all_formats_become_json_lines(inputs: Path, tmp_path: Path, m
     expected = [[{"text": "two\nlines", "n": "1"}, {"text": "\ufffd!", "n": None}], [AS_JSON, nulls], [nulls]]
     expected += [[{"text": "plain\n"}], [CRAWLED]]
     assert [list(map(json.loads, lines(data / name))) for name in names[2:]] == expected
-    monkeypatch.setattr(conversion, "PART_BYTES", 1)  # each row is a large one, whose text goes in pieces
+    for module in (conversion, json_text):  # each row is a large one, whose text goes in pieces
+        monkeypatch.setattr(module, "PART_BYTES", 1)
     again = run(inputs, tmp_path / "again", format="jsonl")
     assert all((again / name).read_bytes() == (data / name).read_bytes() for name in names)
 

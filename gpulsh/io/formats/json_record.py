@@ -51,6 +51,9 @@ class LongString:
     def pieces(self) -> Iterator[Bytes]:
         """The string as UTF-8; one piece, not copied, if the line has the same bytes."""
         view = memoryview(self.line)[self.begin : self.end]
+        if len(view) <= LARGE_LINE:
+            yield text_bytes(_decoded(bytes(view)))
+            return
         if self.line.find(b"\\", self.begin, self.end) < 0 and not count_stray_bytes(view):
             # A small part of a line must not hold all of it.
             yield view if 2 * len(view) > len(self.line) else bytes(view)

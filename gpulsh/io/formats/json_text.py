@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -15,11 +16,12 @@ from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import number_values, string_array, to_arrow
 from gpulsh.io.columns import Columns, FieldPath
 from gpulsh.io.file import File
+from gpulsh.io.formats.json_record import BOM, LongString
 from gpulsh.io.formats.streamed import Line
-from gpulsh.io.rows import Bytes, text_bytes
+from gpulsh.io.rows import Bytes
 
 SPACE = " \t\n\r"
-BOM = "\ufeff"
+PART_BYTES = 1 << 20  # of a text that becomes a Python value at once
 
 FEW_ROWS = 128  # to find the rows that are alike among them would take longer than to write all
 NUMBERS = {bool, int, float, type(None)}
@@ -28,18 +30,15 @@ _decoder = json.JSONDecoder(parse_int=str)  # an int may have only some thousand
 
 def with_text(file: File, number: int, line: Line, columns: Columns, change: Callable[[Bytes], bytes]) -> bytes:
     """The line with another text, made by `change` of the text as UTF-8; with its end."""
-    import orjson
-
-    content = bytes(line).decode("utf-8", "surrogateescape")
-    begin = len(BOM) if number == 1 and content.startswith(BOM) else 0
+    content = line.decode("latin-1")  # one character for each byte, so places are the same
+    begin = len(BOM) if number == 1 and line.startswith(BOM) else 0
     try:
         start, stop = _place(content, begin, columns.texts[0])
     except RecursionError as error:
         raise InputError(f"{file.name}: {file.unit} {number} is nested too deeply; flatten it") from error
-    text = json.loads(content[start:stop].encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-    value = orjson.dumps(change(text_bytes(text)).decode("utf-8", "replace"))
-    before, behind = (part.encode("utf-8", "surrogateescape") for part in (content[:start], content[stop:]))
-    return before + value + behind
+    del content
+    text = change(b"".join(LongString(line, start + 1, stop - 1).pieces()))
+    return b"".join((line[:start], *json_string(text), line[stop:]))
 
 
 def _place(content: str, at: int, place: FieldPath) -> tuple[int, int]:
@@ -47,15 +46,31 @@ def _place(content: str, at: int, place: FieldPath) -> tuple[int, int]:
     found = 0, 0
     at = _next(content, at) + 1
     while content[at := _next(content, at)] != "}":
-        name, at = _decoder.raw_decode(content, at)
-        at = _next(content, _next(content, at) + 1)
-        begin = at
-        _, at = _decoder.raw_decode(content, at)
+        name, end = _decoder.raw_decode(content, at)
+        if not name.isascii():
+            name = json.loads(content[at:end].encode("latin-1").decode("utf-8", "replace"))
+        begin = _next(content, _next(content, end) + 1)
+        _, at = _decoder.raw_decode(content, begin)
         if name == place[0]:
             found = begin, at
         at = _next(content, at)
         at += content[at] == ","
     return found if len(place) == 1 else _place(content, found[0], place[1:])
+
+
+def json_string(text: Bytes) -> Iterator[bytes]:
+    """A text as a string of JSON, in pieces: orjson reserves nine times the bytes of a string."""
+    import orjson
+
+    if len(text) <= PART_BYTES:
+        yield orjson.dumps(str(text, "utf-8", "replace"))
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    yield b'"'
+    for start in range(0, len(text), PART_BYTES):
+        piece = text[start : start + PART_BYTES]
+        yield orjson.dumps(decoder.decode(piece, final=start + len(piece) == len(text)))[1:-1]
+    yield b'"'
 
 
 def _next(content: str, at: int) -> int:

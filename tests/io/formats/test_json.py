@@ -22,7 +22,7 @@ from gpulsh.io.formats import json_record as record
 from gpulsh.io.formats import jsonl
 from gpulsh.io.formats.blocks import INSTANTS
 from gpulsh.io.formats.json_record import LargeObject, LongString
-from gpulsh.io.formats.json_text import FEW_ROWS, member_texts
+from gpulsh.io.formats.json_text import FEW_ROWS, member_texts, with_text
 from gpulsh.io.formats.streamed import split_elements
 from gpulsh.io.limits import CostError, Limit
 from tests.support.files import documents, rejected
@@ -205,6 +205,14 @@ def test_a_long_text_is_not_copied(tmp_path: Path) -> None:
             found += np.diff(batch.offset).tolist()
             del batch
     assert found == lengths
+
+
+def test_a_cut_of_a_large_line_takes_a_few_copies_of_it() -> None:
+    before, text, behind = b'{"n": "\xc3\xa9", "text": "', "word \U0001f642 ".encode() * 1_000_000, b'", "m": 1}\n'
+    line, file = before + text + behind, File("a", "a", "a")
+    with at_most(8 * len(text)):
+        line = with_text(file, 2, line, Columns("text"), lambda found: bytes(found[10:]))
+    assert line == before + text[10:] + behind
 
 
 @pytest.mark.parametrize("value", [b"{},", b'"\xc3\xa4",', b'{"a":1},'])
