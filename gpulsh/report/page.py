@@ -201,19 +201,16 @@ def sum_files(files: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 def candidates_picture(counts: Mapping[str, Any], threshold: float, curve: SCurve | None) -> Picture:
     """Candidate pairs by similarity, in another colour below the threshold, and the S-curve of the banding."""
     below = _below_one(counts)
-    most = max(below.values(), default=1) / (BELOW_CURVE if curve else 1)
-    levels = (
-        [(k / 4, f"{25 * k} %") for k in range(5)] if curve else [(k / 2, _short_count(most * k / 2)) for k in range(3)]
-    )
+    most, tall = max(below.values(), default=1), BELOW_CURVE if curve else 1
     bars = [
-        _bar("under" if low / BINS >= threshold - 1e-9 else "under less", low / BINS, 1 / BINS, count / most)
+        _bar("under" if low / BINS >= threshold - 1e-9 else "under less", low / BINS, 1 / BINS, tall * count / most)
         for low, count in below.items()
     ]
     picture = {
         "title": "Candidate pairs by Jaccard similarity",
         "axis": "Jaccard similarity",
         "ticks": [(k / 5, f"{k / 5}") for k in range(6)],
-        "levels": levels,
+        "levels": [(k / 4, f"{25 * k} %") for k in range(5)] if curve else _levels(most),
         "bars": bars,
         "mark": {"x": threshold, "text": f"threshold {threshold:g}", "left": threshold > 0.5},
     }
@@ -247,7 +244,7 @@ def similarity_picture(counts: Mapping[str, Any], threshold: float, measure: str
         "title": f"Dropped documents by {alike} {axis.split()[-1]} the kept one: {one:,} of {alike} 1",
         "axis": f"{axis} the kept document",
         "ticks": [*ticks, (1 - 0.35 * WIDTH_OF_ONE, "1")],
-        "levels": [(part, _short_count(most * part)) for part in ((0, 0.5, 1) if most > 1 else (0, 1))],
+        "levels": _levels(most),
         "bars": bars,
         "one": f"{one:,}",
         "broken": one > most,
@@ -258,13 +255,22 @@ def _bar(kind: str, left: float, wide: float, tall: float, name: str = "") -> Ma
     return {"kind": kind, "x": left, "width": wide, "height": tall, "name": name}
 
 
-def _short_count(count: float) -> str:
+def _levels(most: int) -> list[tuple[float, str]]:
+    """The lines of a scale of counts: 0, about half, and the most; each with its share of the height.
+
+    >>> _levels(1), _levels(5)
+    ([(0.0, '0'), (1.0, '1')], [(0.0, '0'), (0.4, '2'), (1.0, '5')])
+    """
+    return [(count / most, _short_count(count)) for count in sorted({0, most // 2, most})]
+
+
+def _short_count(count: int) -> str:
     """A count of few characters.
 
-    >>> [_short_count(count) for count in (9.5, 2500, 1_250_000, 3e9)]
-    ['10', '2,500', '1.2 M', '3,000.0 M']
+    >>> [_short_count(count) for count in (9, 2500, 1_250_000, 3 * 10**9)]
+    ['9', '2,500', '1.2 M', '3,000.0 M']
     """
-    return f"{count:,.0f}" if count < 100_000 else f"{count / 1e6:,.1f} M"
+    return f"{count:,}" if count < 100_000 else f"{count / 1e6:,.1f} M"
 
 
 def _below_one(counts: Mapping[str, Any]) -> dict[int, int]:

@@ -269,7 +269,7 @@ def plot_curves(
         edges = np.linspace(0, 1, len(counts) + 1)
         axes.bar(edges[:-1], counts, width=1 / len(counts), align="edge", color=BARS, edgecolor="white")
         axes.set_yscale("symlog", linthresh=1)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, None if counts.any() else 1)
         axes.set_ylabel(label)
         axes = axes.twinx()
     similarity = np.linspace(0, 1, 401)

@@ -16,7 +16,7 @@ import pytest
 from gpulsh.params import plural
 from gpulsh.report.evidence import MEMBERS, SAMPLE
 from gpulsh.report.excerpts import SHOWN_CHARACTERS
-from gpulsh.report.page import missing_requirement, render
+from gpulsh.report.page import missing_requirement, render, similarity_picture
 from tests.support.command import Command
 from tests.support.files import read_rows, write_rows
 from tests.support.html import Html
@@ -120,13 +120,21 @@ def test_the_page_shows_candidates_below_the_threshold() -> None:
     assert "The bars are the dropped documents" in render(report)
 
 
+def test_a_scale_has_whole_numbers_at_their_heights() -> None:
+    """The line at 1.5 of 3 documents had the label 2."""
+    for most, labels in ((1, [0, 1]), (2, [0, 1, 2]), (3, [0, 1, 3]), (9, [0, 4, 9])):
+        picture = similarity_picture({"below_one": {"0.80": most}, "one": 1}, 0.8, "Jaccard")
+        assert picture["levels"] == [(label / most, f"{label}") for label in labels]
+
+
 @pytest.mark.parametrize("only", [True, False])
 def test_copies_by_a_key_are_not_compared(only: bool) -> None:
     write_rows("a.parquet", pa.table({"text": [page(1), page(2), page(2)], "key": [1, 1, 2]}))
     report = run("a.parquet", key="key", key_only=only).report
     assert report["evidence"]["similarity"]["unmeasured"] == report["funnel"]["key_copies"] == 1
-    message = "each for a document with the same key." if only else "1 of them for a document with the same key"
-    assert message in Html(html()).text and ("No texts were compared" in html()) == only
+    message = "each for a document with the same key." if only else "1 for a document with the same key, without a"
+    assert f"1 dropped (33.3 %){', ' if only else ': '}{message}" in Html(html()).text
+    assert ("No texts were compared" in html()) == only
     assert ("Probability that two documents become" in html()) == ("pairs of duplicates in all" in html()) == (not only)
 
 
@@ -212,10 +220,12 @@ def test_bidirectional_controls_are_isolated_or_escaped() -> None:
     assert "foreign" not in shown.outside and not {"\u202e", "\u2066", "\u2069", "\x1b"} & set(shown.outside)
     escaped = r"foreign\u202e\u2066\u2069\u202cgnp\u001b"
     assert f"{escaped}.jsonl" in shown.inside and f"id id{escaped}1" in shown.inside
-    parts = [part.partition("</bdi>")[0] for part in html().split("<bdi>")[1:]]
+    parts = re.findall(r"<bdi[^>]*>(.*?)</bdi>", html(), re.DOTALL)
     names = [part for part in parts if "word1x" not in part]  # of files, places and parameters
     assert "foreign\u202e" in shown.inside and "foreign\u202e" not in "".join(names)
     assert "bdi { unicode-bidi: isolate; }" in html()
+    for sentence in (", row", " loses"):  # English, even if it begins with a name in Arabic
+        assert f'<bdi dir="ltr">{escaped}.jsonl{sentence}' in html()
 
 
 def test_the_page_stays_small() -> None:

@@ -223,6 +223,8 @@ def test_repeated_lines_are_reported_and_cut(tmp_path: Path) -> None:
     assert [text.count("reserved") for text in kept] == [1, 1, *[0] * 7]
     page = (tmp_path / "out" / "report.html").read_text()
     assert "The first 2 of equal lines stay." in page and "How often lines occur" in page
+    gpulsh.passages_files(write_rows(tmp_path / "no.jsonl", []), tmp_path / "none", **OF_PARTS, unit="line")
+    assert "<h1>None of the text repeats</h1>" in (tmp_path / "none" / "report.html").read_text()
     again = gpulsh.cut_files(path, tmp_path / "cut", passages=result.passages, min_left=1)
     assert (again.data / "a.jsonl").read_bytes() == (result.data / "a.jsonl").read_bytes()
 

@@ -262,6 +262,8 @@ def test_the_command_curve_shows_the_study(
     assert f"<!-- {best.bands} bands of {best.rows} rows, recommended -->" in drawn and len(studied.bandings) > 3
     for banding in studied.bandings:
         assert banding == best or f"<!-- {banding.bands} x {banding.rows} -->" in drawn
+    gpulsh.study([], backend="cpu").plot(tmp_path / "empty.svg")
+    assert "10^{0}" in drawn and "10^{-" not in (tmp_path / "empty.svg").read_text()  # no part of a pair
     monkeypatch.setattr("gpulsh.studies.curve.find_spec", lambda name: None)
     with pytest.raises(ParameterError, match=r'not installed: pip install "gpulsh\[report\]"'):
         studied.plot("study.svg")
