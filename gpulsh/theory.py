@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import NormalDist
@@ -57,7 +57,7 @@ class SCurve(Named):
 
     def _repr_html_(self) -> str:
         similarity = np.linspace(0, 1, 101)
-        probability = np.asarray(self.probability(similarity))
+        probability = self.probability(similarity)
         points = " ".join(f"{3 * step},{100 - 100 * p:.1f}" for step, p in enumerate(probability.tolist()))
         line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="2"/>'
         rows = ((f"{similarity[step]:.1f}", f"{probability[step]:.4f}") for step in range(0, 101, 10))
@@ -69,7 +69,7 @@ class SCurve(Named):
     @overload
     def probability(self, similarity: float) -> np.float64: ...
     @overload
-    def probability(self, similarity: ArrayLike) -> np.float64 | NDArray[np.float64]: ...
+    def probability(self, similarity: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]: ...
     def probability(self, similarity: ArrayLike) -> np.float64 | NDArray[np.float64]:
         """Probability that documents of Jaccard `similarity` share at least one band: 1 - (1 - s^rows)^bands.
 
@@ -85,7 +85,7 @@ class SCurve(Named):
     @overload
     def similarity_at(self, probability: float) -> np.float64: ...
     @overload
-    def similarity_at(self, probability: ArrayLike) -> np.float64 | NDArray[np.float64]: ...
+    def similarity_at(self, probability: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]: ...
     def similarity_at(self, probability: ArrayLike) -> np.float64 | NDArray[np.float64]:
         """Jaccard similarity at which documents share a band with `probability`: (1 - (1 - p)^(1/bands))^(1/rows).
 

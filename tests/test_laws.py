@@ -154,7 +154,7 @@ def test_bands_find_pairs_as_often_as_the_s_curve_says(signed_pairs: Any, bands:
     for one in signatures:
         digests = gpulsh.Banding(bands=bands, rows=rows)(one, backend="cpu").values
         caught += (digests[::2] == digests[1::2]).any(axis=1)
-    probability = np.asarray(gpulsh.SCurve(bands=bands, rows=rows).probability(exact))
+    probability = gpulsh.SCurve(bands=bands, rows=rows).probability(exact)
     assert count_outside(caught, SEEDS, probability) <= 1
     # All pairs together, where small errors that lean one way would add up.
     deviation = math.sqrt(float((SEEDS * probability * (1 - probability)).sum()))

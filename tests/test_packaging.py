@@ -139,6 +139,7 @@ assert_type(result.filter(("a", "b")), list[str])
 numbers: NDArray[np.float64] = np.zeros(2)
 assert_type(result.filter(numbers), NDArray[np.float64])
 assert_type(result.filter(Frame()), Frame)
+assert_type(gpulsh.SCurve(bands=2, rows=2).probability(numbers), NDArray[np.float64])
 assert_type([text for text, stays in zip("ab", result.keep) if stays], list[str])
 """
 WRONG = {"threshhold=0.5": "call-arg", "num_perm='many'": "arg-type"}

@@ -102,7 +102,7 @@ def test_similarity_at_is_the_inverse_of_many_digits(p: float, bands: int, rows:
 def test_threshold_and_slope_are_those_of_the_steepest_point(bands: int, rows: int) -> None:
     curve = SCurve(bands=bands, rows=rows)
     s = np.linspace(0, 1, 200_001)
-    steepness = np.gradient(np.asarray(curve.probability(s)), s)
+    steepness = np.gradient(curve.probability(s), s)
     assert curve.threshold == pytest.approx(s[np.argmax(steepness)], abs=2e-5)
     assert curve.slope == pytest.approx(steepness.max(), rel=1e-5)
 

@@ -218,7 +218,7 @@ def candidates_picture(counts: Mapping[str, Any], threshold: float, curve: SCurv
         return picture
     similarity, found = np.linspace(0, 1, 201), float(curve.probability(threshold))
     title = f"Probability that two documents become a candidate pair, by similarity: {found:.4f} at {threshold:g}"
-    points = zip(similarity.tolist(), np.asarray(curve.probability(similarity)).tolist(), strict=True)
+    points = zip(similarity.tolist(), curve.probability(similarity).tolist(), strict=True)
     return picture | {"title": title, "line": list(points), "dot": found}
 
 
