@@ -183,7 +183,7 @@ def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
     for one in report["frequent"]:
         text = rows[one["row"]]["text"].encode()[one["start"] : one["stop"]]
         assert text[:400].decode("utf-8", "replace") == one["text"]
-        assert f"{one['occurrences']:,} times" in page.text
+        assert f"{one['occurrences']:,} occurrences" in page.text
 
 
 @pytest.mark.parametrize(
