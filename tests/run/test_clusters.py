@@ -19,11 +19,12 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.reproduce import command as reproducing
 from gpulsh.report.reproduce import describe_method
 from gpulsh.report.summary import funnel_table
+from gpulsh.run.output import finished
 from gpulsh.stats.counts import CLUSTERS, MARKS
 from tests.crash.test_resume import results
 from tests.support.command import Command
 from tests.support.files import PACK, UNPACK, read_rows, write_rows
-from tests.support.runs import python, run
+from tests.support.runs import below, python, run
 
 NAMES = ["crawl-1", "crawl-2", "é", ""]
 COUNTS = [row.name for row in CLUSTERS if row.counted]
@@ -420,6 +421,23 @@ def test_the_command_weighs_a_finished_run(folder: Path, command: Command) -> No
         assert message in command(f"weights {line}").error
     assert command("weights out --weights log -o", "").error == "--output is empty; give the path of a folder"
     assert not Path("new2").exists() and not Path("out/data/new2").exists()
+
+
+def test_weights_appear_when_all_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill leaves no file that looks finished."""
+    for name in ("a.jsonl", "b.jsonl"):
+        write(tmp_path / name, rows(40, 1))
+    result = run([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out")
+    write_file, seen = finished._write, list[str]()
+
+    def look(*given: Any) -> int:
+        seen.extend(below(tmp_path / "new"))
+        return write_file(*given)
+
+    monkeypatch.setattr(finished, "_write", look)
+    result.weigh(tmp_path / "new", "log")
+    assert below(tmp_path / "new") == {"a.jsonl", "b.jsonl"}
+    assert seen and all(name.endswith(".part") for name in seen)
 
 
 @pytest.mark.parametrize("key_only", [False, True])

@@ -41,7 +41,7 @@ from gpulsh.run.output.remote import UNFINISHED, UrlFolder
 from gpulsh.run.output.work_folder import WORK, clear, is_work_folder
 from gpulsh.run.policy import refuse_without_columns
 from gpulsh.stats.counts import WEIGHT
-from gpulsh.store.durable import open_file, rename_durably, temporary_path, writing
+from gpulsh.store.durable import DurableFiles, naming, open_file, sync, temporary_path, writing
 
 SCHEMA = pa.schema([(WEIGHT.name, pa.float64())])  # of the added column
 NO_REPORT = f"holds no {REPORT} of a finished run that this version reads"
@@ -177,25 +177,27 @@ def weigh_run(
         target.mkdir(exist_ok=True, parents=True)
         try:
             targets = Targets(target)
-            for number, file in files.items():
-                place = targets.of(replace(file, relative=written[number].removeprefix(f"{DATA}/")))
-                rows += _write(file, Path(place), found[number])
+            with DurableFiles(target) as written_files:
+                for number, file in files.items():
+                    place = targets.of(replace(file, relative=written[number].removeprefix(f"{DATA}/")))
+                    with naming(place):  # a killed attempt leaves no file that looks finished
+                        rows += _write(file, written_files.part(f"{target}/{number}", place), found[number])
+                for folder in {os.path.dirname(place) for place in written_files.complete()}:
+                    sync(Path(folder))
         except BaseException:
             shutil.rmtree(target) if made else clear(target, ())
             raise
     return rows
 
 
-def _write(file: File, target: Path, weight: NDArray[np.float64]) -> int:
+def _write(file: File, target: str, weight: NDArray[np.float64]) -> int:
     """Write a file again with the weights of its rows."""
 
     def column(rows: Numbers) -> pa.RecordBatch:
         return pa.record_batch([to_arrow(weight[rows])], schema=SCHEMA)
 
-    with temporary_path(target) as part:
-        added = AddedColumns(SCHEMA, np.arange(len(weight)), column)
-        format_of(file).write_kept(file, np.ones(len(weight), bool), str(part), added=added)
-        rename_durably(part, target)
+    added = AddedColumns(SCHEMA, np.arange(len(weight)), column)
+    format_of(file).write_kept(file, np.ones(len(weight), bool), target, added=added)
     return len(weight)
 
 
