@@ -7,7 +7,7 @@ unchanged.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -114,16 +114,19 @@ class Review:
         return [self._evidence.pair(row, found) for row in rows]
 
 
-def value_shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, column: str) -> pa.Table:
+def value_shares(report: Mapping[str, Any], lists: Sequence[File], rejected: File | None, column: str) -> pa.Table:
     """A pyarrow.Table: `value` string, `documents` and `dropped` int64; values of most documents first.
 
-    A value that is not a text is given as JSON; null is for documents without a value. Protected documents do not
-    count. Raises InputError if a file has no such column or has changed since the run, or if there are only JSON lines
-    and none has the field. Raises ParameterError if there are more than 2^20 values.
+    `lists` have the dropped documents. A value that is not a text is given as JSON; null is for documents without a
+    value. Protected documents do not count. Raises InputError if a file has no such column or has changed since the
+    run, or if there are only JSON lines and none has the field. Raises ParameterError if there are more than 2^20
+    values.
     """
     originals, parameters = Originals(report), report["parameters"]
-    with reading(duplicates):
-        dropped = Evidence(duplicates, originals.named).rows_by_file()
+    dropped = []
+    for listed in lists:
+        with reading(listed):
+            dropped.append(Evidence(listed, originals.named).rows_by_file())
     bad, names = rejected_rows(rejected), string_array([file.name for file in originals.named]).to_pylist()
     columns = Columns(parameters["text_column"], more={column: "--by"})
     counts: dict[str | None, Numbers] = {}
@@ -134,7 +137,8 @@ def value_shares(report: Mapping[str, Any], duplicates: File, rejected: File | N
         # Of each row, whether it is a document, and whether it was dropped.
         what = np.zeros((report["files"][number]["rows"], 2), np.bool_)
         what[:, 0] = True
-        what[dropped[number], 1] = True
+        for rows_of in dropped:
+            what[rows_of[number], 1] = True
         for rows in bad[names[number]]:
             what[rows, 0] = False
         with reading(file):

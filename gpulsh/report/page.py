@@ -181,9 +181,10 @@ def _files(report: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[Map
     none = [0] * len(sources)
     counts = evidence["dropped"], evidence["rejected"], evidence.get("contaminated", none)
     for entry, source, dropped, rejected, contaminated in zip(report["files"], sources, *counts, strict=True):
-        kept = 0 if source["protected"] else entry.get("kept", entry["rows"] - dropped - rejected - contaminated)
-        gone = 0 if source["protected"] else entry["rows"] - rejected - kept - dropped
-        files.append({**entry, **source, "dropped": dropped, "rejected": rejected, "kept": kept, "left_out": gone})
+        lost = dropped + contaminated
+        kept = 0 if source["protected"] else entry.get("kept", entry["rows"] - rejected - lost)
+        gone = 0 if source["protected"] else entry["rows"] - rejected - kept - lost
+        files.append({**entry, **source, "dropped": lost, "rejected": rejected, "kept": kept, "left_out": gone})
         found = {"name": source["input"], "protected": source["protected"], **dict.fromkeys(FILE_COUNTS, 0), "for": []}
         of_input = inputs.setdefault(source["input"], found)
         for name in FILE_COUNTS:

@@ -96,7 +96,7 @@ COUNTS = {name: CountRow(name, *words, _SUMS.get(name, ()), _SHARES.get(name)) f
 SAMPLED = CountRow(
     "sampled",
     "sampled",
-    "random candidate pairs from buckets of at most 256, measured even if a bound rules them out",
+    "random candidate pairs from buckets of at most 256 that no option rules out, measured even if a bound does",
     of="candidates",
 )
 

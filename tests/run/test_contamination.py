@@ -25,6 +25,7 @@ from tests.run.test_partitioned import MEMORY, cut_as
 from tests.support import naive
 from tests.support.command import Command
 from tests.support.files import read_rows, write_rows
+from tests.support.html import Html
 from tests.support.naive_contamination import common, contamination, windows
 from tests.support.pages import ROOT
 from tests.support.runs import below, evidence, run, small_partitions
@@ -151,13 +152,20 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     assert shown.status == 0 and message in shown.out
     assert "gpulsh: protect: " in shown.err and "gpulsh: screen: " in shown.err
     assert Path("out/data/train.txt").read_text() == "another page\n"
-    assert "2 dropped (66.7 %): 2 with text of protected items." in Path("out/report.html").read_text()
+    shown_page = Html(Path("out/report.html").read_text()).text
+    assert "2 dropped (66.7 %): 2 with text of protected items." in shown_page
+    assert "train.txt loses 66.7 % of its documents" in shown_page and "train.txt31266.7 %" in shown_page
     place = {"file": "train.txt", "row": 0, "start": 25, "stop": 25 + len(question)}
     assert rows_of(folder / "out")[0] == {"benchmark": "test.txt", "item": 0, "split": "test", "coverage": 1.0, **place}
     columns = [(field.name, str(field.type)) for field in pq.read_schema("out/contamination.parquet")]
     assert columns == [(row.name, {"float64": "double"}.get(row.type, row.type)) for row in CONTAMINATION]
     table = [f"| {row.name} | {row.type} | {row.meaning} |" for row in CONTAMINATION]
     assert "\n".join(table) in (ROOT / "docs/decontamination.md").read_text(encoding="utf-8")
+    rows = [{"text": text, "lang": "en"} for text in (page, "another page")]
+    shares = run(write_rows("train.jsonl", rows), protect="test.txt", lines=True, passages=13, overwrite=True).shares(
+        "lang"
+    )
+    assert shares.to_pylist() == [{"value": "en", "documents": 2, "dropped": 1}]
     report = json.loads(Path("out/report.json").read_text())
     assert "--passages 13 --coverage 0.8" in str(reproducing(report))
     assert "80 % or more of the words of a protected" in " ".join(describe_method(report["parameters"]))

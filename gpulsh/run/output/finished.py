@@ -75,7 +75,8 @@ class Finished:
 
     def shares(self, column: str) -> pa.Table:
         """The number of documents, and of dropped ones, for each value of a column (`originals.value_shares`)."""
-        return value_shares(self.report, self.file(EVIDENCE), self.rejected(), column)
+        lists = [name for name in (EVIDENCE, "contamination.parquet") if name in self.report["outputs"]]
+        return value_shares(self.report, [*map(self.file, lists)], self.rejected(), column)
 
     def rejected(self) -> File | None:
         """The file of bad records, if the run skipped some."""
