@@ -86,7 +86,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "CODEC[:LEVEL]",
     "Codec of the kept rows. For Parquet: none, snappy, lz4, gzip, brotli or zstd, such as zstd:9. For --format"
     " jsonl: none, gzip or zstd. For other .gz and .zst files: a level of their own codec."
-    "  [default: match the input's compression]",
+    "  [default: as in the input; zstd for Parquet from other formats]",
 )
 @opt.flag("--add-counts", "Add counts to kept rows: copies, near, component, sources.")
 @opt.value(
