@@ -38,7 +38,7 @@ OPTIONS = (
     *SWITCHES,
     *("and", "as-text", "backend", "compression", "delimiter", "encoding", "engine", "format", "id-column", "keep"),
     *("key", "memory", "num-perm", "on-error", "passages", "protect", "reader", "shingle", "sketch", "text-column"),
-    *("verify", "work"),
+    *("verify", "work", "bands", "rows"),
     *("source-column", "date-column", "min-cluster", "max-copies", "min-sources", "weights", "weight-by", "within"),
     *("tokens", "bytes", "unit", "bridge", "normalize", "min-left", "min-occurrences", "coverage"),
     *("ignore-common", "index", "write", "resolve", "drop-containing"),

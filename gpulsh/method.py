@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
-from gpulsh.errors import ParameterError
+from gpulsh.errors import ParameterError, refuse_given
 from gpulsh.params import (
     MAX_NUM_PERM,
     MAX_SEED,
@@ -116,8 +116,8 @@ class Method(Parameters):
             family, near, bands, rows = Family(num_perm=1, seed=family.seed), None, 1, 1
         chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
         if near is not None:
-            if verify == "signature" or bands is not None or rows is not None:
-                raise ParameterError("a sketch of bits has no bands or Jaccard estimate; leave verify, bands, rows out")
+            of_sets = {"bands": bands, "rows": rows, "verify 'signature'": verify == "signature"}
+            refuse_given(of_sets, "{} is given, and a sketch of bits has no bands or Jaccard estimate; leave it out")
             if num_perm != Family().num_perm:
                 raise ParameterError(f"num_perm is {shown(num_perm)}, which a sketch of bits lacks; leave it out")
             if seed not in (Family().seed, near.seed):

@@ -51,6 +51,8 @@ def test_advice_names_options_or_keywords(
     assert other.startswith("--and is given with --measure 'containment', which has no default distance")
     other = command("dedup a.jsonl -o new --keep source:z", *ON).error
     assert other.startswith("--keep is 'source:z' and 'z' matches none of the INPUTs")
+    other = command("dedup a.jsonl -o new --sketch simhash --rows 3", *ON).error
+    assert other.startswith("--rows is given, and a sketch of bits has no bands")
     Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
     gpulsh.deduplicate_files("short.jsonl", "out", backend="reference", overwrite=True)
     assert ", such as shingling='word:1' or shingling='char:4'" in caplog.messages[-1]

@@ -130,7 +130,7 @@ def test_unreadable_files_are_named_by_reader_cudf(
 
 @HOST_DEFAULT
 def test_reader_cudf_needs_the_backend_cuda(cuda: CudaBackend, files: Path, tmp_path: Path) -> None:
-    with pytest.raises(BackendError, match="reader 'cudf' works on the backend 'cuda', and this one is 'cpu'"):
+    with pytest.raises(BackendError, match="reader 'cudf' needs the backend 'cuda', and this run has 'cpu'"):
         gpulsh.deduplicate_files(files, tmp_path / "out", reader="cudf", backend="cpu")
     with pytest.raises(ParameterError, match="reader is 'gpu'"):
         gpulsh.deduplicate_files(files, tmp_path / "out", reader="gpu")  # type: ignore[arg-type]

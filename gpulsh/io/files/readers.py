@@ -46,7 +46,7 @@ def open_files(
 
     if ops.name != "cuda":
         raise BackendError(
-            f"reader 'cudf' works on the backend 'cuda', and this one is {ops.name!r}; give --reader arrow"
+            f"reader 'cudf' needs the backend 'cuda', and this run has {ops.name!r}; give --reader arrow"
         )
     reason = why_no_reader()
     if reason is not None:
