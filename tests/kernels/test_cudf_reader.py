@@ -125,7 +125,7 @@ def test_unreadable_files_are_named_by_reader_cudf(
     monkeypatch.setitem(sys.modules, "pylibcudf", module)
     check_error(files, tmp_path, InputError, r"a\[1\].parquet: cannot be read by cuDF: cuDF reads 0 columns for 'text'")
     (files / "d.jsonl").write_text('{"text": "words"}\n')
-    check_error(files, tmp_path, InputError, r"d.jsonl: is no Parquet file, and the reader is 'cudf'")
+    check_error(files, tmp_path, InputError, r"d.jsonl: is no Parquet file, and cuDF reads only")
 
 
 @HOST_DEFAULT

@@ -52,11 +52,11 @@ def open_files(
     if reason is not None:
         raise BackendError(f"reader is 'cudf', and cuDF cannot be imported ({reason}); {install_command('cudf')}")
     if columns.text_column is None:
-        raise ParameterError(f"text_column is {columns.text!r}, and the reader 'cudf' takes one column; give 'arrow'")
+        raise ParameterError(f"text_column is {columns.text!r}, and cuDF reads one column; give --reader arrow")
     for file in files:
         if not isinstance(format_of(file), Parquet) or file.filesystem is not None:
             what = "no Parquet file" if file.filesystem is None else "not on this machine"
-            raise InputError(f"{file.name}: is {what}, and the reader is 'cudf'; give local Parquet files or 'arrow'")
+            raise InputError(f"{file.name}: is {what}, and cuDF reads only local Parquet files; give --reader arrow")
     return _DeviceFileTexts(files, columns, ops, limit)
 
 

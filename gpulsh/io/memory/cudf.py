@@ -95,7 +95,7 @@ def read_row_groups(path: str, column: str, groups: Sequence[int], ops: Backend)
     options.set_row_groups([list(groups)])
     columns = parquet.read_parquet(options).tbl.columns()
     if len(columns) != 1:
-        raise ValueError(f"cuDF reads {len(columns)} columns for {column!r}; rename it, or leave the reader 'arrow'")
+        raise ValueError(f"cuDF reads {len(columns)} columns for {column!r}")
     return strings_texts(columns[0], ops)
 
 
