@@ -22,9 +22,9 @@ from gpulsh.cli.terminal import conclude, mark_differences, note, say, say_marke
 def show(output: str, cluster: int | None, name: str | None, near_threshold: bool, limit: int) -> None:
     """Show documents that were dropped in OUT, each with its kept duplicate, and mark the differences.
 
-    Without options, it shows documents of different clusters, from all similarities, and copies only if nothing else
-    was dropped. It reads the texts again from INPUT, if that is unchanged. Differences are coloured in
-    a terminal, and otherwise in [-brackets-] or {+braces+}.
+    Without options, it shows documents of different clusters, from low to high similarity, and copies only if nothing
+    else was dropped. It reads the texts again from INPUT, if that is unchanged. Differences are coloured in a terminal,
+    and otherwise in [-brackets-] or {+braces+}.
     """
     from gpulsh.params import check_integer, plural
     from gpulsh.report.originals import Review

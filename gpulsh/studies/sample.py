@@ -147,7 +147,7 @@ class Resemblance(Study):
 
     def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
         """A row for each threshold: pairs of the sample, and documents of the corpus."""
-        head = ("threshold", "pairs", "similar documents, about", f"within {NEAR:g}", "")
+        head = ("threshold", "pairs", "similar documents, about", f"nearest within {NEAR:g}", "")
         rows = []
         for row in self.thresholds:
             mark = "recommended" if row.threshold == self.recommended else ""
