@@ -40,7 +40,7 @@ class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
                       ends. None keeps an index in memory for this stream.
     parameters        Of gpulsh.Index, as threshold=0.8.
 
-    Each id comes once. Raises ParameterError for wrong parameters, and in a pipeline of several tasks.
+    Each id may occur only once. Raises ParameterError for wrong parameters, and in a pipeline of several tasks.
     """
 
     name = "gpulsh near-duplicates"

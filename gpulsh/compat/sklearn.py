@@ -25,7 +25,7 @@ except ImportError as error:
 class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Texts to rows of numbers; the share of columns in which two rows differ shows how far apart the texts are.
 
-    scikit-learn calls that share `metric="hamming"`: neighbours and clusters by it need no other step.
+    scikit-learn calls this share `metric="hamming"`, so its neighbours and clusters work on these rows.
 
     =====================  ==============================  ===========================================
     `sketch`, `banding`    `transform` gives               the share of columns that differ is
