@@ -95,7 +95,9 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
     "N",
     "Threads of the CPU backend; from numbers, the threads of all machines.  [default: all processors]",
 )
-@opt.value("--memory", "SIZE", "Memory for the run on each machine, such as 64GiB.  [default: 8GiB]")
+@opt.value(
+    "--memory", "SIZE", "Memory for the run on each machine, such as 64GiB.  [default: as in dedup; from numbers, 8GiB]"
+)
 @opt.flag("--json as_json", "Print one JSON object instead of the table.")
 @click.pass_context
 def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **options: Any) -> None:

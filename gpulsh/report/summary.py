@@ -50,6 +50,8 @@ def _pairs_sentence(report: Mapping[str, Any]) -> str:
     pairs = plural(funnel["candidates"], "candidate pair")
     if parameters.get("key_only"):
         return f"Keys in {parameters['key']!r} were compared, and no texts"
+    if not funnel["candidates"]:
+        return "No pairs were candidates"
     if parameters["verify"] == "none":
         return f"{pairs} found, not compared: {similar} taken as duplicates"
     how = " by signature" if parameters["verify"] == "signature" else ""

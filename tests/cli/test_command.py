@@ -57,6 +57,8 @@ def test_dedup_prints_the_funnel(command: Command) -> None:
     assert re.match(r"\d+ candidate pairs compared: 0 at or above 0.8, \d+ below\.$", pairs)
     assert re.match(r"Results are in out, after \d+\.\d s on ", results)
     assert command(DEDUP, "--overwrite").out.splitlines()[:2] == [kept, pairs]
+    Path("twice.jsonl").write_text('{"text": "a b c"}\n' * 2)
+    assert command("dedup twice.jsonl -o once --backend reference").out.splitlines()[1] == "No pairs were candidates."
     # A finished run is called so.
     report = json.loads(Path("out/report.json").read_text())
     again = {**report, "funnel": {**report["funnel"], "resumed": ["sign"]}}
