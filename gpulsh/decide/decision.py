@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Arrays, Rows, Values, html_table, on_host
+from gpulsh.arrays import Array, Arrays, Rows, Values, html_table, in_memory, on_host
 from gpulsh.decide.counts.counts import Sightings, count, dates, kept_sightings
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.params import plural, shown_type
@@ -263,7 +263,7 @@ class Decision(Arrays):
     def filter(self, table: Table) -> Table: ...
 
     def filter(self, table: Any) -> Any:
-        """The kept rows of a table of n rows, as the same type; the kept items of a tuple as a list.
+        """The kept rows of a table of n rows, as the same type; of a tuple or a column of `datasets`, a list.
 
         `table` is a pyarrow, pandas, polars, cuDF or `datasets` object, a list, or a NumPy or CuPy array. A polars
         LazyFrame selects its rows and checks its length when it is collected. Raises ParameterError if the length
@@ -296,8 +296,8 @@ class Decision(Arrays):
             return table.select(np.flatnonzero(keep))
         if home == "pandas" or isinstance(table, np.ndarray):
             return table[keep]
-        if isinstance(table, (list, tuple)):
-            return [row for row, stays in zip(table, keep.tolist(), strict=True) if stays]
+        if isinstance(table, (list, tuple)) or home == "datasets":
+            return [row for row, stays in zip(in_memory(table), keep.tolist(), strict=True) if stays]
         raise ParameterError(
             f"table is of type {type(table).__name__}; give a pyarrow, pandas, polars, cuDF or datasets"
             " object, an array or a list"

@@ -90,9 +90,11 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         return _RowTexts([string_rows(list(texts), readers)])  # type: ignore[call-overload]
     if home == "datasets":
         of: Any = texts
-        if has_columns(of.source) and hasattr(of.source, "__len__"):
+        if not hasattr(of, "__len__"):
+            return _stream_texts(iter(of))
+        if has_columns(of.source):
             return _open_arrow(table_texts(of.source, f"column:{of.column_name}"), ops)
-        return _stream_texts(iter(of))  # read as it comes, or a field of a column
+        return _stream_texts(of[start : start + GROUP] for start in range(0, len(of), GROUP))  # a field of a column
     if isinstance(texts, Iterator):
         return _stream_texts(texts)
     if hasattr(texts, "__arrow_c_device_array__") and not getattr(texts, "is_cpu", home == "pyarrow"):

@@ -25,6 +25,7 @@ import gpulsh
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cpu import texts as compiled
 from gpulsh.errors import DamagedInputError, GpulshError, InputError, InputTypeError
+from gpulsh.index.keys import checked_keys
 from gpulsh.io.arrow import rows as arrow
 from gpulsh.io.memory import strings as memory
 from gpulsh.io.memory import texts as opening
@@ -432,7 +433,14 @@ def test_data_sets_and_their_columns_are_read() -> None:
     for column in (texts["text"], texts["meta"]["body"], texts.to_iterable_dataset()["text"]):
         assert read_all(column) == (BYTES, 2)
     result = gpulsh.deduplicate(texts, text_column="text", shingling="word:1", backend="reference")
-    assert result.filter(texts)["text"][:] == [ROWS_OF_TEXT[row] for row in (0, 1, 2, 4, 5, 6)]
+    kept = [ROWS_OF_TEXT[row] for row in (0, 1, 2, 4, 5, 6)]
+    assert result.filter(texts)["text"][:] == kept
+    number = texts["meta"]["n"]
+    with mock.patch.object(type(number), "__iter__", side_effect=AssertionError("read row by row")):
+        assert read_all(texts["meta"]["body"]) == (BYTES, 2) and checked_keys(number)[1] == "integer"
+        order = gpulsh.deduplicate(texts["text"], priority=number, key=number, backend="reference")
+        assert order.duplicates(ids=number)["id"].to_pylist() == [0]
+        assert result.filter(texts["text"]) == kept
     import datasets
 
     splits, one_of = datasets.DatasetDict(train=texts), "one of its splits"
