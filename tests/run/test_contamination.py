@@ -161,11 +161,6 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     assert columns == [(row.name, {"float64": "double"}.get(row.type, row.type)) for row in CONTAMINATION]
     table = [f"| {row.name} | {row.type} | {row.meaning} |" for row in CONTAMINATION]
     assert "\n".join(table) in (ROOT / "docs/decontamination.md").read_text(encoding="utf-8")
-    rows = [{"text": text, "lang": "en"} for text in (page, "another page")]
-    shares = run(write_rows("train.jsonl", rows), protect="test.txt", lines=True, passages=13, overwrite=True).shares(
-        "lang"
-    )
-    assert shares.to_pylist() == [{"value": "en", "documents": 2, "dropped": 1}]
     report = json.loads(Path("out/report.json").read_text())
     assert "--passages 13 --coverage 0.8" in str(reproducing(report))
     assert "80 % or more of the words of a protected" in " ".join(describe_method(report["parameters"]))
@@ -176,6 +171,9 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     result = run("train.txt", "again", lines=True, protect="test.txt", passages=13, write="duplicates", ignore_common=1)
     assert result.contamination == Path("again/contamination.parquet") and result.data is None
     assert run("train.txt", "none", lines=True).contamination is None
+    path = write_rows("by.jsonl", [{"text": text, "lang": "en"} for text in (page, "another page")])
+    shares = run(path, "by", lines=True, protect="test.txt", passages=13).shares("lang").to_pylist()
+    assert shares == [{"value": "en", "documents": 2, "dropped": 1}]
     planned = command(f"{line.replace('-o out', '-o planned')} --passages 13 --dry-run")
     assert planned.status == 0 and "planned/contamination.parquet" in planned.out
     names = {"test": "test", "a/b/validation.csv.gz": "validation", "test-00003-of-00010.parquet": "test"}
