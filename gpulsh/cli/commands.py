@@ -46,7 +46,7 @@ COMMANDS = {  # name -> module, imported when the command is used
     "info": "gpulsh.cli.show",
 }
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
-MIN_LIKENESS = 0.61  # least likeness of a suggested option; --on-error and --num-perm have 0.6
+MIN_LIKENESS = 0.7  # least likeness of a suggested option; `shingling` and `shingle` have 0.75
 MANY_OBJECTS = 200_000  # more than all modules and compiled kernels have
 # Errors of Python and Arrow that have no type of their own.
 NO_THREAD = ("can't start new thread", "Failed to launch worker thread")
@@ -89,8 +89,9 @@ class _Commands(click.Group):
 
 
 def _suggestion(name: str, names: Sequence[str] | dict[str, str], least: float = 0.6) -> str:
-    found = get_close_matches(name, names, 1, least)
-    return f" Did you mean {found[0]}?" if found else ""
+    bare = {known.lstrip("-"): known for known in names}  # else all options look alike
+    found = get_close_matches(name, bare, 1, least)
+    return f" Did you mean {bare[found[0]]}?" if found else ""
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -148,12 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gpulsh.params import FOREIGN_KEYWORDS
 
         name = error.option_name.lstrip("-").replace("-", "_")
-        foreign = FOREIGN_KEYWORDS.get(name)
-        meant = "--" + (foreign or name).replace("_", "-")
+        meant = FOREIGN_KEYWORDS.get(name, name).replace("_", "-")
         options = [one for one in error.ctx.command.params if isinstance(one, click.Option)] if error.ctx else []
         flags = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
-        suggestion = _suggestion(meant, flags, 0.8 if foreign else MIN_LIKENESS)  # --shingling is 0.8 like --shingle
-        return _report_failure(f"{error.message}{suggestion}", WRONG_USAGE, verbose)
+        return _report_failure(f"{error.message}{_suggestion(meant, flags, MIN_LIKENESS)}", WRONG_USAGE, verbose)
     except click.MissingParameter as error:
         shown = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
         return _report_failure(error.format_message().rstrip(".") + shown, WRONG_USAGE, verbose)

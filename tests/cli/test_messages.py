@@ -124,6 +124,8 @@ def test_messages_name_documents_columns_and_the_nearest_option(here: Path, comm
         ("dedup a.jsonl -o out --hashes-per-bucket 8", "'--hashes-per-bucket'. Did you mean --rows?"),
         ("plam --docs 1", "No such command 'plam'. Did you mean plan?"),
         ("index build known a.jsonl --on-error skip", "No such option '--on-error'."),
+        ("plan a.jsonl --key url", "No such option '--key'."),
+        ("plan a.jsonl -o out", "No such option '-o'."),
         ("dedup", "Missing argument 'INPUT...'; see `gpulsh dedup --help`"),
         ("index build", "Missing argument 'PATH'; see `gpulsh index build --help`"),
         ("nothing", "No such command 'nothing'; see `gpulsh --help`"),
