@@ -94,6 +94,10 @@ def _suggestion(name: str, names: Sequence[str] | dict[str, str], least: float =
     return f" Did you mean {bare[found[0]]}?" if found else ""
 
 
+def _with_help(message: str, error: click.UsageError) -> str:
+    return message.rstrip(".") + (f"; see `{error.ctx.command_path} --help`" if error.ctx else "")
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="gpulsh", message="%(prog)s %(version)s")
 def group() -> None:
@@ -152,10 +156,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         meant = FOREIGN_KEYWORDS.get(name, name).replace("_", "-")
         options = [one for one in error.ctx.command.params if isinstance(one, click.Option)] if error.ctx else []
         flags = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
-        return _report_failure(f"{error.message}{_suggestion(meant, flags, MIN_LIKENESS)}", WRONG_USAGE, verbose)
+        nearest = _suggestion(meant, flags, MIN_LIKENESS)
+        message = f"{error.message}{nearest}" if nearest else _with_help(error.message, error)
+        return _report_failure(message, WRONG_USAGE, verbose)
     except click.MissingParameter as error:
-        shown = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
-        return _report_failure(error.format_message().rstrip(".") + shown, WRONG_USAGE, verbose)
+        return _report_failure(_with_help(error.format_message(), error), WRONG_USAGE, verbose)
     except click.ClickException as error:
         unreadable = isinstance(error.__context__, OSError)  # a file that an option or argument names
         return _report_failure(error.format_message(), FAILED if unreadable else WRONG_USAGE, verbose)
