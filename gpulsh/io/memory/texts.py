@@ -203,7 +203,9 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
     from gpulsh.io.arrow.validation import check_arrow
 
     if pa.types.is_struct(array.type):
-        raise InputTypeError(f"texts, a {given}, has columns; give one of them, or its name as text_column")
+        raise InputTypeError(
+            f"texts, a {given}, has columns; give one of them, or call gpulsh.deduplicate(texts, text_column='text')"
+        )
     if not is_text(array.type):
         raise InputTypeError(f"texts, a {given}, is of Arrow type {array.type}; give strings, or binary that is UTF-8")
     check_arrow(array, f"texts, a {given},")
