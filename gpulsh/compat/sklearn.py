@@ -64,11 +64,15 @@ class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def fit(self, texts: object, y: object = None) -> Self:
         """Check the parameters; `texts` are ignored."""
-        self.transform([])
+        self._rows([])
         return self
 
     def transform(self, texts: object) -> Values:
         """A row for each text, of any kind that `gpulsh.deduplicate` takes; InputTypeError if a row is not a text."""
+        return self._rows(texts)
+
+    def _rows(self, texts: object) -> Values:
+        """`transform` without scikit-learn's wrapper, which with `set_output` makes frames and counts columns."""
         sketch = MinHash() if self.sketch is None else self.sketch
         check_type("sketch", sketch, SetSketch, SimHash)
         if isinstance(sketch, SimHash) and sketch.weights == "idf":
@@ -86,7 +90,7 @@ class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.transform([]).shape[1])
+        return int(self._rows([]).shape[1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -66,6 +67,8 @@ def test_the_share_of_different_columns_is_the_estimated_distance(vectorizer: ty
     assert estimated[0] > estimated[1]
     assert list(made.get_feature_names_out()[:2]) == ["sketchvectorizer0", "sketchvectorizer1"]
     assert len(made.get_feature_names_out()) == rows.shape[1]
+    frame = made.set_output(transform="pandas").fit_transform(pd.Series(TEXTS, index=[7, 8, 9]))
+    assert (frame.to_numpy() == rows).all() and list(frame.columns) == list(made.get_feature_names_out())
 
 
 def test_a_banding_gives_its_digests_and_must_fit_the_sketch(vectorizer: type) -> None:
