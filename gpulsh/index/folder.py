@@ -176,7 +176,7 @@ def _refuse_irregular(path: Path) -> None:
 def _open_commit(path: Path, *, contents: bool) -> tuple[Manifest, Snapshot]:
     """A commit with its files open; read again if a `compact` removed them in between.
 
-    InputError with the first file that is missing, of another size, a link or, with `contents`, damaged.
+    InputError with the first file that is missing, unreadable, of another size, a link or, with `contents`, damaged.
     """
     manifest = read_manifest(path)
     for _ in range(OPEN_ATTEMPTS):
@@ -187,6 +187,8 @@ def _open_commit(path: Path, *, contents: bool) -> tuple[Manifest, Snapshot]:
             if newer == manifest:
                 raise
             manifest = newer
+        except OSError as error:
+            raise InputError(f"{error.filename or path}: cannot be read: {os.strerror(error.errno or 0)}") from error
     raise InputError(f"{path}: is written to faster than it can be opened; try again")
 
 

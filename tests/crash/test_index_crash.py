@@ -298,6 +298,9 @@ def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
                 open_index(tmp_path / "begun")
             assert (name in str(caught.value)) or (content is None and name == "index.json")
             path.write_bytes(whole)
+    failed = mock.Mock(side_effect=OSError(errno.EIO, "", str(path)))
+    with mock.patch.object(manifest, "fact_of", failed), pytest.raises(InputError, match=f"{name}: cannot be read: "):
+        open_index(tmp_path / "begun")
     with pytest.raises(InputError, match="nothing: no such folder"):
         open_index(tmp_path / "nothing")
 
