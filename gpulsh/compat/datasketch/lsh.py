@@ -17,6 +17,7 @@ from gpulsh.compat.datasketch.minhash import MinHash
 from gpulsh.compat.datasketch.storage import DictListStorage, DictSetStorage, check_in_memory
 from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash
 from gpulsh.errors import ParameterError
+from gpulsh.params import plural
 from gpulsh.theory import checked_number
 
 AnyMinHash = MinHash | WeightedMinHash
@@ -33,9 +34,10 @@ def chosen_bands(
     bands, rows = optimal_bands(threshold, num_perm, *weights) if params is None else params
     if bands * rows > num_perm:
         raise ParameterError(f"params is {params}, and num_perm {num_perm}; give bands * rows of at most num_perm")
-    if bands < 2:
+    if bands < 2 or rows < 1:
+        banding = "the best banding" if params is None else "params"
         raise ParameterError(
-            f"the best banding has only {bands} band of {rows} values; give a larger num_perm, or params"
+            f"{banding} has {plural(bands, 'band')} of {rows} values; give a larger num_perm, or 2 bands or more"
         )
     return bands, rows
 
