@@ -125,7 +125,7 @@ class ThresholdOnText:
 
     threshold: float
     pairs: int  # of the sample, at or above it
-    resembling: float  # documents of the corpus with another one at or above it; the estimate is high for large clusters
+    resembling: float  # documents of the corpus with another at or above it, estimated; large clusters count too much
     near: float  # documents of the corpus whose most similar one is within 0.05 of it, estimated
     examples: tuple[Pair, ...]  # the nearest pairs on either side, most similar first; no document twice
 
