@@ -266,8 +266,9 @@ class Decision(Arrays):
         """The kept rows of a table of n rows, as the same type; of a tuple or a column of `datasets`, a list.
 
         `table` is a pyarrow, pandas, polars, cuDF or `datasets` object, a list, or a NumPy or CuPy array. A polars
-        LazyFrame selects its rows and checks its length when it is collected. Raises ParameterError if the length
-        differs or the object has no rows.
+        LazyFrame selects its rows and checks its length when it is collected; collect it first if its rows have another
+        order each time, as after `unique`, `join` or `group_by`. Raises ParameterError if the length differs or the
+        object has no rows.
         """
         home = type(table).__module__.partition(".")[0]
         if home == "polars" and hasattr(table, "collect"):

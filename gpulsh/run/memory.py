@@ -32,7 +32,7 @@ from gpulsh.decide.prefixes import containing_pairs
 from gpulsh.decide.priority import decision_order
 from gpulsh.errors import DeviceMemoryError, ParameterError
 from gpulsh.io.memory.device import DeviceTexts, ResidentTexts
-from gpulsh.io.memory.tables import has_columns, table_texts
+from gpulsh.io.memory.tables import collect_columns, has_columns, table_texts
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships, find_buckets
 from gpulsh.lsh.pairs import lexicographic_order
@@ -170,6 +170,8 @@ def deduplicate(
         )
     keys = evidence_keys(chosen_secret(secret))
     ops = select_backend(backend, threads=threads, devices=devices)
+    if text_column is not None:
+        texts = collect_columns(texts, text_column, key, source_column, date_column)
     source = open_texts(texts if text_column is None else table_texts(texts, text_column), ops)
     if priority is None and (keep == "longest" or (keep is None and measure == "containment")):
         priority = source.choose(np.arange(len(source))).sizes

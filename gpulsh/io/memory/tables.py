@@ -40,6 +40,17 @@ def refuse_tables(texts: object) -> None:
         )
 
 
+def collect_columns(table: Any, *named: object) -> Any:
+    """A LazyFrame with the `named` columns, collected once, because its rows may have another order each time."""
+    from gpulsh.io.columns import Columns, text_named
+
+    if type(table).__name__ != "LazyFrame":
+        return table
+    given = [one for one in named if isinstance(one, str) or one is named[0]]
+    names = list(dict.fromkeys(name for one in given for name, *_ in Columns(text_named(one)).texts))
+    return table.select(names).collect() if set(names).issubset(_names(table)) else table
+
+
 def table_texts(table: Any, text_column: object, parameter: str = "text_column") -> object:
     """The texts of a table that `text_column` names as `deduplicate_files` takes it; all of a table with columns.
 

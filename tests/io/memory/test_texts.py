@@ -428,6 +428,17 @@ def test_filter_returns_the_type_of_the_table() -> None:
         result.filter(pl.LazyFrame(ROWS[:3])).collect()
 
 
+def test_a_lazy_frame_is_collected_once() -> None:
+    """Each time, its rows may have another order: a key belonged to another text."""
+    frames: list[pl.DataFrame] = []
+    lazy = pl.LazyFrame(ROWS).map_batches(lambda frame: frames.append(frame) or frame)
+    names: dict[str, Any] = {"text_column": "meta.body", "key": "text", "source_column": "column:a.b"}
+    assert gpulsh.deduplicate(lazy, **names, shingling="word:1", backend="reference").duplicate_of[3] == 0
+    assert len(frames) == 1
+    with pytest.raises(InputTypeError, match="key is 'txt', and texts, a LazyFrame, has no column 'txt'"):
+        gpulsh.deduplicate(lazy, text_column="text", key="txt", backend="reference")
+
+
 def test_data_sets_and_their_columns_are_read() -> None:
     texts = dataset()
     for column in (texts["text"], texts["meta"]["body"], texts.to_iterable_dataset()["text"]):
