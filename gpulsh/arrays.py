@@ -83,7 +83,8 @@ def on_host(array: Array) -> Array:
 
 def in_memory(values: Any) -> Any:
     """All values of a column of `datasets` at once, because one by one takes a hundred times as long; others as is."""
-    is_column = type(values).__module__.partition(".")[0] == "datasets" and hasattr(values, "__len__")
+    kind = type(values)
+    is_column = kind.__name__ == "Column" and kind.__module__.partition(".")[0] == "datasets"
     return values[:] if is_column else values
 
 

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cpu import texts as compiled
-from gpulsh.errors import DamagedInputError, GpulshError, InputError, InputTypeError
+from gpulsh.errors import DamagedInputError, GpulshError, InputError, InputTypeError, ParameterError
 from gpulsh.index.keys import checked_keys
 from gpulsh.io.arrow import rows as arrow
 from gpulsh.io.memory import strings as memory
@@ -452,6 +452,8 @@ def test_data_sets_and_their_columns_are_read() -> None:
         order = gpulsh.deduplicate(texts["text"], priority=number, key=number, backend="reference")
         assert order.duplicates(ids=number)["id"].to_pylist() == [0]
         assert result.filter(texts["text"]) == kept
+    with pytest.raises(ParameterError, match="key is a column of struct"):
+        gpulsh.deduplicate(texts["text"], key=texts, backend="reference")
     import datasets
 
     splits, one_of = datasets.DatasetDict(train=texts), "one of its splits"
