@@ -364,7 +364,7 @@ def map_files(
 
 @dataclass(frozen=True)
 class Stamps:
-    """The stamps of a run's files when it began."""
+    """The stamps of a run's files when it began, or the beginnings of stamps, whose rest may change."""
 
     files: tuple[File, ...]
     known: Sequence[Stamp]
@@ -403,6 +403,6 @@ class Stamps:
             if isinstance(error.__cause__, FileNotFoundError):
                 raise changed_file(file, "is not there any more") from None
             raise
-        if now != before:
+        if now[: len(before)] != before:
             same_size = now[0] == before[0]
             raise changed_file(file, "was written to" if same_size else f"had {before[0]} bytes and has {now[0]}")

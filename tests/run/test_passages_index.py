@@ -130,14 +130,14 @@ def test_an_earlier_file_must_stay_unchanged(tmp_path: Path, how: str) -> None:
     path.rename(tmp_path / "aside")
     if how == "changed":
         write_rows(path, ["something else"])
-    needed = f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; restore it, or start a new index"
-    with pytest.raises(InputError, match=f"^{re.escape(needed)}$"):
+    needed = f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; restore it with its modification time, or"
+    with pytest.raises(InputError, match=re.escape(needed)):
         find_passages(**given)
     assert not (tmp_path / "new").exists() and sorted(os.listdir(before)) == sorted(os.listdir(tmp_path / "index"))
     write_rows(tmp_path / "c.jsonl", ["nothing of it", "nothing of it here again, nothing of it here again"])
     other = find_passages(tmp_path / "c.jsonl", tmp_path / "other", index=shutil.copytree(before, tmp_path / "apart"))
     assert [row["first_row"] for row in other.to_pylist()] == [1]  # for which the file is not needed
-    (tmp_path / "aside").rename(path)
+    shutil.copy2(tmp_path / "aside", path)  # the time is the same, the inode is not
     assert len(find_passages(**given)) == 1
 
 

@@ -62,8 +62,8 @@ class IndexContents:
                 yield
         except ChangedInputError as error:
             raise InputError(
-                f"{self.files[file].path}: is gone or changed, and {self.index} needs it; restore it, or"
-                " start a new index"
+                f"{self.files[file].path}: is gone or changed, and {self.index} needs it; restore it with its"
+                " modification time, or start a new index"
             ) from error
 
 
