@@ -216,6 +216,11 @@ def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:
     for parameters in ("[" * 100_000, "7", "{}", '{"unit": "word", "symbols": false, "text_column": 7}'):
         pq.write_table(table.replace_schema_metadata({"gpulsh.passages": parameters}), changed)
         refused(InputError, "its metadata is damaged; give OUT/passages.parquet", passages=changed)
+    two = pq.read_table(mark([path, other], tmp_path / "two"))
+    last = len(two) - 1
+    for inputs, moved in ((path, table.take([*range(len(table))][::-1])), ([path, other], two.take([0, last, 1]))):
+        pq.write_table(moved, changed)  # a row was cut from another text
+        refused(InputError, "its rows are in another order than INPUT; give the", inputs, changed)
     path.write_text('{"text": "short"}\n' * 5)
     refused(ChangedInputError, r"a\.jsonl: was written to after its passages were found")
     (tmp_path / "marks" / "report.json").write_text('{"gpulsh": 0}')  # of no finished run, so the texts tell

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,21 +86,26 @@ def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatNam
 def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tuple[int, int]]:
     """By the number of each file, its rows [start, stop) in `passages.parquet`; InputError if that lists others."""
     numbered = {file.name: number for number, file in files.items()}
-    counts = Counter[str]()  # in order
+    counts, names = Counter[str](), list[str]()
     with _open_passages(path) as source:
         for batch in source.iter_batches(columns=["file"]):
-            for value in batch.column(0).value_counts():
-                counts[value["values"].as_py()] += value["counts"].as_py()
-    strange = [name for name in counts if name not in numbered]
+            for name, rows in groupby(batch.column(0).to_pylist()):
+                counts[name] += len(list(rows))
+                names += [name] if names[-1:] != [name] else []
+    strange = [name for name in names if name not in numbered]
     if strange:
         raise InputError(f"{path}: lists passages of {strange[0]}, which is not an INPUT; give the INPUT of that run")
-    if [numbered[name] for name in counts] != sorted(numbered[name] for name in counts):
-        raise InputError(f"{path}: lists files in another order than INPUT; give the INPUT of that run")
+    if [numbered[name] for name in names] != sorted(numbered[name] for name in counts):
+        raise _other_order(path)
     found, row = {}, 0
     for number, file in files.items():
         found[number] = (row, row + counts[file.name])
         row += counts[file.name]
     return found
+
+
+def _other_order(path: Path) -> InputError:
+    return InputError(f"{path}: its rows are in another order than INPUT; give the {FILE} and the INPUT of one run")
 
 
 def reading_of(path: Path) -> tuple[ReadOptions, OnError, Columns, Shingling, Folding]:
@@ -149,6 +155,8 @@ def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting:
                     found.append(number_values(column.chunk(0))[low:high])
             start += count
     row, begin, end, occurrences = map(np.concatenate, columns)
+    if np.any((row[1:] < row[:-1]) | ((row[1:] == row[:-1]) & (begin[1:] < begin[:-1]))):
+        raise _other_order(path)
     often = occurrences >= cutting.min_occurrences
     return Cuts(row[often], begin[often], end[often], job.columns)
 
