@@ -334,8 +334,9 @@ def test_the_command_and_python_give_the_same_files(folder: Path, command: Comma
     run("a.jsonl", "python", **HOW, **options)
     assert results(Path("out")) == results(Path("python"))
     assert command(line, "--resume").status == 0
-    with pytest.raises(OutputError, match=r"belongs to another run: weights was .* and is absent now"):
-        run("a.jsonl", "out", **HOW, resume=True, **{**options, "weights": None, "weight_by": "verified"})
+    for other, there in ({"weights": None, "weight_by": "verified"}, "absent"), ({"weights": {2: 5}}, r"{'2': 5\.0}"):
+        with pytest.raises(OutputError, match=rf"belongs to another run: weights was {{.*}} and is {there} now"):
+            run("a.jsonl", "out", **HOW, resume=True, **{**options, **other})
     assert results(Path("out")) == results(Path("python"))
     assert command(line.replace("-o out", "-o dry"), "--dry-run").status == 0 and not Path("dry").exists()
     how = "--backend reference --min-sources 2 --source-column where --add-counts"

@@ -293,7 +293,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
         if name in FILE_DIGESTS:
             yield FILE_DIGESTS[name]
             return  # in another order, the others differ, too
-        if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        if name == "weights" or not (isinstance(old, Mapping) and isinstance(new, Mapping)):
             was, now_is = (repr(job[name]) if name in job else "absent" for job in (before, now))
             yield f"{name} was {was} and is {now_is} now"
         elif name == "inputs":  # files, by their sizes and times
