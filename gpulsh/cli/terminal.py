@@ -27,7 +27,7 @@ from gpulsh.errors import Advice, OutputError
 from gpulsh.report.wording import printable, printable_lines
 
 INDENT = 4  # of wrapped lines
-AGAIN_SECONDS = 0.05  # until a signal that came in a compiler comes again
+AGAIN_SECONDS = 0.05  # until a signal comes again
 UNWRITABLE = (OSError, ValueError)  # errors of a stream; ValueError if this process closed it
 
 
@@ -216,8 +216,8 @@ def clean_exit() -> Iterator[None]:
     """Make SIGTERM and SIGHUP clean up as Ctrl-C does.
 
     A library may turn the signal into an error of its own: C code that is being imported, or Ray, whose calls end in
-    SystemExit(1). The signal still counts. LLVM calls back into Python when it has compiled a kernel, and an exception
-    would be lost there, or end in a crash. So the signal comes again later.
+    SystemExit(1). The signal still counts. An exception in a destructor or in a callback from C is lost, and in LLVM it
+    may cause a crash. So the signal comes again later.
     """
     if threading.current_thread() is not threading.main_thread():  # others may not set handlers
         yield
@@ -227,9 +227,18 @@ def clean_exit() -> Iterator[None]:
     def ending(number: int) -> BaseException:
         return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
 
+    def come_again(number: int) -> None:
+        threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+
+    def note_lost(lost: sys.UnraisableHookArgs) -> None:
+        if received and isinstance(lost.exc_value, (KeyboardInterrupt, SystemExit)):
+            come_again(received[-1])
+        else:
+            hook(lost)
+
     def end(number: int, frame: FrameType | None) -> None:
         if any(caller.f_globals.get("__name__", "").startswith("llvmlite.") for caller, _ in walk_stack(frame)):
-            threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+            come_again(number)
             return
         received.append(number)
         raise ending(number)
@@ -238,6 +247,7 @@ def clean_exit() -> Iterator[None]:
     before = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}  # nohup
     for number in before:
         signal.signal(number, end)
+    hook, sys.unraisablehook = sys.unraisablehook, note_lost
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -247,5 +257,6 @@ def clean_exit() -> Iterator[None]:
             note(f"gpulsh: interrupted by {signal.Signals(received[-1]).name}")
         raise ending(received[-1]) from error
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -269,21 +269,22 @@ def test_a_signal_that_a_library_turns_into_an_error_ends_the_command(
     assert (end_by(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
 
 
+@pytest.mark.parametrize("module", ["llvmlite.binding", "other"])
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_in_a_callback_of_the_compiler_ends_the_command(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_signal_in_a_callback_from_c_ends_the_command(
+    module: str, number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exception there would go no further."""
 
     def notify() -> None:
         signal.raise_signal(number)
 
-    scope = {"__name__": "llvmlite.binding", "signal": signal}
-    in_compiler = FunctionType(notify.__code__, scope, closure=notify.__closure__)
+    scope = {"__name__": module, "signal": signal}
+    callback = FunctionType(notify.__code__, scope, closure=notify.__closure__)
 
     @click.command()
     def info() -> None:
-        ctypes.CFUNCTYPE(None)(in_compiler)()
+        ctypes.CFUNCTYPE(None)(callback)()
         threading.Event().wait(10)
 
     monkeypatch.setattr("gpulsh.cli.show.info", info)
