@@ -7,7 +7,6 @@ list         all: `short.parquet`, a row for each dropped document in input orde
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -86,21 +85,19 @@ def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatNam
 def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tuple[int, int]]:
     """By the number of each file, its rows [start, stop) in `passages.parquet`; InputError if that lists others."""
     numbered = {file.name: number for number, file in files.items()}
-    counts, names = Counter[str](), list[str]()
     with _open_passages(path) as source:
-        for batch in source.iter_batches(columns=["file"]):
-            for name, rows in groupby(batch.column(0).to_pylist()):
-                counts[name] += len(list(rows))
-                names += [name] if names[-1:] != [name] else []
-    strange = [name for name in names if name not in numbered]
+        names = (name for batch in source.iter_batches(columns=["file"]) for name in batch.column(0).to_pylist())
+        runs = [(name, len(list(rows))) for name, rows in groupby(names)]
+    strange = [name for name, _ in runs if name not in numbered]
     if strange:
         raise InputError(f"{path}: lists passages of {strange[0]}, which is not an INPUT; give the INPUT of that run")
-    if [numbered[name] for name in names] != sorted(numbered[name] for name in counts):
+    order, counts = [numbered[name] for name, _ in runs], dict(runs)
+    if order != sorted(set(order)):
         raise _other_order(path)
     found, row = {}, 0
     for number, file in files.items():
-        found[number] = (row, row + counts[file.name])
-        row += counts[file.name]
+        before, row = row, row + counts.get(file.name, 0)
+        found[number] = (before, row)
     return found
 
 
