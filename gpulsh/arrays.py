@@ -81,7 +81,7 @@ def on_host(array: Array) -> Array:
         ) from error
 
 
-def in_memory(values: Any) -> Any:
+def whole_column(values: Any) -> Any:
     """All values of a column of `datasets` at once, because one by one takes a hundred times as long; others as is."""
     kind = type(values)
     is_column = kind.__name__ == "Column" and kind.__module__.partition(".")[0] == "datasets"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Arrays, Rows, Values, html_table, in_memory, on_host
+from gpulsh.arrays import Array, Arrays, Rows, Values, html_table, on_host, whole_column
 from gpulsh.decide.counts.counts import Sightings, count, dates, kept_sightings
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.params import plural, shown_type
@@ -298,7 +298,7 @@ class Decision(Arrays):
         if home == "pandas" or isinstance(table, np.ndarray):
             return table[keep]
         if isinstance(table, (list, tuple)) or home == "datasets":
-            return [row for row, stays in zip(in_memory(table), keep.tolist(), strict=True) if stays]
+            return [row for row, stays in zip(whole_column(table), keep.tolist(), strict=True) if stays]
         raise ParameterError(
             f"table is of type {type(table).__name__}; give a pyarrow, pandas, polars, cuDF or datasets"
             " object, an array or a list"

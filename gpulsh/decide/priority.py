@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpulsh.arrays import Numbers, Values, in_memory, on_host
+from gpulsh.arrays import Numbers, Values, on_host, whole_column
 from gpulsh.errors import ParameterError
 from gpulsh.params import shown, shown_type
 
@@ -14,7 +14,7 @@ def decision_order(priority: object, count: int) -> Numbers:
     if isinstance(priority, np.ma.MaskedArray) and np.ma.is_masked(priority):
         place = int(np.argmax(np.ma.getmaskarray(priority)))
         raise ParameterError(f"priority is masked at position {place}; give a number for every document")
-    priority = in_memory(priority)
+    priority = whole_column(priority)
     values = _numbers(priority)
     if values.dtype.kind == "O":
         values = _dates(priority, values)

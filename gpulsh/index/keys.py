@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from gpulsh.arrays import Values, in_memory
+from gpulsh.arrays import Values, whole_column
 from gpulsh.errors import GpulshError, ParameterError
 from gpulsh.index.segment import KEY_TYPES, Keys
 from gpulsh.io.arrow.validation import check_arrow
@@ -37,7 +37,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
             return (array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array), kind
         given = keys.to_pylist()
     else:
-        given = keys.tolist() if isinstance(keys, np.ndarray) else list(in_memory(keys))
+        given = keys.tolist() if isinstance(keys, np.ndarray) else list(whole_column(keys))
     if not given:
         return pa.array([], pa.large_string()), None
     kind = "string" if isinstance(given[0], str) else "integer"

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gpulsh.arrays import in_memory, on_host
+from gpulsh.arrays import on_host, whole_column
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.io.arrow.buffers import as_one_array
 from gpulsh.io.file import File, first_line
@@ -140,7 +140,7 @@ def in_host_memory(values: Any) -> Any:
     Columns know their types better than their values do. Of Python's objects in polars, a list: their Arrow array holds
     addresses.
     """
-    values = in_memory(values)
+    values = whole_column(values)
     if hasattr(values, "to_arrow"):
         return values.to_list() if str(values.dtype) == "Object" else values.to_arrow()
     if hasattr(values, "dtype") and not isinstance(values, np.ndarray) and not hasattr(values, "iloc"):

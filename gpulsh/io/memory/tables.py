@@ -40,13 +40,16 @@ def refuse_tables(texts: object) -> None:
         )
 
 
-def collect_columns(table: Any, *named: object) -> Any:
-    """A LazyFrame with the `named` columns, collected once, because its rows may have another order each time."""
+def collect_columns(table: Any, text_column: object, *others: object) -> Any:
+    """A LazyFrame, collected once, because its rows may have another order each time; any other table as it is.
+
+    It has the columns that `text_column` names, and each of the `others` that is a name and no column itself.
+    """
     from gpulsh.io.columns import Columns, text_named
 
     if type(table).__name__ != "LazyFrame":
         return table
-    given = [one for one in named if isinstance(one, str) or one is named[0]]
+    given = [text_column, *(name for name in others if isinstance(name, str))]
     names = list(dict.fromkeys(name for one in given for name, *_ in Columns(text_named(one)).texts))
     return table.select(names).collect() if set(names).issubset(_names(table)) else table
 
