@@ -33,8 +33,8 @@ class Hyperplanes(BitSketch):
 
     - Each row is quantised to rint(x / max(|row|) * 2^15), which keeps its direction to some 2^-16 of its largest
       entry; its length has no influence.
-    - A hyperplane's coordinate is the sum of 16 drawn bytes less its mean 2040, which is nearly normal. For column c
-      and bit b, the bytes are those of word 2 (384 c + b) and the next one.
+    - A hyperplane's coordinate is the sum of 16 drawn bytes less its mean 2040, which is nearly normal. Words
+      2 (384 c + b) and 2 (384 c + b) + 1 hold the bytes for column c and bit b.
     - Projections are sums of integers below 2^53: exact in float64, in any order and library.
 
     Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3; Goemans, Williamson
