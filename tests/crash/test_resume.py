@@ -12,6 +12,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -270,14 +271,19 @@ def test_a_run_resumes_only_with_inputs_in_the_same_order(step: int, inputs: Pat
     assert results(out) == results(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize("across", [False, True])
 @pytest.mark.parametrize(("above", "message"), [(True, "other places in data/"), (False, "belong to other INPUTs")])
-def test_a_run_resumes_only_with_its_inputs(above: bool, message: str, inputs: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_only_with_its_inputs(
+    above: bool, message: str, across: bool, finished: bool, inputs: Path, tmp_path: Path
+) -> None:
     """Their places in `data/` follow from the INPUTs, and in counts each INPUT is a source."""
     (tmp_path / "above").mkdir()
     inner, out = inputs.rename(tmp_path / "above/inner"), tmp_path / "out"
-    interrupt(inner.parent if above else inner, out)
+    with nullcontext() if finished else interrupting():
+        gpulsh.deduplicate_files(inner.parent if above else inner, out, across=across, **OPTIONS)
     with pytest.raises(OutputError, match=message):
-        gpulsh.deduplicate_files(sorted(inner.iterdir()), out, resume=True, **OPTIONS)
+        gpulsh.deduplicate_files(sorted(inner.iterdir()), out, across=across, resume=True, **OPTIONS)
 
 
 def test_an_unfinished_run_resumes_only_on_request_and_in_its_version(inputs: Path, tmp_path: Path) -> None:

@@ -56,6 +56,9 @@ def test_the_shown_command_reproduces_the_run(options: dict[str, Any], folder: P
     assert f"{first['parameters']['threshold']:g}" in sentences or options.get("verify") == "none"
     for name, rule in (("sketch", "agree in the key"), ("also", "differ in at most")):
         assert (f"their SimHash signatures {rule}" in sentences) == hasattr(options.get(name), "near")
+    assert (f"differ in at most {options.get('distance')} of 128 bits" in sentences) == any(
+        getattr(options.get(name), "bits", 0) == 128 for name in ("sketch", "also")
+    )
 
 
 def test_runs_that_only_python_can_start_have_no_command() -> None:

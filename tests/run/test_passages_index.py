@@ -130,8 +130,8 @@ def test_an_earlier_file_must_stay_unchanged(tmp_path: Path, how: str) -> None:
     path.rename(tmp_path / "aside")
     if how == "changed":
         write_rows(path, ["something else"])
-    needed = f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; restore it with its modification time, or"
-    with pytest.raises(InputError, match=re.escape(needed)):
+    needed = f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; restore it with its modification time"
+    with pytest.raises(InputError, match=f"^{re.escape(needed)}, or start a new index$"):
         find_passages(**given)
     assert not (tmp_path / "new").exists() and sorted(os.listdir(before)) == sorted(os.listdir(tmp_path / "index"))
     write_rows(tmp_path / "c.jsonl", ["nothing of it", "nothing of it here again, nothing of it here again"])
