@@ -29,29 +29,20 @@ from typing import Literal
 
 Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text", "s3", "gs", "http", "hf", "url"]
 
-# Options in messages. The keyword of a switch is True; other options may have a value after them.
+# Options whose keyword is True; other options may have a value after them in a message.
 SWITCHES = (
     *("overwrite", "resume", "dry-run", "across", "lines", "add-counts", "key-only", "normalize-url"),
     *("cut", "whole-lines", "symbols"),
-)
-OPTIONS = (
-    *SWITCHES,
-    *("and", "as-text", "backend", "compression", "delimiter", "encoding", "engine", "format", "id-column", "keep"),
-    *("key", "memory", "num-perm", "on-error", "passages", "protect", "reader", "shingle", "sketch", "text-column"),
-    *("verify", "work", "bands", "rows"),
-    *("source-column", "date-column", "min-cluster", "max-copies", "min-sources", "weights", "weight-by", "within"),
-    *("tokens", "bytes", "unit", "bridge", "normalize", "min-left", "min-occurrences", "coverage"),
-    *("ignore-common", "index", "write", "resolve", "drop-containing"),
 )
 # Options whose keyword has another name.
 RENAMED = {"and": "also", "shingle": "shingling", "drop-containing": "drop_contained_only=False"}
 _VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray|tab|'[^']+'"  # any other word belongs to the sentence
 QUOTE = "'"
-_OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: ({_VALUE})(?!\w))?")
+_OPTION = re.compile(rf"`(?:gpulsh|ray) [^`]*`|(?<![\w'-])--([a-z]+(?:-[a-z]+)*)(?![\w-])(?: ({_VALUE})(?!\w))?")
 
 
 def python_message(message: str) -> str:
-    """The message with keywords for options, and functions for commands.
+    """The message with keywords for options, except those of a command in backquotes.
 
     >>> python_message("start again with --overwrite, or give --memory 2GiB")
     "start again with overwrite=True, or give memory='2GiB'"
@@ -61,15 +52,20 @@ def python_message(message: str) -> str:
     "give as_text='*.py' or delimiter='tab'"
     >>> python_message("give the OUT of `gpulsh dedup`")
     'give the OUT of `gpulsh.deduplicate_files`'
+    >>> python_message("give --resume, or `gpulsh dedup --resume`")
+    'give resume=True, or `gpulsh dedup --resume`'
     """
 
     def keyword(found: re.Match[str]) -> str:
-        name, value = RENAMED.get(found[1], found[1].replace("-", "_")), found[2]
-        if found[1] in SWITCHES:
+        option, value = found.groups()
+        if option is None:
+            return "`gpulsh.deduplicate_files`" if found[0] == "`gpulsh dedup`" else found[0]
+        name = RENAMED.get(option, option.replace("-", "_"))
+        if option in SWITCHES:
             return f"{name}=True" + (f" {value}" if value else "")
         return name if value is None else f"{name}={value if value.isdigit() or value[0] == QUOTE else repr(value)}"
 
-    return _OPTION.sub(keyword, message).replace("`gpulsh dedup`", "`gpulsh.deduplicate_files`")
+    return _OPTION.sub(keyword, message)
 
 
 def option_name(keyword: str) -> str:
