@@ -42,7 +42,7 @@ _OPTION = re.compile(rf"`(?:gpulsh|ray) [^`]*`|(?<![\w'-])--([a-z]+(?:-[a-z]+)*)
 
 
 def python_message(message: str) -> str:
-    """The message with keywords for options, except those of a command in backquotes.
+    """The message with keywords for options, unless a command in backquotes has them.
 
     >>> python_message("start again with --overwrite, or give --memory 2GiB")
     "start again with overwrite=True, or give memory='2GiB'"

@@ -315,8 +315,8 @@ class Shingling(Parameters):
     `stop` removes words before shingles are cut: a list of words, or the stop list of a language, by its code or, as
     "stopwords", by `language`. `stem` replaces each word by its Snowball stem: "snowball" takes the algorithm of
     `language`; any other value names an algorithm or a language. With `anchor="stopwords"` shingles consist of `size`
-    items, each a stop word and the two words after it (Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.2);
-    then `stop` names the stop words, which stay. Lists and stems need `pip install "gpulsh[text]"`.
+    items, each a stop word and the two words after it (Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.2).
+    Then `stop` names the stop words, which stay. Lists and stems need `pip install "gpulsh[text]"`.
 
     `hash` is "mix64", "rabin" or "karp_rabin". It makes a fingerprint of token hashes, as `gpulsh.backends.protocol`
     defines. Rabin's bound on collisions holds for a random polynomial; ours is fixed. Raises ParameterError for a

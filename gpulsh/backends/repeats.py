@@ -62,9 +62,9 @@ class SpanMarker:
     Each window marks its tokens. The first of several equal ones does so if `firsts_mark`, and otherwise its tokens
     stay without a mark if `firsts_stay`.
 
-    Each token follows one of the windows that mark it. This is the window of the token before, or a window that
-    continues it, unless another occurs more often; then it is the last of the most frequent windows. A span ends where
-    the number of occurrences changes, or the distance from the first occurrence.
+    Each token follows one of the windows that mark it: the window of the token before, or one that continues it, unless
+    another occurs more often. Then it follows the last of the most frequent windows. A span ends where the number of
+    occurrences changes, or the distance from the first occurrence.
 
     >>> marker = SpanMarker(3, firsts_stay=True, firsts_mark=False)
     >>> marker.add(np.array([0, 9]), np.array([0, 0]), np.array([2, 2]), FAR).tolist()

@@ -266,7 +266,7 @@ class Decision(Arrays):
         """The kept rows of a table of n rows, as the same type; of a tuple or a column of `datasets`, a list.
 
         `table` is a pyarrow, pandas, polars, cuDF or `datasets` object, a list, or a NumPy or CuPy array. A polars
-        LazyFrame selects its rows and checks its length when it is collected; collect it first if its rows have another
+        LazyFrame selects its rows and checks its length when it is collected. Collect it first if its rows have another
         order each time, as after `unique`, `join` or `group_by`. Raises ParameterError if the length differs or the
         object has no rows.
         """

@@ -5,8 +5,8 @@ filters", blocked with the smallest block). Its upper half chooses the word, so 
 ascending words; its lower half chooses the bits. About one absent hash in four hundred passes.
 
 In a filter of several segments `together`, a hash sets four bits in each of two words of a block of eight. The hash
-times an odd number chooses them. So one absent hash in twenty thousand passes, and one that passes by chance does not
-also pass the segments' own filters, as it would with the same bits.
+times an odd number chooses them. So one absent hash in twenty thousand passes. The segments' own filters use
+other bits, and can still exclude it.
 """
 
 from __future__ import annotations

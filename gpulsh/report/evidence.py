@@ -258,8 +258,9 @@ class Evidence:
         return [np.concatenate(runs) for runs in found]
 
     def dropped_counts(self) -> tuple[list[int], Mapping[str, Any]]:
-        """The number of dropped rows of each file, in the files' order; and of each INPUT, by the INPUT of the document
-        they are dropped for, largest count first.
+        """The number of dropped rows of each file, in the files' order.
+
+        Then of each INPUT, by the INPUT of the document that they are dropped for, largest count first.
         """
         inputs = list(dict.fromkeys(file.source for file in self.files))
         places = {name: place for place, name in enumerate(inputs)}

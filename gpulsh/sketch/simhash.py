@@ -30,7 +30,7 @@ def log2(numbers: Array) -> Array:
     """floor(2^16 log2) of int64 numbers from 1 to 2^31 - 1, up to the error of a rule in whole numbers.
 
     The rule multiplies the number by the power of two that brings y into [2^31, 2^32). Then, 16 times, y becomes
-    y * y >> 31; if that is 2^32 or more, it is halved, and the next bit of the fraction, from the highest on, is set.
+    y * y >> 31. If that is 2^32 or more, it is halved, and the next bit of the fraction, from the highest on, is set.
 
     >>> log2(np.array([1, 2, 3, 1000])).tolist(), int(2**16 * np.log2(3))
     ([0, 65536, 103872, 653117], 103872)

@@ -1,7 +1,7 @@
 """Sketches of weighted sets and of non-negative vectors.
 
 `gpulsh.WeightedMinHash` throws darts (Christiani 2020): a few hashes per weight and about num_perm * ln(num_perm) darts
-per row. Consistent weighted sampling (Ioffe 2010) estimates the same, but needs num_perm logarithms per weight, and the
+per row. Consistent weighted sampling (Ioffe 2010) estimates the same, but needs num_perm logarithms per weight. The
 logarithms of libraries differ in their last bits; darts are compared as integers. `gpulsh.KleinbergTardos` is the
 rounding of Kleinberg and Tardos, as a sketch.
 
@@ -89,8 +89,8 @@ class KleinbergTardos(SignatureSketch):
 
     Two vectors share the first such pair with probability sum(min) / sum(max) of their numbers, scaled as given. For
     distributions p and q that is (1 - d) / (1 + d), where d is their total variation distance. Heights have no
-    bound: each vector takes, from one sequence, the pairs up to the power of two beyond its greatest number, so vectors
-    of different scales can be compared. Numbers of at most 2^-32 times the vector's greatest do not count, and a vector
+    bound: each vector takes, from one sequence, the pairs up to the power of two beyond its greatest number. So vectors
+    of different scales can be compared. Numbers of at most 2^-32 times the vector's greatest do not count. A vector
     whose greatest number is below 2^-990 counts as zero; multiply all vectors by one number if they are that small. A
     value takes about d * max / sum draws of a vector; where most numbers are 0, `gpulsh.WeightedMinHash` estimates the
     same in less time.

@@ -98,7 +98,7 @@ class DurableFiles:
 
     An attempt that fails leaves nothing. The files' names survive a crash once their folders are synced.
 
-    Many small files share one syncfs, where Linux reports its errors (5.8 and later): an fsync each takes most of the
+    Many small files share one syncfs, where Linux reports its errors (5.8 and later). An fsync each takes most of the
     processor time of writing them. syncfs may wait for what other processes write to the file system.
     """
 

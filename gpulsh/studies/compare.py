@@ -281,8 +281,8 @@ def compare(
     Jaccard similarity), or whose exact Jaccard similarity does ("exact"). Empty documents are in no pair. All
     candidates are held in memory, 16 bytes each.
 
-    True pairs are all pairs of the sample with exact Jaccard similarity >= `threshold`, found by brute force, or the
-    pairs in `truth`, int64 [m, 2], positions in `texts`. Returns a Comparison. Raises ParameterError and
+    True pairs are the pairs in `truth`, int64 [m, 2], positions in `texts`. Without it, brute force finds all pairs of
+    the sample with exact Jaccard similarity >= `threshold`. Returns a Comparison. Raises ParameterError and
     InputTypeError.
 
     >>> texts = [

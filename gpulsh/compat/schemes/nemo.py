@@ -86,8 +86,8 @@ class NemoMinHash(HashSketch):
     """The `_minhash_signature` of NeMo Curator's `MinHashStage` for the same text.
 
     MurmurHash3 hashes every window of `char_ngrams` characters, or all of a shorter text. Its seed is the first
-    multiplier, and a hash of 0 counts as 1. With 32 bits a value is a * x + b mod 2^32: cuDF multiplies in words of 32
-    bits, and its division by 2^61 - 1 then changes nothing. With 64 bits it is (a * x + b mod 2^64) mod 2^61 - 1. The
+    multiplier, and a hash of 0 counts as 1. With 32 bits a value is a * x + b mod 2^32. cuDF multiplies in words of 32
+    bits, so its division by 2^61 - 1 changes nothing. With 64 bits it is (a * x + b mod 2^64) mod 2^61 - 1. The
     defaults match `num_hashes=260, use_64bit_hash=False`. An empty text is all ones here and all zeros there. The
     formulas follow the sources of NeMo Curator 1.4 and cuDF 26.10. cuDF needs a device, so the known answers come from
     a plain transcription.

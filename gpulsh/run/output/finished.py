@@ -145,9 +145,9 @@ def weigh_run(
     """Write the rows of a finished run in `out` to a new folder, with a column `weight`; returns how many rows.
 
     The folder `output` has the files of `out/data`. `weights` and `weight_by` are as in `deduplicate_files`. A row
-    that is marked as not kept has the weight 0. Raises ParameterError for a wrong recipe, OutputError if `out` holds
-    no such run, or `output` is not empty or inside `out/data`, InputError if a file has the column already, or takes
-    none.
+    that is marked as not kept has the weight 0. Raises ParameterError for a wrong recipe. Raises OutputError if `out`
+    holds no such run, or `output` is not empty or inside `out/data`. Raises InputError if a file has the column
+    already, or takes none.
     """
     recipe = parse_recipe(weights)
     output = checked_folder("output", output)

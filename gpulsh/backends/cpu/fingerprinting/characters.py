@@ -312,7 +312,7 @@ def character_sums(text, stop, room, table, keys, proof, sums, packed, begun, ga
     """Sums of char tokens, and whether separators follow the last; `begun` and `gap`: whether tokens, separators
     precede.
 
-    The first separator of a gap leaves the space, which is taken back if no token follows: a branch on whether a
+    The first separator of a gap leaves the space, which is taken back if no token follows. A branch on whether a
     character separates would be mispredicted at both ends of each word. `room` bytes may be read.
     """
     key, ascii, other = get_word(keys), get_word(proof + packing(_ZERO)), get_word(proof + packing(_ASCII))
