@@ -95,7 +95,7 @@ def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
     """
     from gpulsh.index.index import Index
 
-    opened = Index.open(path, check=False, **opt.given_options(options))
+    opened = Index.open(path, **opt.given_options(options))
     for key, start, stop, length in opened.find(file.read(), tokens=tokens):
         say(json.dumps({"key": key, "start": start, "stop": stop, "tokens": length}, ensure_ascii=False))
 

@@ -282,7 +282,7 @@ def test_a_failed_write_is_named_and_can_be_repeated(tmp_path: Path) -> None:
     assert refused > 2
 
 
-def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
+def test_a_damaged_index_file_is_named(tmp_path: Path, command: Command) -> None:
     make_index(tmp_path / "begun", 3)
     names = sorted(name for name in os.listdir(tmp_path / "begun") if name != LOCK)
     needed = set(read_manifest(tmp_path / "begun").required_files()) | {"index.json"}
@@ -297,6 +297,7 @@ def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
             with pytest.raises(InputError) as caught:
                 open_index(tmp_path / "begun")
             assert (name in str(caught.value)) or (content is None and name == "index.json")
+            assert str(caught.value) in command(f"index find {tmp_path / 'begun'} {__file__} --backend reference").error
             path.write_bytes(whole)
     failed = mock.Mock(side_effect=OSError(errno.EIO, "", str(path)))
     with mock.patch.object(manifest, "fact_of", failed), pytest.raises(InputError, match=f"{name}: cannot be read: "):
