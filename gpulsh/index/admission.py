@@ -50,7 +50,7 @@ NO_LARGE_BUCKETS = np.empty(0, np.int64), np.empty((0, 1), np.int32)
 
 
 @dataclass(frozen=True)
-class SignedBatch:
+class SignedDocuments:
     """Documents of a batch with their hashes in host memory."""
 
     batch: TextBatch
@@ -98,13 +98,13 @@ class SignedBatch:
         return make_segment(Documents(numbers, witness, similarity, size), self.exact, digests, fingerprints)
 
 
-def hold_all(signed: SignedBatch, start: int) -> Segment:
+def hold_all(signed: SignedDocuments, start: int) -> Segment:
     """A segment of all documents, numbered from `start`, each held."""
     numbers = np.arange(start, start + len(signed))
     return signed.segment(numbers, numbers, np.ones(len(numbers)), signed.with_token, signed.sets(signed.with_token))
 
 
-def admit(signed: SignedBatch, start: int, snapshot: Snapshot, tally: Funnel) -> Segment:
+def admit(signed: SignedDocuments, start: int, snapshot: Snapshot, tally: Funnel) -> Segment:
     """A segment of all documents, numbered from `start`. It holds those without an earlier witness; `tally` counts."""
     count, ops, with_token = len(signed), signed.ops, signed.with_token
     numbers = np.arange(start, start + count)
@@ -153,7 +153,7 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, tally: Funnel) ->
 
 
 def find_similar(
-    signed: SignedBatch, snapshot: Snapshot, top: int | None = None
+    signed: SignedDocuments, snapshot: Snapshot, top: int | None = None
 ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
     """Ascending rows [m] of the batch, numbers [m] of held documents and similarities, highest first for each row.
 

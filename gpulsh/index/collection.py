@@ -22,7 +22,7 @@ from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
-from gpulsh.index.admission import SignedBatch, admit, find_similar, hold_all
+from gpulsh.index.admission import SignedDocuments, admit, find_similar, hold_all
 from gpulsh.index.evidence.places import Origin, locator
 from gpulsh.index.evidence.texts import Read, TextRereader
 from gpulsh.index.folder import Folder, Manifest
@@ -176,15 +176,15 @@ class Collection:
         given = f"{names.place(start + place)}{names.its_key} is {key!r}"
         raise names.error(f"{given}, which is in the index; {names.remedy}")
 
-    def sign_batches(self, source: TextSource, progress: Progress) -> Iterator[SignedBatch]:
+    def sign_batches(self, source: TextSource, progress: Progress) -> Iterator[SignedDocuments]:
         """The documents of a source with their hashes, batch after batch."""
         method, ops, keys = self.method, self.ops, self.evidence_keys
 
-        def sign(lane: Backend, batch: TextBatch) -> SignedBatch:
+        def sign(lane: Backend, batch: TextBatch) -> SignedDocuments:
             signed = sign_by_method(batch, method, keys, lane)
             exact, digests, shingles = map(lane.asnumpy, (signed.exact, signed.digests, signed.shingles))
             with_token = np.flatnonzero(shingles)
-            return SignedBatch(batch, exact, digests, with_token, int(shingles.sum()), method, keys, ops)
+            return SignedDocuments(batch, exact, digests, with_token, int(shingles.sum()), method, keys, ops)
 
         with ops.use_device():
             prepare = partial(normalized, form=method.folding.form)
