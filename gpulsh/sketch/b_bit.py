@@ -95,7 +95,7 @@ class BBit(TextSketch[PackedSignatures], Named):
                 left, right = values[some[:, 0]], values[some[:, 1]]
                 share = 1 - self._differing_values(left ^ right) / self.num_perm
                 filled = (self._differing_values(~left) > 0) & (self._differing_values(~right) > 0)
-                return (share - chance) / (1 - chance) * filled
+                return np.where(filled, (share - chance) / (1 - chance), 0.0)
 
             return map_pairs(rows, corrected)
 
