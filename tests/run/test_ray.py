@@ -3,7 +3,9 @@
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,6 +103,7 @@ def test_wrong_options_are_refused_before_the_work(joined: str, inputs: Path, tm
         ({"engine": "spark"}, "engine is 'spark'; give one of 'local', 'ray'"),
         ({"address": joined}, "engine is 'local'; give engine='ray' with it"),
         ({"engine": "ray", "address": 7}, "address is 7; give the address of a Ray cluster"),
+        ({"engine": "ray", "address": ""}, "address is ''; give the address of a Ray cluster"),
         ({"engine": "ray", "devices": [0]}, "devices are of this machine"),
         ({"engine": "ray", "address": "192.0.2.1:1"}, f"'192.0.2.1:1' and this process is in the .* at {joined}"),
         ({"engine": "ray", "threads": 500}, r"room for a worker, which takes 500 processors and 536\.9 MB"),
@@ -152,6 +155,32 @@ def test_one_worker_is_requested_after_all_nodes_are_lost(monkeypatch: pytest.Mo
     pool._start(7)
     pool._start(7)
     assert list(pool._busy) == asked and len(asked) == 1
+
+
+def test_runs_of_several_threads_take_turns_in_clusters_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run to end shut Ray down under the others. Runs still share a cluster that the program has joined."""
+    clusters, seen = list[str](), list[str]()
+    monkeypatch.setattr(engine.ray, "init", lambda address, **_: clusters.append(address))
+    monkeypatch.setattr(engine.ray, "shutdown", clusters.clear)
+    monkeypatch.setattr(engine.ray, "is_initialized", lambda: bool(clusters))
+    monkeypatch.setattr(engine.ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address="192.0.2.1:6379"))
+    monkeypatch.setattr(engine, "_nodes", lambda: [{"CPU": 2, "memory": 64 << 30}])
+
+    def run(seconds: float) -> None:
+        with engine.Cluster(None, "cpu", 1, None):
+            time.sleep(seconds)
+            seen.extend(clusters)
+
+    def run_two() -> None:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(run, (0.05, 0.2)))
+
+    run_two()
+    assert seen == ["local"] * 2 and not clusters
+    clusters.append("the program's")
+    with engine.Cluster(None, "cpu", 1, None):
+        run_two()
+    assert seen[2:] == clusters * 2
 
 
 def test_an_unreachable_address_is_named() -> None:

@@ -42,7 +42,7 @@ class Machine:
         parse_memory(self.memory)
         engine, address = self.engine, self.address
         check_choice("engine", engine, get_args(EngineName))
-        if address is not None and not isinstance(address, str):
+        if address is not None and not (isinstance(address, str) and address):
             raise ParameterError(
                 f"address is {shown(address)}; give the address of a Ray cluster, such as '192.0.2.1:6379', or 'auto'"
             )

@@ -23,7 +23,7 @@ import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, cast
@@ -64,25 +64,28 @@ class Cluster:
     """
 
     remote = True
+    # Held by a run in a cluster that it joined: to leave it disconnects the whole process. Runs cannot share a cluster
+    # of their own, because Ray ends it with the thread that started it.
+    _turn = threading.Lock()
 
     def __init__(self, address: str | None, backend: BackendName, threads: int | None, memory: int | None) -> None:
         self._address, self._backend, self._threads, self._memory_limit = address, backend, threads, memory
-        self._joined = False
+        self._at_end = ExitStack()
         self._runner: RayRunner | None = None
 
     def __enter__(self) -> Self:
-        self._joined = _join(self._address)
-        try:
+        with ExitStack() as at_end:
+            at_end.enter_context(Cluster._turn)
+            if joined := _join(self._address):
+                at_end.callback(ray.shutdown)
             self._worker_size = self._choose_worker_size()
-        except BaseException:
-            self.__exit__()
-            raise
-        self.memory = self._worker_size.memory
+            self.memory = self._worker_size.memory
+            if joined:
+                self._at_end = at_end.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._joined:
-            ray.shutdown()
+        self._at_end.close()
 
     @property
     def ops(self) -> Backend:
