@@ -67,13 +67,13 @@ class Decision(Arrays):
     sightings: Sightings | None = field(default=None, compare=False)  # by `source_column` and `date_column`
 
     def __repr__(self) -> str:
-        kept, dropped = int(self.keep.sum()), self.funnel.dropped
+        kept, dropped = self.funnel.kept, self.funnel.dropped
         return f"Decision(documents={len(self)}, kept={kept}, dropped={dropped}, pairs={len(self.pairs)})"
 
     def _repr_html_(self) -> str:
-        first = np.flatnonzero(self.duplicate_of != np.arange(len(self), like=self.duplicate_of))[:FIRST]
-        columns = [first, *(getattr(self, name)[first] for name in COLUMNS[1:])]
-        rows = zip(*(on_host(column).tolist() for column in columns), strict=True)
+        columns = [np.arange(len(self)), *(on_host(getattr(self, name)) for name in COLUMNS[1:])]  # of any device
+        first = np.flatnonzero(columns[0] != columns[1])[:FIRST]
+        rows = zip(*(column[first].tolist() for column in columns), strict=True)
         return html_table(repr(self), ("dropped", *COLUMNS[1:]), rows)
 
     def __len__(self) -> int:

@@ -241,7 +241,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
             self.host.sort(kind="stable")
 
     def astype(self, dtype: Any) -> DeviceArray:
-        return _wrap(self.host.astype(dtype))
+        return _wrap(_unwrap(self).astype(dtype))
 
     def copy(self, order: str = "C") -> DeviceArray:
         return DeviceArray(self.host.copy(order)) if self.number == current_device() else _copied(self)
@@ -257,7 +257,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
         def call(*given: Any, **options: Any) -> DeviceArray:
             _check(METHODS, name, given, **options)
-            return _wrap(getattr(self.host, name)(*map(_unwrap, given), **options))
+            return _wrap(getattr(_unwrap(self), name)(*map(_unwrap, given), **options))
 
         return call
 
@@ -342,15 +342,17 @@ class DeviceModule:
 
 
 class _Device:
+    """A device; which ones to go back to is a stack of the thread, not of the block."""
+
     def __init__(self, number: int) -> None:
         self.id = number
 
     def __enter__(self) -> None:
-        self._before = current_device()
+        _current.__dict__.setdefault("before", []).append(current_device())
         _current.device = self.id
 
     def __exit__(self, *error: Any) -> None:
-        _current.device = self._before
+        _current.device = _current.before.pop()
 
 
 class _Stream:

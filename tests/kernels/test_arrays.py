@@ -350,7 +350,9 @@ def test_arrays_of_another_device_are_moved(
     with second_device.use_device():
         same(steps(lambda array: array_on_first(library, lay(array)), "cuda"), wanted_steps())
     batch = laid_batch(lambda array: array_on_first(library, lay(array)))
-    assert_decisions(gpulsh.deduplicate(batch, backend="cuda", devices=[1]), wanted_decision())
+    decided = gpulsh.deduplicate(batch, backend="cuda", devices=[1])
+    assert_decisions(decided, wanted_decision())
+    assert repr(decided) == repr(wanted_decision()) and decided._repr_html_() == wanted_decision()._repr_html_()
     if library != "CuPy":
         with pytest.raises(BackendError, match="is on CUDA device 2; this process sees 2, numbered from 0; copy it"):
             second_device.asarray(array_on_first(library, np.arange(3), device=2))
