@@ -225,9 +225,12 @@ def _batches(documents: Documents, most: int) -> Iterator[TextBatch]:
     if not documents.of_bytes:
         yield from normalized_batches(documents.source, documents.folding, most)
         return
-    for batch in documents.source.batches(most // WIDTH):
-        with documents.ops.use_device():
-            yield spell_bytes(batch)
+
+    def spell(batch: TextBatch) -> TextBatch:
+        with documents.ops.use_device():  # not around a yield: another thread may close this generator
+            return spell_bytes(batch)
+
+    yield from map(spell, documents.source.batches(most // WIDTH))
 
 
 def repeated_places(ops: Backend, batches: Iterable[Samples]) -> tuple[Numbers, Numbers]:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import sleep
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -114,6 +115,13 @@ def test_a_lane_that_fails_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ValueError, match="no such item"):
         list(CudaBackend(Shared(DeviceModule(), HostLauncher())).pipelined_map([1], fail))
     assert failed[0] in waited
+
+
+def test_items_that_another_thread_closes_restore_no_device_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.repeats.passages.sample_windows", Mock(side_effect=ValueError("no sample")))
+    install(monkeypatch, with_sizes(tile=200)(Shared(DeviceModule(), HostLauncher())))
+    with pytest.raises(ValueError, match="no sample"):
+        gpulsh.passages(["some text"] * 99, bytes=50, backend="cuda")
 
 
 def test_permutations_are_uploaded_once() -> None:
