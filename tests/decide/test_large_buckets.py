@@ -40,27 +40,11 @@ from tests.support import naive
 from tests.support.bounds import set_bounds
 from tests.support.files import write_rows
 from tests.support.runs import evidence
+from tests.support.texts import pages
 
 SHINGLING = Shingling(size=2)
 BANDING: dict[str, Any] = {"num_perm": 6, "bands": 6, "rows": 1}
 SMALL_BUCKET = 20
-WORDS = [f"word{number}" for number in range(400)]
-
-
-@cache
-def pages(count: int, length: int, ordered: bool = True) -> list[str]:
-    """Pages of 45 of the same 60 sentences, in their order or any; every fifth is like an earlier one."""
-    source = Random(count)
-    sentences = [" ".join(source.choices(WORDS, k=length)) for _ in range(60)]
-    found: list[list[int]] = []
-    for number in range(count):
-        page = source.sample(range(60), 45)
-        if number % 5 == 4:
-            page = found[source.randrange(number)].copy()
-            for _ in range(source.randrange(1, 8)):
-                page[source.randrange(45)] = source.randrange(60)
-        found.append(sorted(page) if ordered else page)
-    return [" ".join(sentences[sentence] for sentence in page) for page in found]
 
 
 @cache

@@ -16,13 +16,12 @@ from gpulsh.backends.cuda.memory import LANES
 from gpulsh.index import admission
 from gpulsh.io.format import STRICT, Rules
 from gpulsh.io.formats.parquet import Parquet
-from tests.decide.test_large_buckets import pages
 from tests.kernels.cuts import DEFAULT_CUT, assert_decisions, on_host, texts
 from tests.kernels.device_arrays import DeviceModule, counted_transfers
 from tests.kernels.host import HostLauncher
 from tests.support.files import write_rows
 from tests.support.rows import random_table
-from tests.support.texts import KEYS, SECRETS
+from tests.support.texts import KEYS, SECRETS, pages
 
 pytestmark = pytest.mark.kernels
 BACKENDS: tuple[Any, Any] = ("cuda", "reference")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise, product, starmap
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -174,3 +175,19 @@ def licences() -> list[str]:
         _, _, text = re.split(r"^---\s*$", file.read_text("utf-8") + "\n", maxsplit=2, flags=re.MULTILINE)
         texts.append(text.strip())
     return [text for text in texts if known("".join(set(text))) == "".join(set(text))]
+
+
+@cache
+def pages(count: int, length: int, ordered: bool = True) -> list[str]:
+    """Pages of 45 of the same 60 sentences, in their order or any; every fifth is like an earlier one."""
+    source, words = Random(count), [f"word{number}" for number in range(400)]
+    sentences = [" ".join(source.choices(words, k=length)) for _ in range(60)]
+    found: list[list[int]] = []
+    for number in range(count):
+        page = source.sample(range(60), 45)
+        if number % 5 == 4:
+            page = found[source.randrange(number)].copy()
+            for _ in range(source.randrange(1, 8)):
+                page[source.randrange(45)] = source.randrange(60)
+        found.append(sorted(page) if ordered else page)
+    return [" ".join(sentences[sentence] for sentence in page) for page in found]
