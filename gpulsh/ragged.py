@@ -199,8 +199,8 @@ def row_ranges(offset: NDArray[np.signedinteger], most: int, longest: int | None
 def select_rows(rows: SomeRows, which: Numbers) -> SomeRows:
     """The rows `which` [m], in that order, of NumPy or CuPy arrays; a view where they are consecutive."""
     if len(which) == 1 or (len(which) and bool((which[1:] == which[:-1] + 1).all())):
-        offset = rows.offset[which[0] : which[-1] + 2]
-        return rows.with_values(rows.values[offset[0] : offset[-1]], offset - offset[0])
+        offset = rows.offset[int(which[0]) : int(which[-1]) + 2]
+        return rows.with_values(rows.values[int(offset[0]) : int(offset[-1])], offset - offset[0])
     begin = rows.offset[which]
     sizes = rows.offset[which + 1] - begin
     return rows.with_values(rows.values[expand_ranges(begin, sizes)], offsets(sizes))

@@ -207,7 +207,8 @@ def test_steps_on_sets_equal_the_reference(selected: CudaBackend) -> None:
         both(call, sketches, pairs)
     for sketch in (gpulsh.BottomS(size=9), gpulsh.ModM(modulus=3), *(gpulsh.BBit(bits=b, num_perm=70) for b in (1, 8))):
         both(sketch.from_texts, documents)
-        both(sketch.estimate, sketch.from_texts(documents, backend="reference"), pairs)
+        for some in (pairs, [[3, 4]]):  # scattered rows, and neighbours
+            both(sketch.estimate, sketch.from_texts(documents, backend="reference"), some)
     found, wanted = (gpulsh.fingerprint(sets, backend=name) for name in BACKENDS)
     np.testing.assert_array_equal(minhash.epsilon(found, backend="cuda"), minhash.epsilon(wanted, backend="reference"))
     both(gpulsh.minima, sets, np.arange(128).reshape(64, 2))
