@@ -108,9 +108,10 @@ def _check(owner: object, name: str, array: Array, dtype: type[np.generic], ndim
     object.__setattr__(owner, name, array)
     given_dtype = dtype_of(array)
     if given_dtype is None or given_dtype != np.dtype(dtype) or array.ndim != ndim:
-        given = f"{getattr(array, 'dtype', type(array).__name__)} with {getattr(array, 'ndim', 'no')} dimensions"
-        wanted = f"{np.dtype(dtype).name} with {ndim}"
-        raise ParameterError(f"{type(owner).__name__}.{name} is {given}; give an array of {wanted}")
+        given = f"a {array.ndim}-dimensional array" if hasattr(array, "ndim") else f"of type {type(array).__name__}"
+        given += f" of {array.dtype}" if hasattr(array, "dtype") else ""
+        wanted = f"a {ndim}-dimensional array of {np.dtype(dtype).name}"
+        raise ParameterError(f"{type(owner).__name__}.{name} is {given}; give {wanted}")
 
 
 def _check_offset(owner: _ByOffset, values: Array) -> None:

@@ -14,7 +14,7 @@ from gpulsh.backends.hashing import mix64
 from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputTypeError, ParameterError
-from gpulsh.params import shown, shown_type
+from gpulsh.params import plural, shown, shown_type
 from gpulsh.ragged import concat_rows, offsets, row_ranges, run_places
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ def _modulo_64(item: object) -> int:
 
 def _check_nulls(items: pa.Array) -> None:
     if items.null_count:
-        raise InputTypeError(f"sets holds {items.null_count} null items; drop them, or give a null for an empty set")
+        nulls = plural(items.null_count, "null item")
+        raise InputTypeError(f"sets holds {nulls}; drop all nulls, or give a null for an empty set")
 
 
 def _row(number: int, row: Any) -> list[Any]:

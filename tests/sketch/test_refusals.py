@@ -82,8 +82,8 @@ SKETCHES: list[tuple[Callable[[], Any], str]] = [
     (run(threshold=UNION), "threshold is of type UnionArray; give a number"),
     (called(gpulsh.hamming, BITS, np.ndarray), "pairs is the class ndarray; give integers of shape"),
     (called(gpulsh.hamming, BITS.values, [[0, 1]]), "bit_signatures is of type ndarray"),
-    (lambda: BitSignatures(np.zeros((2, 1), np.int64)), "BitSignatures.values is int64"),
-    (lambda: BitSignatures(pl.Series([Decimal("0.5")])), "BitSignatures.values is Decimal"),
+    (lambda: BitSignatures(np.zeros((2, 1), np.int64)), "BitSignatures.values is a 2-dimensional array of int64"),
+    (lambda: BitSignatures(pl.Series([Decimal("0.5")])), "BitSignatures.values is of type Series of Decimal"),
     *((partial(parse_sketch, text), "sketch is") for text in ("", "minhush", "minhash:", "minhash:x")),
     *((partial(parse_sketch, text), "sketch is") for text in ("one_permutation:-1", "minhash:1e3")),
 ]

@@ -113,7 +113,7 @@ def test_sets_may_be_of_every_type() -> None:
         ([[1], 7], "set 1 is 7"),
         ([[1], [2, "a"]], "item that is not valid"),
         ([["a"], [1]], "item that is not valid"),
-        ([[1], [None]], "1 null items"),
+        ([[1], [None]], "1 null item;"),
         ([[True]], "items of Arrow type bool"),
         ([[1, True]], "sets holds True among integers"),
         ([[1 << 63, True, -1]], "sets holds True among integers"),
@@ -128,7 +128,7 @@ def test_sets_may_be_of_every_type() -> None:
         ({(1, 2), (3,)}, "sets is of type set; give a list"),
         (pa.array([1]), "sets is of Arrow type int64"),
         (pa.array([[1.5]]), "sets holds items of Arrow type double"),
-        (pa.array([[1, None]]), "sets holds 1 null items"),
+        (pa.array([[1, None]]), "sets holds 1 null item;"),
         (pa.table({"a": [[1]]}), "sets is of Arrow type struct"),
     ],
 )
@@ -223,7 +223,7 @@ def test_weighted_rows_check_their_arrays() -> None:
     values, weight = np.array([9, 3, 3, 5, 1], np.uint64), np.array([0, 1.0, 1, 2, 0])
     rows = WeightedFingerprints(values, weight, np.array([1, 2, 2, 4]))
     assert len(rows) == 3  # the ends of rows may descend, and values in no row are not read
-    with pytest.raises(ParameterError, match=r"weight is int64"):
+    with pytest.raises(ParameterError, match="weight is a 1-dimensional array of int64"):
         WeightedFingerprints(np.array([1], np.uint64), np.array([1]), np.array([0, 1]))
 
 
