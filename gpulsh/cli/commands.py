@@ -121,8 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         atexit.register(gc.freeze)
         # No command uses NumPy's linear algebra. Its library would start a thread for each processor.
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
-        # Arrow's allocator would reserve 1 GiB at once, which counts against the limit of `memory_limit`.
-        os.environ.setdefault("MIMALLOC_ARENA_RESERVE", "64M")
+        # Arrow's own allocator reserves 1 GiB at once, and keeps freed memory: both count against `memory_limit`.
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     open_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     verbose = "--verbose" in given
