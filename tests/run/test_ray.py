@@ -183,13 +183,16 @@ def test_runs_of_several_threads_take_turns_in_clusters_of_their_own(monkeypatch
     assert seen[2:] == clusters * 2
 
 
-def test_an_unreachable_address_is_named() -> None:
+def test_an_unreachable_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         host, port = free.getsockname()
         message = f"the Ray cluster at '{host}:{port}' could not be joined: .*Connection refused"
         with pytest.raises(BackendError, match=message):
             check_reachable(f"{host}:{port}")
+    monkeypatch.setattr(engine, "CLIENT", "exit('ray.exceptions.AuthenticationError: InvalidAuthToken')")
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(BackendError, match="set RAY_AUTH_MODE=token"):
+        check_reachable(f"127.0.0.1:{server.getsockname()[1]}")
     with pytest.raises(ParameterError, match=r"'ray://here:1'; give HOST:PORT, or 'auto' on a machine of the cluster"):
         check_reachable("ray://here:1")
 
