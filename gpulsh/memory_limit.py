@@ -66,11 +66,14 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 def memory_error(place: str) -> MemoryLimitError:
     """The error of a file or a stage, `place`, that got no more memory."""
-    soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    soft, space = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS))
+    remedy = "; give a larger --memory"
+    if space != resource.RLIM_INFINITY and not 0 <= soft <= space:
+        soft, remedy = space, " (ulimit -v); raise that limit, or give a smaller --memory"
     if soft == resource.RLIM_INFINITY:
         return MemoryLimitError(f"{place}: the system has no more memory; free some, or give a smaller --memory")
     return MemoryLimitError(
-        f"{place}: needs more memory than the {soft >> 20} MiB that this process may allocate; give a larger --memory"
+        f"{place}: needs more memory than the {soft >> 20} MiB that this process may allocate{remedy}"
     )
 
 

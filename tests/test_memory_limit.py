@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from gpulsh.errors import DamagedInputError, DeviceMemoryError, GpulshError, MemoryLimitError
 from gpulsh.io.file import File, reading
-from gpulsh.memory_limit import is_out_of_memory, memory_limit
+from gpulsh.memory_limit import is_out_of_memory, memory_error, memory_limit
 from tests.support.command import Command
 from tests.support.runs import python
 
@@ -46,6 +47,15 @@ def test_a_file_beyond_the_memory_limit_is_named() -> None:
     assert isinstance(raised.value, MemoryLimitError) and re.search(message, raised.value.message)
     with pytest.raises(DamagedInputError, match="cannot be read: Couldn't deserialize"), reading(FILE):
         raise OSError("Couldn't deserialize thrift")
+
+
+def test_a_lower_limit_of_the_shell_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batch systems limit the address space, where a larger --memory would not help."""
+    for data in (9 << 30, resource.RLIM_INFINITY):
+        limits = {resource.RLIMIT_DATA: data, resource.RLIMIT_AS: 1 << 30}
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, limits=limits: (limits[kind], limits[kind]))
+        remedy = "1024 MiB that this process may allocate (ulimit -v); raise that limit, or give a smaller --memory"
+        assert memory_error("write").message == f"write: needs more memory than the {remedy}"
 
 
 def test_a_footer_beyond_the_memory_limit_is_named(tmp_path: Path) -> None:
