@@ -128,6 +128,8 @@ def _numpy_strings(array: Values) -> Values:
 
 
 def _open_pandas(series: Any, readers: int, ops: Backend | None) -> MemoryTexts:
+    if getattr(series.dtype, "kind", "O") == "f" and series.isna().all():  # as pandas reads a column without any text
+        series = series.astype(object)
     if getattr(series.dtype, "kind", "O") in "biufcmM" or getattr(series, "nlevels", 1) > 1:
         raise InputTypeError(f"texts is a {type(series).__name__} of {series.dtype}; give one of strings")
     # Columns of pandas' string, category and Arrow types hand out Arrow memory; those of objects hold Python strings.

@@ -184,6 +184,7 @@ NULLS = [None, float("nan"), np.float32("nan"), pd.NA, pa.NA, pa.scalar(None, pa
         (pl.Series([], dtype=pl.String), [], 0),
         (np.ma.array(["one", "zwölf", ""]), ["one", "zwölf", ""], 0),  # without a mask
         ([*NULLS, "text"], [""] * 6 + ["text"], 6),
+        *((pd.Series([None] * 2, dtype=floats), [""] * 2, 2) for floats in ("float64", "Float64", "double[pyarrow]")),
         (["a\ud800z", "plain"], ["a\ufffdz", "plain"], 0),
         (pd.Series(["a\ud800z", "plain"], dtype="string[python]"), ["a\ufffdz", "plain"], 0),
     ],
@@ -288,6 +289,7 @@ def test_arrow_text_is_not_copied() -> None:
         (pa.array([["a"]]), "Arrow type list"),
         *((table({"a": ["x"]}), "give one of its columns") for table in (pa.table, pd.DataFrame, pl.DataFrame)),
         (pd.Series([1]), "Series of int64"),
+        (pd.Series([None, 1.5]), "Series of float64"),
         (pd.MultiIndex.from_tuples([("a", "b")]), "a MultiIndex of object; give one of strings"),
         (pl.Series([1]), "Arrow type int64"),
         (Series(pa.array([1])), "cuDF Series of int64"),
