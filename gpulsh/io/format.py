@@ -174,6 +174,7 @@ class WriteOptions(TypedDict, total=False):
     codec: OutputCodec | None  # None: the input's codec at its default level
     added: AddedColumns | None  # columns written after the columns of the file
     cuts: Cuts | None  # spans of texts to leave out
+    largest: int  # bytes of the largest text, where it is known
     typed: Mask  # rows whose values decide the types of columns without a type; otherwise the kept rows
 
 

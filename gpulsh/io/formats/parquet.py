@@ -63,6 +63,7 @@ MAX_BATCH_ROWS = 1 << 13
 RUN_ROWS = 1 << 13  # of small row groups that are read and written as one, at most
 GROUP_ROWS = 1 << 18
 GROUP_BYTES = 64 << 20
+LARGE_TEXT = 16 << 20  # bytes of a text; the statistics of larger ones are copies, and Arrow may end the process there
 CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
 CODECS |= {"LZ4": "lz4", "LZ4_RAW": "lz4"}
 FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # if a row group has more than FEW_ROWS, FIRST_ROWS of them show how large rows are
@@ -122,7 +123,8 @@ class Parquet(Format):
         with _opened(file) as source:
             schema, added = source.schema, how.get("added")
             texts = [place for place, field in enumerate(schema) if is_text(field.type)]
-            options = writer_options(source.metadata, how.get("codec"), () if added is None else added.schema.names)
+            names = () if added is None else added.schema.names
+            options = writer_options(source.metadata, how.get("codec"), names, how.get("largest", 0) < LARGE_TEXT)
             if added is not None:
                 schema = pa.schema([*schema, *added.schema], schema.metadata)
             cut = None if (cuts := how.get("cuts")) is None else Cutter(file, keep, cuts)
@@ -467,12 +469,17 @@ def _text_sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
 
 
-def writer_options(footer: pq.FileMetaData, codec: OutputCodec | None, added: Sequence[str] = ()) -> dict[str, object]:
+def writer_options(
+    footer: pq.FileMetaData, codec: OutputCodec | None, added: Sequence[str] = (), text_statistics: bool = True
+) -> dict[str, object]:
     """Options of pyarrow.parquet.ParquetWriter for the rows of a file and `added` columns."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     if not chunks:
         return {"compression": codec.name if codec else "zstd", "compression_level": codec.level if codec else None}
+    with_statistics = [
+        chunk for chunk in chunks if chunk.is_stats_set and (text_statistics or chunk.physical_type != "BYTE_ARRAY")
+    ]
     codecs = {chunk.path_in_schema: CODECS.get(chunk.compression, "zstd") for chunk in chunks}
     first = next(iter(codecs.values()))
     codecs |= dict.fromkeys([*added, *(f"{name}.list.element" for name in added)], first)
@@ -480,5 +487,5 @@ def writer_options(footer: pq.FileMetaData, codec: OutputCodec | None, added: Se
         "compression": codec.name if codec else codecs,
         "compression_level": codec.level if codec else None,
         "use_dictionary": sorted({chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page} | {*added}),
-        "write_statistics": sorted({chunk.path_in_schema for chunk in chunks if chunk.is_stats_set} | {*added}),
+        "write_statistics": sorted({chunk.path_in_schema for chunk in with_statistics} | {*added}),
     }

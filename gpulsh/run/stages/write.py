@@ -127,7 +127,7 @@ def write_files(
     bounds = layout.files[numbers.start : numbers.stop + 1].tolist()
     start, job, limit = bounds[0], context.job, context.job.limit(context.parallel)
     several_sources = job.policy.retention.min_sources > 1
-    keep, size = _kept_between(context, layout, start, bounds[-1])
+    keep, size, largest = _kept_between(context, layout, start, bounds[-1])
     bad = read_rejected(context.folder, layout, numbers)
     parts = [slice(*part) for part in pairwise(np.array(bounds) - start)]
 
@@ -158,6 +158,7 @@ def write_files(
                 part = made.part(f"{context.folder}/{step_of(STAGE, number)}", target)
                 known = KnownTexts(job.columns, partial(_held_texts, context, number))
                 how: WriteOptions = {"limit": limit, "codec": job.codec, "known": known, "typed": typed, "added": added}
+                how |= {"largest": largest}
                 with naming(target):
                     write_kept(job.format, job.columns, file, rows, part, **how)
         facts = made.complete()
@@ -168,9 +169,11 @@ def write_files(
     return TaskResult({names[path]: fact for path, fact in facts.items()}, of_all, brief=size < BRIEF_BYTES)
 
 
-def _kept_between(context: JobContext, layout: Layout, start: int, stop: int) -> tuple[NDArray[np.bool_], int]:
-    """bool [stop - start]: which documents from `start` to before `stop` are kept; and the bytes of all their texts."""
-    keep, size = np.full(stop - start, context.job.policy.retention.min_sources == 1), 0
+def _kept_between(context: JobContext, layout: Layout, start: int, stop: int) -> tuple[NDArray[np.bool_], int, int]:
+    """bool [stop - start]: which documents from `start` to before `stop` are kept; and the bytes of all their texts,
+    and of the largest one.
+    """
+    keep, size, largest = np.full(stop - start, context.job.policy.retention.min_sources == 1), 0, 0
     first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
     for partition in range(first, int(np.searchsorted(layout.partitions, stop, side="left"))):
         documents, stays = read_kept(context.folder, partition, start, stop)
@@ -179,8 +182,9 @@ def _kept_between(context: JobContext, layout: Layout, start: int, stop: int) ->
         contaminated = contaminated_rows(context, partition) + begin
         keep[contaminated[slice_between(contaminated, start, stop)] - start] = False
         here = slice(max(start, begin) - begin, min(stop, end) - begin)
-        size += int(tables.SIZES.read(context.folder, partition).size[here].sum())
-    return keep, size
+        sizes = tables.SIZES.read(context.folder, partition).size[here]
+        size, largest = size + int(sizes.sum()), max(largest, int(sizes.max(initial=0)))
+    return keep, size, largest
 
 
 def read_kept(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:

@@ -124,6 +124,14 @@ def test_columns_of_equal_or_dotted_names_are_written(kind: pa.DataType, tmp_pat
     assert pq.ParquetFile(written).read().equals(given)  # `read_table` knows no two columns of one name
 
 
+def test_large_texts_are_written_without_statistics(tmp_path: Path) -> None:
+    """Arrow copies them several times, and may end the process where these copies find no memory."""
+    pq.write_table(pa.table({"text": ["a" * parquet.LARGE_TEXT, "b c"], "id": [1, 2]}), tmp_path / "a.parquet")
+    run(tmp_path / "a.parquet", tmp_path / "out", backend="cpu")
+    group = pq.ParquetFile(tmp_path / "out/data/a.parquet").metadata.row_group(0)
+    assert [group.column(place).is_stats_set for place in range(2)] == [False, True]
+
+
 def test_a_large_row_group_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts have whole rows and at most so many bytes; small row groups stay as they are."""
     monkeypatch.setattr(parquet, "RUN_ROWS", 1)
