@@ -32,16 +32,16 @@ class Limit:
 def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentError:
     """The error of a document of `size` bytes at `place` in the file, which is empty for a file of one document."""
     return LargeDocumentError(
-        f"{file.name}: {place and place + ': '}has {size} bytes; a memory budget of {_exact_size(limit.memory)} allows"
-        f" documents up to {_exact_size(limit.document)}: give --memory {_sufficient_budget(COPIES * size)} or more"
+        f"{file.name}: {place and place + ': '}has {size} bytes; a memory budget of {exact_size(limit.memory)} allows"
+        f" documents up to {exact_size(limit.document)}: give --memory {_sufficient_budget(COPIES * size)} or more"
     )
 
 
 def too_costly(file: File, place: str, need: int, allowed: int, limit: Limit) -> LargeDocumentError:
     """The error of a place that takes about `need` bytes to read, where only `allowed` bytes may be used."""
     return LargeDocumentError(
-        f"{file.name}: {place}: about {need} bytes to read; a memory budget of {_exact_size(limit.memory)} allows"
-        f" {_exact_size(allowed)}: give --memory {_sufficient_budget(-(-need * limit.memory // allowed))} or more"
+        f"{file.name}: {place}: about {need} bytes to read; a memory budget of {exact_size(limit.memory)} allows"
+        f" {exact_size(allowed)}: give --memory {_sufficient_budget(-(-need * limit.memory // allowed))} or more"
     )
 
 
@@ -60,7 +60,12 @@ def check_sizes(file: File, start: int, sizes: Numbers, limit: Limit | None, uni
         raise too_large(file, f"{unit} {start + row}", int(sizes[row]), limit)
 
 
-def _exact_size(size: int) -> str:
+def exact_size(size: int) -> str:
+    """A number of bytes in the largest unit that gives a whole number.
+
+    >>> exact_size(3 << 29)
+    '1536MiB'
+    """
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit and size % unit == 0:
             return f"{size // unit}{name}"
@@ -71,6 +76,6 @@ def _sufficient_budget(size: int) -> str:
     """A round budget of at least `size` bytes."""
     size = max(size, MIN_MEMORY)
     if size <= 1000 << 20:
-        return f"{-(-size // (50 << 20)) * 50}MiB" if size > MIN_MEMORY else _exact_size(size)
+        return f"{-(-size // (50 << 20)) * 50}MiB" if size > MIN_MEMORY else exact_size(size)
     halves = -(-size // (512 << 20))
     return f"{halves // 2}{'.5' if halves % 2 else ''}GiB"

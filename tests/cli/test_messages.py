@@ -174,6 +174,6 @@ def test_a_run_of_other_inputs_lists_the_differences(here: Path) -> None:
 
 
 def test_a_run_of_other_memory_lists_no_sizes_that_follow_from_it() -> None:
-    before, now = ({"cut": {"digests": size, "memory": size, "partition": size}, "seed": size} for size in (1, 2))
-    with pytest.raises(OutputError, match="another run: memory was 1 and is 2 now; seed was 1 and is 2 now; give"):
+    before, now = ({"cut": {"digests": size, "memory": size, "partition": size}, "seed": size} for size in (1024, 2048))
+    with pytest.raises(OutputError, match="run: memory was 1KiB and is 2KiB now; seed was 1024 and is 2048 now; give"):
         refuse_difference("out", before, now)

@@ -267,7 +267,7 @@ def test_an_unfinished_run_resumes_only_with_the_same_memory(tmp_path: Path) -> 
         patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
         with interrupting():
             gpulsh.deduplicate_files(given, out, memory="1GiB", **options)
-        with pytest.raises(OutputError, match="memory was 1073741824 and is 2147483648 now"):
+        with pytest.raises(OutputError, match="memory was 1GiB and is 2GiB now"):
             gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **options)
     before = gpulsh.deduplicate_files(given, out, memory=1 << 30, resume=True, **options)
     found = results(out)

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from gpulsh.errors import Advice, OutputError
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, MARK, PASSAGES, REPORT, SHORT
+from gpulsh.io.limits import exact_size
 from gpulsh.run.job import ADMIT, JOIN
 from gpulsh.run.output.paths import not_empty_error
 from gpulsh.run.output.work_folder import (
@@ -303,7 +304,8 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
                     yield f"{file} {how if file in new else 'is no longer an input'}"
             return  # the places and sources of files follow from which there are
         elif name == "cut" and old.get("memory") != new.get("memory"):  # the other sizes follow from it
-            yield f"memory was {old['memory']} and is {new['memory']} now"
+            was, now_is = (exact_size(job["memory"]) for job in (old, new))
+            yield f"memory was {was} and is {now_is} now"
         else:
             yield from _differences(old, new)
 
