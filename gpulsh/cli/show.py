@@ -50,8 +50,9 @@ def _pair_lines(pair: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[
     from gpulsh.report.wording import cluster_name, measure_name, place_name
 
     parameters = report["parameters"]
+    how = "estimated " if parameters["verify"] == "signature" else ""
     score = "not measured" if pair["similarity"] is None else f"{pair['similarity']:.4f}"
-    yield f"{measure_name(parameters)} {score}, {cluster_name(pair['cluster'], report['files'])}"
+    yield f"{how}{measure_name(parameters)} {score}, {cluster_name(pair['cluster'], report['files'])}"
     for kind, pieces in zip(("dropped", "kept"), run_differences(pair["texts"], parameters), strict=True):
         yield f"{kind:<7}  {place_name(pair[kind])}"
         if text := mark_differences(pieces, kept=kind == "kept"):

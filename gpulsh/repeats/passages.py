@@ -152,7 +152,7 @@ def window_size(
     if of_bytes is None:
         return check_integer("tokens", tokens, 1, MAX_TOKENS)
     given = {"tokens": tokens != 50, "unit": unit != "word", "symbols": symbols, "whole_lines": whole_lines}
-    given |= {"folding": folding is not None, "normalize": normalize is not None}
+    given |= {"normalize": normalize is not None or folding is not None}
     refuse_given(given, "--bytes and {} cannot be combined; leave one of them out")
     return check_integer("bytes", of_bytes, 1, MAX_TOKENS)
 

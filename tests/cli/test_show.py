@@ -50,6 +50,12 @@ def test_dropped_documents_are_shown_beside_kept_ones(shown: Callable[[str], lis
     ]
 
 
+def test_an_estimate_is_called_one(command: Command) -> None:
+    write_rows("a.jsonl", [{"text": text} for text in TEXTS])
+    assert command("dedup a.jsonl -o out --verify signature").status == 0
+    assert re.search(r"^estimated Jaccard 0\.\d+, cluster 0", command("show out").out, re.M)
+
+
 def test_options_choose_the_documents_shown(shown: Callable[[str], list[str]], command: Command) -> None:
     assert rows(shown("--near-threshold")) == [4, 1, 3, 6]
     assert rows(shown("--near-threshold --limit 2")) == [4, 1]

@@ -228,6 +228,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         ({"bytes": 20, name: value}, f"bytes and {name}{'=True' if value is True else ''} cannot be combined")
         for name, value in OF_WORDS.items()
     ),
+    ({"bytes": 20, "folding": Folding(form="NFC")}, "bytes and normalize cannot be combined"),  # the command's way
     ({"bytes": 0}, "bytes is 0"),
 ]
 WRONG_TEXTS = [

@@ -156,7 +156,7 @@ def test_report_by_adds_shares_to_the_page(
     monkeypatch.setattr(originals, "LISTED_VALUES", 1)
     page = Path("out/report.html")
     assert "Dropped documents by <bdi>" not in page.read_text()
-    assert main(["report", "out", "--by", "lang", "--by", "year"]) == 0
+    assert main(["report", "out", "--by", "lang", "--by", "year", "--by", "lang"]) == 0
     (lang, year) = json.loads(Path("out/report.json").read_text())["shares"]
     assert lang["column"] == "lang" and lang["values"] == [{"value": "en", "documents": 4, "dropped": 1}]
     assert lang["more"] == {"values": 3, "documents": 4, "dropped": 3} and year["values"][0]["value"] == "2"

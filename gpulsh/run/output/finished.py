@@ -94,7 +94,7 @@ class Finished:
         report = {**self.report, "outputs": [*outputs, PAGE], "page": {"written": True, "reason": None}}
         if by:
             before = [entry for entry in self.report.get("shares", ()) if entry["column"] not in by]
-            report["shares"] = [*before, *(shares_to_json(column, self.shares(column)) for column in by)]
+            report["shares"] = [*before, *(shares_to_json(column, self.shares(column)) for column in dict.fromkeys(by))]
         try:
             render(report)
         except Exception as error:  # a report that gpulsh did not write may lack any field of the page
