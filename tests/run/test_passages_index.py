@@ -22,7 +22,7 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.run.passages import find
 from tests.run.test_passages_files import GIVEN, any_texts, by_position, expected, find_passages, small
 from tests.support.command import Command
-from tests.support.files import write_rows
+from tests.support.files import flipped, write_rows
 from tests.support.texts import licences
 
 
@@ -169,9 +169,10 @@ def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
     given, index = two_days(tmp_path), tmp_path / "index"
     (samples,) = index.glob("samples-*")
     whole = samples.read_bytes()
-    samples.write_bytes(whole[:-1])
-    with pytest.raises(InputError, match=r"samples-.*: is damaged, it has .* bytes"):
-        find_passages(**given)
+    for content, how in ((whole[:-1], "it has .* bytes"), (flipped(whole, len(whole) // 2), "its CRC-32 differs")):
+        samples.write_bytes(content)
+        with pytest.raises(InputError, match=f"samples-.*: is damaged, {how}"):
+            find_passages(**given)
     samples.write_bytes(whole)
     (index / "passages.json").write_bytes(b"crc32 00000000\n{}")
     with pytest.raises(InputError, match=r"passages\.json: is damaged, its checksum differs"):

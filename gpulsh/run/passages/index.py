@@ -176,7 +176,7 @@ class PassagesIndex:
             self._runs.append(JoinedRun(run["name"], sources, run["stamps"], run["partitions"], files))
         for run in self._runs:
             for name, fact in run.files.items():
-                if wrong := damage(self._path / name, fact, contents=False):
+                if wrong := damage(self._path / name, fact, contents=True):
                     raise InputError(f"{self._path / name}: {wrong}; restore it from a copy, or start a new index")
 
     def _refuse_known(self, job: PassagesJob, runs: Sequence[JoinedRun]) -> None:
