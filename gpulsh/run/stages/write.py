@@ -33,7 +33,7 @@ from gpulsh.io.files.places import Targets
 from gpulsh.io.format import BLOCK_BYTES, KnownTexts, Part, WriteOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.rows import batch_cuts
-from gpulsh.ragged import find_sorted, offsets, row_ranges, slice_between, sorted_distinct
+from gpulsh.ragged import find_sorted, offsets, row_of, row_ranges, slice_between, sorted_distinct
 from gpulsh.run.job import FileJob, Job, JobContext, Layout, TaskContext, TaskResult, step_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import EarlierKeys, contaminated_rows, read_rejected, write_rejected
@@ -127,7 +127,7 @@ def write_files(
     bounds = layout.files[numbers.start : numbers.stop + 1].tolist()
     start, job, limit = bounds[0], context.job, context.job.limit(context.parallel)
     several_sources = job.policy.retention.min_sources > 1
-    keep, size, largest = _kept_between(context, layout, start, bounds[-1])
+    keep, size, largest = _kept_between(context, layout, bounds)
     bad = read_rejected(context.folder, layout, numbers)
     parts = [slice(*part) for part in pairwise(np.array(bounds) - start)]
 
@@ -146,7 +146,7 @@ def write_files(
     targets, names, kept_rows = Targets(context.folder / DATA), dict[str, str](), dict[str, int]()
     with _turn if len(numbers) >= MANY_FILES else nullcontext(), DurableFiles(context.folder) as made:
         with context.unchanged(numbers):
-            for number, stays, typed, rows in zip(numbers, kept, valid, shown, strict=True):
+            for number, most, stays, typed, rows in zip(numbers, largest, kept, valid, shown, strict=True):
                 file = job.files[number]
                 if several_sources:
                     kept_rows[str(number)] = int(stays.sum())
@@ -158,7 +158,7 @@ def write_files(
                 part = made.part(f"{context.folder}/{step_of(STAGE, number)}", target)
                 known = KnownTexts(job.columns, partial(_held_texts, context, number))
                 how: WriteOptions = {"limit": limit, "codec": job.codec, "known": known, "typed": typed, "added": added}
-                how |= {"largest": largest}
+                how |= {"largest": most}
                 with naming(target):
                     write_kept(job.format, job.columns, file, rows, part, **how)
         facts = made.complete()
@@ -169,11 +169,15 @@ def write_files(
     return TaskResult({names[path]: fact for path, fact in facts.items()}, of_all, brief=size < BRIEF_BYTES)
 
 
-def _kept_between(context: JobContext, layout: Layout, start: int, stop: int) -> tuple[NDArray[np.bool_], int, int]:
-    """bool [stop - start]: which documents from `start` to before `stop` are kept; and the bytes of all their texts,
-    and of the largest one.
+def _kept_between(
+    context: JobContext, layout: Layout, bounds: Sequence[int]
+) -> tuple[NDArray[np.bool_], int, Sequence[int]]:
+    """bool [n]: which of the n documents of the files between `bounds` are kept; and the bytes of all their texts, and
+    of the largest text of each file.
     """
-    keep, size, largest = np.full(stop - start, context.job.policy.retention.min_sources == 1), 0, 0
+    start, stop = bounds[0], bounds[-1]
+    keep, size = np.full(stop - start, context.job.policy.retention.min_sources == 1), 0
+    largest = np.zeros(len(bounds) - 1, np.int64)
     first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
     for partition in range(first, int(np.searchsorted(layout.partitions, stop, side="left"))):
         documents, stays = read_kept(context.folder, partition, start, stop)
@@ -181,10 +185,11 @@ def _kept_between(context: JobContext, layout: Layout, start: int, stop: int) ->
         begin, end = layout.bounds(partition)
         contaminated = contaminated_rows(context, partition) + begin
         keep[contaminated[slice_between(contaminated, start, stop)] - start] = False
-        here = slice(max(start, begin) - begin, min(stop, end) - begin)
-        sizes = tables.SIZES.read(context.folder, partition).size[here]
-        size, largest = size + int(sizes.sum()), max(largest, int(sizes.max(initial=0)))
-    return keep, size, largest
+        here = range(max(start, begin), min(stop, end))
+        sizes = tables.SIZES.read(context.folder, partition).size[here.start - begin : here.stop - begin]
+        size += int(sizes.sum())
+        np.maximum.at(largest, row_of(np.array(bounds), np.arange(here.start, here.stop)), sizes)
+    return keep, size, largest.tolist()
 
 
 def read_kept(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
