@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpulsh.errors import ParameterError
+from gpulsh.errors import BackendError, ParameterError
 
 Function = Callable[..., Any]
 Option = Callable[[Function], Function]
@@ -219,15 +219,15 @@ class Context(click.Context):
     formatter_class = Formatter
 
     def invoke(self, *given: Any, **keywords: Any) -> Any:
-        """Call the command; a ParameterError then names options instead of their keywords."""
+        """Call the command; its errors then name options instead of their keywords."""
         try:
             return super().invoke(*given, **keywords)
-        except ParameterError as error:
+        except (ParameterError, BackendError) as error:
             options = [option for option in self.command.params if isinstance(option, click.Option)]
             known = {option.name: option.opts[-1] for option in options}
             known |= {opt[2:].replace("-", "_"): opt for opt in list(known.values()) if opt != "--and"}  # it is a word
             keyword = rf"(?<![^\s(])(?<!the )({'|'.join(map(str, known))})(?= is | are | has | names | needs | '|=)"
-            raise ParameterError(re.sub(keyword, lambda found: known[found[1]], error.message)) from error
+            raise type(error)(re.sub(keyword, lambda found: known[found[1]], error.message)) from error
 
 
 def _show_all(ctx: click.Context, option: click.Parameter, given: bool) -> None:

@@ -122,7 +122,7 @@ def test_a_backend_that_cannot_be_loaded_is_a_plain_error(command: Command, monk
 
     monkeypatch.setitem(sys.modules, "gpulsh.backends.cpu", Unloadable())
     error = command("dedup a.parquet -o out --backend cpu").error
-    assert error.startswith("backend 'cpu' cannot be loaded: Could not find/load shared object file")
+    assert error.startswith("--backend 'cpu' cannot be loaded: Could not find/load shared object file")
     assert "give --backend reference" in error and not Path("out").exists()
     assert "NUMBA_DISABLE_JIT is set" in python("import gpulsh.backends.cpu", NUMBA_DISABLE_JIT="1").stderr
 

@@ -5,6 +5,7 @@ import inspect
 import io
 import logging
 import re
+import sys
 import time
 import tomllib
 from pathlib import Path
@@ -53,6 +54,9 @@ def test_advice_names_options_or_keywords(
     assert other.startswith("--keep is 'source:z' and 'z' matches none of the INPUTs")
     other = command("dedup a.jsonl -o new --sketch simhash --rows 3", *ON).error
     assert other.startswith("--rows is given, and a sketch of bits has no bands")
+    monkeypatch.setitem(sys.modules, "w3lib.url", None)
+    other = command("dedup a.jsonl -o new --key id --normalize-url", *ON).error
+    assert other.startswith("--normalize-url needs w3lib")
     Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
     gpulsh.deduplicate_files("short.jsonl", "out", backend="reference", overwrite=True)
     assert ", such as shingling='word:1' or shingling='char:4'" in caplog.messages[-1]

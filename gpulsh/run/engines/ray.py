@@ -455,7 +455,7 @@ def check_reachable(address: str) -> None:
     else:
         if done.returncode in (0, NO_CLIENT):
             return
-        if b"uthentication" in done.stderr:  # an error of Ray, or where its client aborts
+        if b"authentication" in done.stderr.lower():  # in an error of Ray, or in the last words of its client
             raise BackendError(
                 f"the Ray cluster at {address!r} could not be joined: it needs its token; set RAY_AUTH_MODE=token, and"
                 " RAY_AUTH_TOKEN if ~/.ray/auth_token does not hold it"
