@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # numpy is loaded only when the command runs
 
 SECTIONS = {  # first option -> heading
     "text_column": "For INPUT",
-    "docs": "For numbers",
+    "documents": "For numbers",
     "threshold": "For both",
 }
 EXAMPLES = {  # command -> its purpose
@@ -72,7 +72,7 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 @opt.method_options("shingle", "normalize", "measure", "sketch", "seed")
 @opt.backend
 @opt.choice("--write", "data", "duplicates", help="Write kept rows and evidence, or the evidence alone.")
-@opt.number("--docs", "N", "Number of documents, such as 1e11.", kind=float)
+@opt.number("--docs documents", "N", "Number of documents, such as 1e11.", kind=float)
 @opt.value("--bytes size", "N", "Bytes of their text, such as 5e14 or 500TB.", callback=_bytes)
 @opt.number("--gpus", "N", "Number of GPUs. Each has its own machine, unless --nodes is given.")
 @opt.number("--nodes", "N", "Machines that share the workers evenly.  [default: 1]")
@@ -133,9 +133,9 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
         parse_memory(options["memory"])
         found = sampled(inputs, {name: value for name, value in options.items() if name not in of_other})
         facts, lines = found, sample_lines(found)
-    elif options["docs"] is None or options["size"] is None:
+    elif options["documents"] is None or options["size"] is None:
         raise click.UsageError("give INPUT, or the amount of text by --docs and --bytes")
-    elif not (options["docs"] and options["size"]):
+    elif not (options["documents"] and options["size"]):
         raise click.UsageError("--docs or --bytes is 0; give both, above 0")
     elif options["gpus"] is not None and options["threads"] is not None:
         raise click.UsageError("give --gpus or --threads, not both")
@@ -218,7 +218,7 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     known = read_rates().get(kind, {})
     rates = {**known.get("rates", {}), **options["rates"]}
     assumed = {**read_rates()["corpus"], **{name: options[name] for name in SHARES if options[name] is not None}}
-    corpus = Corpus(documents=options["docs"], bytes=options["size"], **assumed)
+    corpus = Corpus(documents=options["documents"], bytes=options["size"], **assumed)
     memory = MAX_DEFAULT if options["memory"] is None else parse_memory(options["memory"])
     parameters = {name: options[name] for name in ("threshold", "num_perm", "bands", "rows")}
     method = Method.choose(**given_parameters(**parameters))

@@ -414,7 +414,7 @@ def test_a_dry_run_in_python_refuses_as_the_run_would(here: Path) -> None:
 def test_a_plan_refuses_in_one_line(command: Command) -> None:
     numbers = "--docs 10 --bytes 10"
     for line, status, message in (
-        *((f"{numbers} --docs {number}", 2, "documents is") for number in ("nan", "1e300", "inf", "-1")),
+        *((f"{numbers} --docs {number}", 2, "--docs is") for number in ("nan", "1e300", "inf", "-1")),
         (f"{numbers} --bytes inf", 2, "bytes is inf"),
         (f"{numbers} --bytes 1XB", 2, "'1XB' is not a number of bytes, such as 5e14 or 500TB"),
         (f"{numbers} --docs 0", 2, "--docs or --bytes is 0; give both, above 0"),
