@@ -143,14 +143,21 @@ def test_public_classes_check_their_arrays() -> None:
     u64, i64 = np.zeros(3, np.uint64), np.array([0, 1, 3])
     assert len(Fingerprints(u64, i64)) == 2 and len(Fingerprints(u64, i64).slice(1, 2)) == 1
     for values, offset, named in [
-        (u64.astype(np.int64), i64, "is a 1-dimensional array of int64; give a 1-dimensional array of uint64$"),
+        (
+            u64.astype(np.int64),
+            i64,
+            r"Fingerprints\.values is a 1-dimensional array of int64; give a 1-dimensional array of uint64$",
+        ),
         *((u64, np.array(odd, np.int64), "offset") for odd in ([], [0, 4], [-1, 2], [0, 2, 1])),
         (u64, i64.astype(np.int32), "offset"),
         ([1, 2], i64, "values"),
     ]:
         with pytest.raises(ParameterError, match=named):
             Fingerprints(values, offset)
-    with pytest.raises(ParameterError, match="2-dimensional array of int64; give a 2-dimensional array of uint32"):
+    with pytest.raises(
+        ParameterError,
+        match=r"Signatures\.values is a 2-dimensional array of int64; give a 2-dimensional array of uint32",
+    ):
         Signatures(np.zeros((2, 3), np.int64))
     with pytest.raises(ParameterError, match=r"BandDigests\.values is a 1-dimensional array of uint64"):
         BandDigests(np.zeros(2, np.uint64))
