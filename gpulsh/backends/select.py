@@ -34,9 +34,9 @@ def select_backend(
         return ReferenceBackend()
     reason = None if name == "cpu" else _cuda_unavailable()
     if name == "cuda" and reason is not None:
-        raise BackendError(f"--backend cuda does not work here: {reason}")
+        raise BackendError(f"backend 'cuda' does not work here: {reason}")
     if devices is not None and reason is not None:
-        raise BackendError(f"--devices is given, but CUDA does not work here: {reason}")
+        raise BackendError(f"devices are given, but CUDA does not work here: {reason}")
     if name == "cpu" or reason is not None:
         try:
             from gpulsh.backends.cpu import CpuBackend

@@ -86,7 +86,7 @@ def visible_devices(arrays: ModuleType, devices: Sequence[int] | None) -> list[i
         return [current, *(number for number in range(count) if number != current)]
     for number in devices:
         if not 0 <= number < count:
-            raise BackendError(f"--devices names {number}; this machine has {count}, numbered from 0")
+            raise BackendError(f"devices names {number}; this machine has {count}, numbered from 0")
     return list(devices)
 
 
