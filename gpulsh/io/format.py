@@ -93,6 +93,7 @@ Item = TypeVar("Item")
 OrderValues: TypeAlias = "pa.Array | list[int | float | None]"  # for --keep COLUMN; a list where no one type holds them
 
 BLOCK_BYTES = 8 << 20  # of text that a reader aims at holding at once
+LARGE_TEXT = 16 << 20  # bytes; Parquet's statistics of such texts are copies, and Arrow may end the process there
 
 
 class Part(NamedTuple):
@@ -174,7 +175,7 @@ class WriteOptions(TypedDict, total=False):
     codec: OutputCodec | None  # None: the input's codec at its default level
     added: AddedColumns | None  # columns written after the columns of the file
     cuts: Cuts | None  # spans of texts to leave out
-    largest: int  # bytes of the largest text, where it is known
+    large_texts: bool  # whether a text is known to have LARGE_TEXT bytes or more
     typed: Mask  # rows whose values decide the types of columns without a type; otherwise the kept rows
 
 

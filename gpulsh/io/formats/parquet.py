@@ -63,7 +63,6 @@ MAX_BATCH_ROWS = 1 << 13
 RUN_ROWS = 1 << 13  # of small row groups that are read and written as one, at most
 GROUP_ROWS = 1 << 18
 GROUP_BYTES = 64 << 20
-LARGE_TEXT = 16 << 20  # bytes of a text; the statistics of larger ones are copies, and Arrow may end the process there
 CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
 CODECS |= {"LZ4": "lz4", "LZ4_RAW": "lz4"}
 FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # if a row group has more than FEW_ROWS, FIRST_ROWS of them show how large rows are
@@ -124,7 +123,7 @@ class Parquet(Format):
             schema, added = source.schema, how.get("added")
             texts = [place for place, field in enumerate(schema) if is_text(field.type)]
             names = () if added is None else added.schema.names
-            options = writer_options(source.metadata, how.get("codec"), names, how.get("largest", 0) < LARGE_TEXT)
+            options = writer_options(source.metadata, how.get("codec"), names, not how.get("large_texts"))
             if added is not None:
                 schema = pa.schema([*schema, *added.schema], schema.metadata)
             cut = None if (cuts := how.get("cuts")) is None else Cutter(file, keep, cuts)

@@ -30,7 +30,7 @@ from gpulsh.io.conversion import write_kept
 from gpulsh.io.files.file_texts import Piece
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE
 from gpulsh.io.files.places import Targets
-from gpulsh.io.format import BLOCK_BYTES, KnownTexts, Part, WriteOptions
+from gpulsh.io.format import BLOCK_BYTES, LARGE_TEXT, KnownTexts, Part, WriteOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import find_sorted, offsets, row_of, row_ranges, slice_between, sorted_distinct
@@ -124,12 +124,12 @@ def write_files(
     Their names in `data/` are made durable with all others, before results are published: that takes long, and small
     files may be many.
     """
-    bounds = layout.files[numbers.start : numbers.stop + 1].tolist()
-    start, job, limit = bounds[0], context.job, context.job.limit(context.parallel)
+    bounds = layout.files[numbers.start : numbers.stop + 1]
+    start, job, limit = int(bounds[0]), context.job, context.job.limit(context.parallel)
     several_sources = job.policy.retention.min_sources > 1
-    keep, size, largest = _kept_between(context, layout, bounds)
+    keep, size, has_large = _kept_between(context, layout, bounds)
     bad = read_rejected(context.folder, layout, numbers)
-    parts = [slice(*part) for part in pairwise(np.array(bounds) - start)]
+    parts = [slice(*part) for part in pairwise(bounds - start)]
 
     def by_file(rows: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
         return [bad.without_rejected(rows[part], number) for number, part in zip(numbers, parts, strict=True)]
@@ -146,7 +146,7 @@ def write_files(
     targets, names, kept_rows = Targets(context.folder / DATA), dict[str, str](), dict[str, int]()
     with _turn if len(numbers) >= MANY_FILES else nullcontext(), DurableFiles(context.folder) as made:
         with context.unchanged(numbers):
-            for number, most, stays, typed, rows in zip(numbers, largest, kept, valid, shown, strict=True):
+            for number, large, stays, typed, rows in zip(numbers, has_large, kept, valid, shown, strict=True):
                 file = job.files[number]
                 if several_sources:
                     kept_rows[str(number)] = int(stays.sum())
@@ -158,7 +158,7 @@ def write_files(
                 part = made.part(f"{context.folder}/{step_of(STAGE, number)}", target)
                 known = KnownTexts(job.columns, partial(_held_texts, context, number))
                 how: WriteOptions = {"limit": limit, "codec": job.codec, "known": known, "typed": typed, "added": added}
-                how |= {"largest": most}
+                how |= {"large_texts": large}
                 with naming(target):
                     write_kept(job.format, job.columns, file, rows, part, **how)
         facts = made.complete()
@@ -170,14 +170,15 @@ def write_files(
 
 
 def _kept_between(
-    context: JobContext, layout: Layout, bounds: Sequence[int]
-) -> tuple[NDArray[np.bool_], int, Sequence[int]]:
-    """bool [n]: which of the n documents of the files between `bounds` are kept; and the bytes of all their texts, and
-    of the largest text of each file.
+    context: JobContext, layout: Layout, bounds: Numbers
+) -> tuple[NDArray[np.bool_], int, Sequence[bool]]:
+    """bool [n]: which of the n documents are kept, of the files with these `bounds`.
+
+    Also the bytes of all their texts; and for each file, whether it has a text of LARGE_TEXT or more.
     """
-    start, stop = bounds[0], bounds[-1]
+    start, stop = int(bounds[0]), int(bounds[-1])
     keep, size = np.full(stop - start, context.job.policy.retention.min_sources == 1), 0
-    largest = np.zeros(len(bounds) - 1, np.int64)
+    has_large = np.zeros(len(bounds) - 1, np.bool_)
     first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
     for partition in range(first, int(np.searchsorted(layout.partitions, stop, side="left"))):
         documents, stays = read_kept(context.folder, partition, start, stop)
@@ -185,11 +186,11 @@ def _kept_between(
         begin, end = layout.bounds(partition)
         contaminated = contaminated_rows(context, partition) + begin
         keep[contaminated[slice_between(contaminated, start, stop)] - start] = False
-        here = range(max(start, begin), min(stop, end))
-        sizes = tables.SIZES.read(context.folder, partition).size[here.start - begin : here.stop - begin]
+        first_here = max(start, begin)
+        sizes = tables.SIZES.read(context.folder, partition).size[first_here - begin : min(stop, end) - begin]
         size += int(sizes.sum())
-        np.maximum.at(largest, row_of(np.array(bounds), np.arange(here.start, here.stop)), sizes)
-    return keep, size, largest.tolist()
+        has_large[row_of(bounds, first_here + np.flatnonzero(sizes >= LARGE_TEXT))] = True
+    return keep, size, has_large.tolist()
 
 
 def read_kept(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import KnownTexts, Part, Rules
+from gpulsh.io.format import LARGE_TEXT, KnownTexts, Part, Rules
 from gpulsh.io.formats import parquet
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
@@ -129,7 +129,7 @@ def test_large_texts_are_written_without_statistics(tmp_path: Path) -> None:
 
     A file beside it, which the same task writes, keeps its statistics: no result depends on the cut of the work.
     """
-    large = {"a.parquet": "a" * parquet.LARGE_TEXT, "b.parquet": "a"}
+    large = {"a.parquet": "a" * LARGE_TEXT, "b.parquet": "a"}
     for name, text in large.items():
         pq.write_table(pa.table({"text": [text, f"b c {name}"], "id": [1, 2]}), tmp_path / name)
     run([tmp_path / name for name in large], tmp_path / "out", backend="cpu")
