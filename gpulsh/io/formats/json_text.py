@@ -111,8 +111,10 @@ def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> lis
     """`_rows` of columns with these codes."""
     whole = codes[0]
     for code in codes[1:]:
-        whole = _codes(to_arrow(whole * (int(code.max(initial=0)) + 1) + code))
-    first = np.unique(whole, return_index=True)[1]
+        if most := int(code.max(initial=0)):
+            whole = _codes(to_arrow(whole * (most + 1) + code))
+    first = np.empty(int(whole.max(initial=-1)) + 1, np.int64)
+    first[whole[::-1]] = np.arange(len(whole))[::-1]  # the last one written is the first row
     written = _rows(batch.take(to_arrow(first)), end)
     return [written[code] for code in whole.tolist()]
 

@@ -162,16 +162,19 @@ class JsonLines(Streamed):
         """Kept lines as they are, in the same compression."""
         file, source = self._opened(file)
         with source, self._writer(target, how.get("codec")) as out:
-            _write(file, out, (kept.lines for kept in self._written(file, source, keep, how)))
+            _write(file, out, self._written(file, source, keep, how))
 
     def write_lines(self, file: File, keep: Mask, out: Sink, how: WriteOptions) -> None:
         """Kept records as they are, each on one line."""
         file, source = self._opened(file)
         with source:
-            for kept in self._written(file, source, keep, how):
-                write_lines(out, [on_one_line(number, line) for number, line in kept.take_lines()])
+            for lines in self._written(file, source, keep, how, one_line=True):
+                write_lines(out, lines)
+                del lines
 
-    def _written(self, file: File, source: BinaryIO, keep: Mask, how: WriteOptions) -> Iterator[Group]:
+    def _written(
+        self, file: File, source: BinaryIO, keep: Mask, how: WriteOptions, *, one_line: bool = False
+    ) -> Iterator[list[Line]]:
         """The kept rows of each group as they are, but without the parts that are cut, and with the added members."""
         cuts, added = how.get("cuts"), how.get("added")
         rows, done = np.flatnonzero(keep) if cuts else np.zeros(0, np.int64), 0
@@ -182,20 +185,16 @@ class JsonLines(Streamed):
                 for at in np.flatnonzero(cuts.changed(here)).tolist():
                     change = partial(cuts.text, int(here[at]))
                     kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
+            if one_line:
+                for at, number in enumerate(kept.numbers):
+                    kept.lines[at] = on_one_line(number, kept.lines[at])
             if added is None:
-                yield kept
+                yield kept.lines
             else:
                 for start in range(0, len(kept.lines), LINES_AT_ONCE):
-                    some = slice(start, start + LINES_AT_ONCE)
-                    more = added.take(len(kept.numbers[some]), member_texts)
-                    lines: list[Line] = [  # nearly always the line of an object, without spaces
-                        line[:-2] + own
-                        if line.startswith(b'{"') and line.endswith(b"}\n") and type(line) is bytes
-                        else _with_members(line, own)
-                        for line, own in zip(kept.lines[some], more, strict=True)
-                    ]
-                    yield Group(kept.numbers[some], lines)
-                    del lines
+                    some = kept.lines[start : start + LINES_AT_ONCE]
+                    yield _with_members(some, added.take(len(some), member_texts))
+                    del some
             del kept  # its lines may be as large as a document may be
 
     def write_sample(self, file: File, share: float, target: str) -> float:
@@ -346,7 +345,17 @@ def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
         out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
-def _with_members(line: Line, more: bytes) -> Line:
+def _with_members(lines: list[Line], more: list[bytes]) -> list[Line]:
+    """The lines with more members; joined, where each is an object without spaces around it, as nearly always."""
+    pieces: list[bytes | memoryview] = []
+    for line, own in zip(lines, more, strict=True):
+        if not (line.startswith(b'{"') and line.endswith(b"}\n") and type(line) is bytes):
+            return list(map(_line_with_members, lines, more))
+        pieces += (memoryview(line)[:-2], own)
+    return [b"".join(pieces)]
+
+
+def _line_with_members(line: Line, more: bytes) -> Line:
     """The line with more members. `more` replaces the closing brace: a comma, the members, a brace and a line end."""
     end = line.rindex(b"}")
     more = more[:-2] + bytes(line[end:])
