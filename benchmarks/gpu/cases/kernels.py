@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ FINGERPRINTS = 64e6  # each: 512 MB
 ITEMS = 1e8  # digests, pairs
 SLOTS = 1 << 24  # of the frequency table
 CHECKED = 40  # documents, by the reference
+FAST = "fast_similarity"  # is measured beside MinHash
+VALUES = (64, 128, 256, 2048)  # of a signature
 
 
 @dataclass
@@ -125,12 +128,12 @@ def of_fingerprints(bench: Bench, found: Found) -> list[Measured]:
     values = [bench.cupy.asarray(synthetic.draw(total, seed)) for seed in range(SETS)]
     for given, length in (("one row", total), ("rows of 1000", 1000), ("rows of 50", 50), ("rows of 10", 10)):
         sets = [synthetic.rows_of(bench, one, length) for one in values]
-        for num_perm in (128, 256, 64) if length == 1000 else (128,):
-            family = Family(num_perm=num_perm)
+        for name, num_perm in product((FAMILY.name, FAST), VALUES if length == 1000 else (128,)):
+            family = Family(name=name, num_perm=num_perm)
             calls = [lambda one=one, family=family: sketched(ops, one, family) for one in sets]  # type: ignore[misc]
-            evaluations = float(total * num_perm)
+            evaluations = 0.0 if name == FAST else float(total * num_perm)
             rows.append(
-                Measured("set_sketch", f"{given}, k={num_perm}", calls, sets[0], items=total, unit="shingles",
+                Measured("set_sketch", f"{given}, {name}, k={num_perm}", calls, sets[0], items=total, unit="shingles",
                          evaluations=evaluations)
             )  # fmt: skip
         if length == 50:
