@@ -31,6 +31,7 @@ BINS = 100  # of similarity, from 0 to 1
 EXAMPLES = 6
 REREAD_BYTES = 1 << 28  # of files that are read again for the texts of the sample of clusters
 MAX_LISTED = 1000  # pairs of INPUTs
+MAX_ID = 1000  # characters of an id in an example
 UNKNOWN_FILE = -1  # number of a file of an earlier run
 
 SAMPLE = {"largest": 10, "random": 24, "above": 12, "below": 12}  # clusters of each kind
@@ -298,7 +299,7 @@ class Evidence:
         return [counts[name] for name in self._numbers]
 
     def rows(self, chosen: Sequence[int]) -> list[Mapping[str, Any]]:
-        """The rows at the places `chosen`, in that order."""
+        """The rows at the places `chosen`, in that order; long ids are cut."""
         found: dict[int, Mapping[str, Any]] = {}
         start = 0
         for group in range(self._source.num_row_groups):
@@ -309,7 +310,8 @@ class Evidence:
                 for place in here:
                     columns = table.slice(place - start, 1).combine_chunks().columns
                     values = (python_value(column.chunk(0), 0) for column in columns)
-                    found[place] = dict(zip(table.column_names, values, strict=True))
+                    row = dict(zip(table.column_names, values, strict=True))
+                    found[place] = row | {name: _short_id(row[name]) for name in ("id", "duplicate_of_id")}
             start += count
         return [found[place] for place in chosen]
 
@@ -335,9 +337,15 @@ def _document(row: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
     found = {name: row[prefix + name] for name in ("file", "row", "id")}
     if found["id"] is None:
         del found["id"]
-    elif not isinstance(found["id"], (int, str)):
-        found["id"] = str(found["id"])
     return found
+
+
+def _short_id(value: object) -> int | str | None:
+    """An id as JSON has it, without its middle if it is long."""
+    if value is None or isinstance(value, int):
+        return value
+    text = str(value)
+    return text if len(text) <= MAX_ID else f"{text[: MAX_ID // 2]}…{text[-MAX_ID // 2 :]}"
 
 
 def _local_file(path: Path) -> File:

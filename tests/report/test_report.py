@@ -106,6 +106,16 @@ def test_examples_are_rows_of_the_evidence_with_their_texts() -> None:
             assert shown.strip("…") in text
 
 
+def test_long_ids_are_cut_in_the_report_alone() -> None:
+    ids = [letter * 5000 for letter in "ab"]
+    report = report_of(write_rows("a.jsonl", [{"id": name, "text": page(1)} for name in ids]))["evidence"]
+    cut = [f"{letter * 500}…{letter * 500}" for letter in "ab"]
+    for pair in (*report["examples"], *report["clusters"]["sample"][0]["pairs"]):
+        assert [pair["kept"]["id"], pair["dropped"]["id"]] == cut
+    (row,) = evidence("out")
+    assert [row["duplicate_of_id"], row["id"]] == ids
+
+
 def test_the_page_shows_candidates_below_the_threshold() -> None:
     report = report_of(corpus())
     report["funnel"]["candidates"] = 12
