@@ -25,6 +25,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.ragged import run_bounds
 from gpulsh.report.excerpts import Beginnings, FileRow, excerpts, read_texts, texts_in_memory
+from gpulsh.report.wording import shorten
 
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # dropped documents of a cluster: the least of each class
 BINS = 100  # of similarity, from 0 to 1
@@ -342,10 +343,7 @@ def _document(row: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
 
 def _short_id(value: object) -> int | str | None:
     """An id as JSON has it, without its middle if it is long."""
-    if value is None or isinstance(value, int):
-        return value
-    text = str(value)
-    return text if len(text) <= MAX_ID else f"{text[: MAX_ID // 2]}…{text[-MAX_ID // 2 :]}"
+    return value if value is None or isinstance(value, int) else shorten(str(value), MAX_ID)
 
 
 def _local_file(path: Path) -> File:

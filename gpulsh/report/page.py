@@ -67,9 +67,9 @@ def page_template(name: str) -> Any:
         printable=wording.printable,
         lines=wording.printable_lines,
         options=_code_options,
-        place=lambda place: _short(wording.place_name(place)),
+        place=lambda place: wording.shorten(wording.place_name(place), LONGEST),
         seconds=wording.duration,
-        shown=lambda value: _short(wording.printable(str(value))),
+        shown=lambda value: wording.shorten(wording.printable(str(value)), LONGEST),
     )
     functions = wording.share, wording.percent, wording.interval, wording.cluster_name
     for function in (*functions, run_differences, cluster_title, banding_name, sum_files):
@@ -82,10 +82,6 @@ def _code_options(text: str) -> Any:
     from jinja2.utils import markupsafe
 
     return markupsafe.Markup(re.sub("--[a-z-]+", r"<code>\g<0></code>", str(markupsafe.escape(text))))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
 
 
 def write_page(path: Path, report: Mapping[str, Any]) -> None:

@@ -33,6 +33,15 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(map(_shown, text))
 
 
+def shorten(text: str, most: int) -> str:
+    """A text of more than `most` characters without its middle.
+
+    >>> shorten("0123456789", 4)
+    '01…89'
+    """
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"
+
+
 def printable_lines(text: str) -> str:
     """Make each line of a text printable, and keep the lines apart."""
     return "\n".join(map(printable, text.split("\n")))
