@@ -98,7 +98,7 @@ def member_texts(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def _codes(column: pa.Array) -> Numbers:
-    """int64 [rows]: a number of each value, which equal values share."""
+    """int64 [rows]: a number of each value, which equal values share; from 0, by the first row of each."""
     if pa.types.is_list(column.type):
         texts = column.values.dictionary_encode("encode").indices.cast(pa.string())
         places = column.buffers()[:2]  # of nulls, and where each list begins
@@ -113,8 +113,7 @@ def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> lis
     for code in codes[1:]:
         if most := int(code.max(initial=0)):
             whole = _codes(to_arrow(whole * (most + 1) + code))
-    first = np.empty(int(whole.max(initial=-1)) + 1, np.int64)
-    first[whole[::-1]] = np.arange(len(whole))[::-1]  # the last one written is the first row
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(whole), prepend=-1))
     written = _rows(batch.take(to_arrow(first)), end)
     return [written[code] for code in whole.tolist()]
 
