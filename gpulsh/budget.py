@@ -15,7 +15,7 @@ from gpulsh.params import shown
 
 MAX_DEFAULT = 8 << 30  # the default, if the machine has twice as much
 PROGRAM_BYTES = 256 << 20  # the interpreter, compiled code and libraries
-PARTITION_BYTES = 64 << 20  # most text that is signed in one step
+PARTITION_BYTES = 256 << 20  # most text that is signed in one step
 PARALLEL_BYTES = 16 << 20  # least text of a step
 PARTITION_BATCHES = 16  # least batches of a device in a step, because each step waits for its last batch
 DIGEST_COST = 24  # bytes that a digest takes while the collisions of its range are found

@@ -33,6 +33,7 @@ DIGEST_BYTES, HASH_BYTES, SIZE_BYTES, STAR_BYTES, DECISION_BYTES = 12, 20, 8, 20
 PAIR_BYTES, ROUTED_PAIR_BYTES = 16, 24
 MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # the latter of 2^31 or more
 PAIR_COST = 200  # bytes of text that take as long to read and shingle as one comparison of two documents
+TASK_BYTES = 64 << 20  # that a task which reads a partition holds at once
 CONNECT_BYTES = 28  # in memory, for each document in a candidate pair, on the one machine that makes the groups
 TEXT_STAGES = ("sign", "copies", "collide", "connect", "route", "gather")  # stages in which texts may wait in memory
 
@@ -241,7 +242,7 @@ def stage_memory(name: str, corpus: Corpus, bands: float, workers: int, nodes: i
     if name == "verify":
         return min(corpus.met_size / nodes, budget.MAX_GROUP)
     tasks = max(min(workers // nodes, memory // budget.TASK_MEMORY), 1)
-    return min(size, tasks * budget.PARTITION_BYTES + waits)
+    return min(size, tasks * TASK_BYTES + waits)
 
 
 def workers_needed(seconds: float, estimated: Callable[[int], Estimate]) -> int | None:

@@ -52,6 +52,7 @@ from gpulsh.stats.stages import ALL_STAGES, TASK_UNITS, Funnel, Progress
 from gpulsh.store.columns import release_memory
 
 MAX_PARTITIONS = 4096  # each range and group looks into the files of all
+ROW_BYTES = 512  # the most documents of a partition are its most bytes divided by this: facts about all are held
 MIN_PARTITIONS = 64  # to run in parallel, unless they would be very small: so many cores end at about the same time
 
 
@@ -132,11 +133,12 @@ def make_partitions(job: FileJob, ops: Backend, *, parallel: bool = True) -> tup
     """The partitions of the job's own files, smaller ones where several may be read in parallel; and the bytes of text
     of all, if they are known.
     """
-    texts, partition = job.texts(ops), job.cut.partition
+    texts = job.texts(ops)
     total = texts.check(job.earlier_files)
+    partition = most = max(job.cut.partition, (total or 0) // MAX_PARTITIONS)
     if job.cut.parallel is not None and total is not None and parallel:
-        partition = min(partition, max(total // MIN_PARTITIONS, job.cut.parallel))
-    found = texts.partitions(max(partition, (total or 0) // MAX_PARTITIONS), job.earlier_files)
+        partition = min(most, max(total // MIN_PARTITIONS, job.cut.parallel))
+    found = texts.partitions(partition, job.earlier_files, most // ROW_BYTES)
     return [replace(each, number=each.number + job.earlier_partitions) for each in found], total
 
 

@@ -265,17 +265,22 @@ class FileTexts:
         size = self._stamps.known[number][0] if self._stamps else self.files[number].size()
         return size if isinstance(size, int) else None
 
-    def partitions(self, target_bytes: int, first: int = 0) -> list[Partition]:
-        """All documents from file `first` on, in runs of about `target_bytes` of text that are read by themselves."""
+    def partitions(self, target_bytes: int, first: int = 0, max_rows: float = inf) -> list[Partition]:
+        """All documents from file `first` on, in runs of about `target_bytes` of text that are read by themselves.
+
+        Where their number is known, `max_rows` documents at most, or those of one piece.
+        """
         found: list[Partition] = []
         pieces: list[Piece] = []
-        size = 0
+        size = rows = 0
         for piece, added in self._pieces(first):
-            if pieces and size + added > target_bytes:
+            more = piece.part.rows if piece.part else 0
+            if pieces and (size + added > target_bytes or rows + more > max_rows):
                 found.append(Partition(len(found), tuple(pieces)))
-                pieces, size = [], 0
+                pieces, size, rows = [], 0, 0
             pieces.append(piece)
             size += added
+            rows += more
         return [*found, Partition(len(found), tuple(pieces))]
 
     def _pieces(self, first: int = 0) -> Iterator[tuple[Piece, int]]:

@@ -71,6 +71,20 @@ def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
         assert np.concatenate(of_several.order).tolist() == np.concatenate(of_one.order).tolist()
 
 
+def test_partitions_end_at_their_most_bytes_or_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "RUN_ROWS", 7)
+    write_rows(tmp_path / "a.parquet", [f"text {row:04}" for row in range(70)], 7)
+    texts = FileTexts(find_files([str(tmp_path)]), Columns("text"))
+
+    def sizes(*limits: int) -> list[int]:
+        return [sum(piece.part.rows for piece in each.pieces if piece.part) for each in texts.partitions(*limits)]
+
+    assert sizes(1 << 20) == [70]
+    assert sizes(1 << 20, 0, 30) == [28, 28, 14]
+    assert sizes(1 << 20, 0, 1) == [7] * 10  # a piece is not divided
+    assert len(sizes(250, 0, 30)) > 3
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("most", [0, 10, 1000])
 def test_read_ahead_keeps_the_order_and_its_bound(threads: int, most: int) -> None:
