@@ -10,13 +10,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any
 
 import click
 
 from gpulsh import __version__
-from gpulsh.cli.options import Context
+from gpulsh.cli.options import Context, Group, suggestion
 from gpulsh.cli.terminal import (
     UNWRITABLE,
     clean_exit,
@@ -56,7 +55,7 @@ NO_THREAD_MESSAGE = (
 )
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     context_class = Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -72,26 +71,11 @@ class _Commands(click.Group):
             one.context_settings = {**group.context_settings, **one.context_settings}
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
-            nearest = _suggestion(name, COMMANDS)
-            ctx.fail(f"No such command {name!r}{'.' + nearest if nearest else '; see `gpulsh --help`'}")
-        return super().resolve_command(ctx, args)
-
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:  # click would print an empty line
             raise click.Abort from error
-
-
-def _suggestion(name: str, names: Sequence[str] | dict[str, str], least: float = 0.6) -> str:
-    bare = {known.lstrip("-"): known for known in names}  # else all options look alike
-    found = get_close_matches(name, bare, 1, least)
-    return f" Did you mean {bare[found[0]]}?" if found else ""
 
 
 def _with_help(message: str, error: click.UsageError) -> str:
@@ -156,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         meant = FOREIGN_KEYWORDS.get(name, name).replace("_", "-")
         options = [one for one in error.ctx.command.params if isinstance(one, click.Option)] if error.ctx else []
         flags = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
-        nearest = _suggestion(meant, flags, MIN_LIKENESS)
+        nearest = suggestion(meant, flags, MIN_LIKENESS)
         message = f"{error.message}{nearest}" if nearest else _with_help(error.message, error)
         return _report_failure(message, WRONG_USAGE, verbose)
     except click.MissingParameter as error:

@@ -13,7 +13,7 @@ from gpulsh.cli.terminal import conclude, say
 from gpulsh.params import plural
 
 
-@click.group(short_help="Keep an index of documents and find their near-duplicates later.")
+@click.group(cls=opt.Group, short_help="Keep an index of documents and find their near-duplicates later.")
 def index() -> None:
     """Find near-duplicates of earlier documents without their texts.
 

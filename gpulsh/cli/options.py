@@ -6,6 +6,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -188,6 +189,27 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
         given["folding"] = Folding(form=given.pop("normalize"))
     return given
+
+
+def suggestion(name: str, names: Iterable[str], least: float = 0.6) -> str:
+    """A question with the most similar of `names`; empty if none has at least this likeness."""
+    bare = {known.lstrip("-"): known for known in names}  # else all options look alike
+    found = get_close_matches(name, bare, 1, least)
+    return f" Did you mean {bare[found[0]]}?" if found else ""
+
+
+class Group(click.Group):
+    """A group of commands. The error of an unknown one names the most similar command, or the help."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name."""
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            nearest = suggestion(name, known)
+            ctx.fail(f"No such command {name!r}{'.' + nearest if nearest else f'; see `{ctx.command_path} --help`'}")
+        return super().resolve_command(ctx, args)
 
 
 # --- help ---

@@ -134,6 +134,8 @@ def test_messages_name_documents_columns_and_the_nearest_option(here: Path, comm
         ("dedup", "Missing argument 'INPUT...'; see `gpulsh dedup --help`"),
         ("index build", "Missing argument 'PATH'; see `gpulsh index build --help`"),
         ("nothing", "No such command 'nothing'; see `gpulsh --help`"),
+        ("index nothing", "No such command 'nothing'; see `gpulsh index --help`"),
+        ("index quary known", "No such command 'quary'. Did you mean query?"),
     ):
         assert command(line, *ON).error.endswith(message)
 
