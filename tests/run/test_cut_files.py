@@ -187,6 +187,10 @@ def test_cut_in_one_run_equals_two_runs(tmp_path: Path) -> None:
     assert again.report == json.loads((tmp_path / "both/report.json").read_text())
     with pytest.raises(OutputError, match="belongs to another run"):
         gpulsh.passages_files(path, tmp_path / "both", resume=True, **{**given, "tokens": 6})
+    with pytest.raises(OutputError, match="belongs to a run of `gpulsh passages`; give another folder"):
+        gpulsh.deduplicate_files(path, tmp_path / "both", resume=True)
+    with pytest.raises(OutputError, match="belongs to a run of `gpulsh passages`; give another folder"):
+        gpulsh.cut_files(path, tmp_path / "both", passages=tmp_path / "apart/marks/passages.parquet", resume=True)
     with pytest.raises(OutputError, match="holds the input"):  # the list would be overwritten
         gpulsh.cut_files(path, tmp_path / "both", passages=both.passages, overwrite=True, **OPTIONS)
     often = max(row["occurrences"] for row in pq.read_table(both.passages).to_pylist())

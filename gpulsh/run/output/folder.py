@@ -269,7 +269,12 @@ def _report_of_finished(out: Path) -> dict[str, Any] | None:
 
 
 def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """OutputError that names what differs between two jobs."""
+    """OutputError that names what differs between two jobs: their commands, or their parameters and files."""
+    command = _command(before)
+    if command != _command(now):
+        raise OutputError(
+            f"{out}: belongs to a run of `gpulsh {command}`; give another folder, or --overwrite instead of --resume"
+        )
     found = list(_differences(before, now))
     if found:
         more = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
@@ -284,6 +289,12 @@ FILE_DIGESTS = {  # digests in a job, in the order of `FileJob.to_json`
     "places": "its files have other places in data/",
     "sources": "its files belong to other INPUTs",
 }
+
+
+def _command(job: Mapping[str, Any]) -> str:
+    """The command of a job, by a parameter that each of its jobs has."""
+    given = job.get("parameters", {})
+    return "dedup" if "write" in given else "cut" if "passages_stamp" in given else "passages"
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
