@@ -258,6 +258,12 @@ class Collection:
         self.contents = replace(self.contents, removed=np.union1d(self.contents.removed, numbers))
         self.changed = True
 
+    def write(self) -> None:
+        """Write all segments to its folder, so that a commit that follows takes no time."""
+        self.begin_change()
+        assert self.folder is not None
+        self.contents = self.folder.write(self.contents)
+
     def commit(self, runs: Mapping[str, tuple[int, int]] | None = None) -> None:
         """Commit to its folder, with the name of each run that added documents, and their first number and the end."""
         self.begin_change()

@@ -3,7 +3,7 @@
 A manifest names immutable files, and each commit replaces it as a whole. A reader reads the manifest once and then
 holds the files open, so that its view never changes. A commit writes new files first and the manifest last, so that a
 crash at any instant leaves the state before or after it. Only `remove_unnamed_files` removes files that no manifest
-names any more.
+names any more, after each commit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -297,12 +297,17 @@ class Folder:
     def __del__(self) -> None:
         self.unlock()
 
-    def commit(self, contents: Snapshot, runs: Mapping[str, tuple[int, int]]) -> Snapshot:
-        """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
-        removed = None
+    def write(self, contents: Snapshot) -> Snapshot:
+        """The contents with all segments and filters in durable files, which no manifest names yet."""
         with saving(self.path):
             segments = write_segments(contents.segments, contents.removed, self.path)
             groups = write_groups(make_groups(segments, contents.groups, self.path), self.path)
+        return replace(contents, segments=tuple(segments), groups=groups)
+
+    def commit(self, contents: Snapshot, runs: Mapping[str, tuple[int, int]]) -> Snapshot:
+        """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
+        removed, contents = None, self.write(contents)
+        with saving(self.path):
             if len(contents.removed):  # after the large files: a full disk leaves nothing behind
                 name = secrets.token_hex(8)
                 fact = write_columns(self.path / file_name("removed", name), {"number": contents.removed})
@@ -313,17 +318,16 @@ class Folder:
                 generation=before.generation + 1,
                 next_number=contents.next_number,
                 keys=contents.kind,
-                segments=tuple(StoredSegment(segment.name, segment.files) for segment in segments if segment.files),
+                segments=tuple(StoredSegment(each.name, each.files) for each in contents.segments if each.files),
                 removed=removed,
                 runs={**before.runs, **runs},
-                groups={group.name: group.fact for group in groups if group.fact},
+                groups={group.name: group.fact for group in contents.groups if group.fact},
                 sources=tuple(contents.sources),
             )
             commit_manifest(self.path, manifest, __version__)
             self.manifest = manifest
-            for name in before.groups.keys() - manifest.groups.keys():  # readers do without them
-                (self.path / name).unlink(missing_ok=True)
-        return replace(contents, segments=tuple(segments), groups=groups)
+        self.remove_unnamed_files(before.required_files())  # a reader may open these now; it does without groups
+        return contents
 
     def abandon(self) -> None:
         """Stop writing. If nothing was ever committed, remove the index's files, and the folder if this made it."""
@@ -336,12 +340,15 @@ class Folder:
                     self.path.rmdir()
         self.unlock()
 
-    def remove_unnamed_files(self) -> None:
-        """Remove files that the newest commit, this one's own, does not name: replaced ones, and of killed writers."""
+    def remove_unnamed_files(self, kept: Container[str] = ()) -> None:
+        """Remove files that the newest commit, this one's own, does not name: replaced ones, and of killed writers.
+
+        The files `kept` stay.
+        """
         named = self.manifest.files()
         with saving(self.path):
             for name in os.listdir(self.path):
-                if name not in named and KNOWN_FILES.fullmatch(name):
+                if name not in named and name not in kept and KNOWN_FILES.fullmatch(name):
                     os.unlink(self.path / name)
 
 

@@ -207,6 +207,8 @@ def finish(change: Change, mortals: Mortals, path: Path, before: Any, wanted: An
     if left == before or wanted[1]:
         again = change.run(mortals, path)
         assert again.status == 0 and state_of(open_newest(index)) == after, again.stderr
+    if left == before:  # a commit leaves no file but those that the one before named
+        assert {name.partition("-")[0] for name in unneeded_files(index)} <= {"removed"}
     assert results(path / "out") == wanted[1] and not (path / "out/_work").exists()
     with open_index(index) as opened:
         opened.compact()

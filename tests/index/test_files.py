@@ -21,7 +21,7 @@ from gpulsh.io.formats.parquet import Parquet
 from tests.support.command import Command
 from tests.support.files import read_rows, read_table, write_rows
 from tests.support.pages import ROOT, blocks
-from tests.support.runs import evidence, tree
+from tests.support.runs import evidence, interrupted, tree
 from tests.support.texts import licences
 
 REFERENCE = ["--backend", "reference", "--threshold", "0.5", "--num-perm", "16"]
@@ -109,12 +109,12 @@ def test_findings_need_a_commit(verb: str, committed: bool, error: Any, folder: 
         assert command("index build index before.jsonl", *REFERENCE).status == 0
     line, commit = f"index {verb} index a.jsonl -o found.jsonl", manifest.commit_manifest
 
-    def interrupted(*given: Any) -> None:
+    def stopped(*given: Any) -> None:
         if committed:
             commit(*given)
         raise error
 
-    with mock.patch("gpulsh.index.folder.commit_manifest", interrupted):
+    with mock.patch("gpulsh.index.folder.commit_manifest", stopped):
         printed = command(line, *REFERENCE)
     if error is KeyboardInterrupt:
         assert printed.status == 130
@@ -125,6 +125,30 @@ def test_findings_need_a_commit(verb: str, committed: bool, error: Any, folder: 
     assert committed or command(line, *REFERENCE).status == 0
     assert [row["row"] for row in read_rows("found.jsonl")] == [1]
     assert "a.jsonl:1" in Index.open("index", backend="reference")
+
+
+def test_findings_of_an_interrupted_command_are_removed(folder: Path, command: Command) -> None:
+    """Just after they are in place, when only the commit is left. Before that, those of an earlier command stay."""
+    write("a.jsonl", ["a b c d e f g", "a b c d e f g"])
+    write("b.jsonl", ["h i j k l m", "h i j k l m"])
+    replace, there = os.replace, set[str]()
+
+    def interrupted_after(part: Path, path: Path) -> None:
+        replace(part, path)
+        if path.name == "found.jsonl":
+            there.update(name.partition("-")[0] for name in os.listdir("index"))
+            raise KeyboardInterrupt
+
+    build, add = (f"index {verb} -o found.jsonl" for verb in ("build index a.jsonl", "add index b.jsonl --overwrite"))
+    with mock.patch("gpulsh.store.durable.os.replace", interrupted_after):
+        assert command(build, *REFERENCE).status == 130
+    assert {"keys", "digests"} <= there and not Path("index").exists() and not Path("found.jsonl").exists()
+    assert command(build, *REFERENCE).status == 0
+    before = Path("found.jsonl").read_bytes()
+    with mock.patch("gpulsh.run.index.jobs.duplicate_rows", interrupted):
+        assert command(add, *REFERENCE).status == 130
+    assert Path("found.jsonl").read_bytes() == before
+    assert command(add, *REFERENCE).status == 0 and len(Index.open("index", backend="reference")) == 4
 
 
 def test_refused_commands_leave_all_files_unchanged(folder: Path, command: Command) -> None:

@@ -179,18 +179,24 @@ def _add_files(
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
         dropped = len(found.number)
         with shown.stage("save", None, INDEX_STAGES["save"].unit):
-            if output is not None:
-                columns = found.number - numbers.start, found.witness, found.similarity
-                Listing(dropped, partial(duplicate_rows, collection.contents, texts, *columns)).write(Path(output))
-            before = commit_count(folder)
+            collection.write()  # a kill between the output and the commit must be unlikely
+            before, replaced = commit_count(folder), _inode(output)
             try:
+                if output is not None:
+                    columns = found.number - numbers.start, found.witness, found.similarity
+                    Listing(dropped, partial(duplicate_rows, collection.contents, texts, *columns)).write(Path(output))
                 index.save()
             except BaseException:
-                if output is not None and commit_count(folder) == before:  # it tells of documents that are in no index
-                    Path(output).unlink(missing_ok=True)
+                if output is not None and _inode(output) != replaced and commit_count(folder) == before:
+                    Path(output).unlink()  # its documents are in no index
                 raise
         counts = {"documents": len(numbers), "kept": len(numbers) - dropped, "dropped": dropped}
         return {**counts, "held": len(index) - index.dropped()}
+
+
+def _inode(output: str | os.PathLike[str] | None) -> int | None:
+    """The number of the file, another one after it is replaced; None if there is none."""
+    return os.stat(output).st_ino if output is not None and os.path.exists(output) else None
 
 
 def refuse_file_row_keys(collection: Collection, path: str | os.PathLike[str], id_column: str | None) -> None:
