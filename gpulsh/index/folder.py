@@ -31,7 +31,7 @@ from gpulsh.index.snapshot import Snapshot
 from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
 from gpulsh.store.durable import FileFact, fact_of, write_error
-from gpulsh.store.lock import open_locked
+from gpulsh.store.lock import open_locked, record_commit, refuse_lost_commit
 from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
 LOCK = "lock"
@@ -231,6 +231,7 @@ class Folder:
             path.mkdir(mode=0o700, exist_ok=True)
             if has_index(path):
                 raise OutputError(taken)
+            refuse_lost_commit(path / LOCK, INDEX)
             strange = [name for name in os.listdir(path) if not _is_left_by_writer(path, name)]
             if strange:
                 raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
@@ -326,6 +327,8 @@ class Folder:
             )
             commit_manifest(self.path, manifest, __version__)
             self.manifest = manifest
+            assert self._lock is not None
+            record_commit(self._lock, INDEX)
         self.remove_unnamed_files(before.required_files())  # a reader may open these now; it does without groups
         return contents
 

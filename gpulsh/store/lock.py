@@ -1,10 +1,18 @@
-"""The lock of one process on a folder: flock(2) on a file in it, which the system gives back when the process ends."""
+"""The lock of one process on a folder: flock(2) on a file in it, which the system gives back when the process ends.
+
+The file of an index also has the name of the file with its commits, once there is one. So the loss of that file is
+noticed, and no new index begins in its place.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
+
+from gpulsh.errors import OutputError
+from gpulsh.store.durable import open_file
 
 OPEN_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -29,3 +37,20 @@ def open_locked(path: Path, mode: int, *, create: bool = True, required: bool = 
         os.close(handle)
         raise
     return handle
+
+
+def record_commit(handle: int, name: str) -> None:
+    """Write to a locked file that its folder has a commit, in the file `name`."""
+    with suppress(OSError):  # the commit holds without it
+        os.pwrite(handle, name.encode(), 0)
+
+
+def refuse_lost_commit(lock: Path, name: str) -> None:
+    """OutputError if the folder of a lock has had a commit in the file `name`, and that is gone."""
+    try:
+        with open_file(lock) as file:
+            recorded = file.read(len(name) + 1)
+    except FileNotFoundError:
+        return
+    if recorded == name.encode() and not os.path.lexists(lock.with_name(name)):
+        raise OutputError(f"{lock.parent}: has lost {name}; restore it from a copy, or give another folder")

@@ -25,7 +25,7 @@ from tests.support.command import Command
 from tests.support.files import flipped, read_rows, write_rows
 from tests.support.index_steps import BACKEND, generation, new_index, state, take
 from tests.support.mortal import Death, Mortals, spread
-from tests.support.runs import SOAK, interrupted
+from tests.support.runs import SOAK, interrupted, tree
 
 # A power cut at every so many switches, refused calls, and one of so many refused writes.
 EVERY, REFUSALS, WRITES = (2, 100, 1) if SOAK else (200, 3, 7)
@@ -306,6 +306,20 @@ def test_a_damaged_index_file_is_named(tmp_path: Path, command: Command) -> None
         open_index(tmp_path / "begun")
     with pytest.raises(InputError, match="nothing: no such folder"):
         open_index(tmp_path / "nothing")
+
+
+def test_no_index_begins_where_one_has_lost_its_commits(crawls: Path, tmp_path: Path, command: Command) -> None:
+    path, out = copy_first(crawls, tmp_path / "run"), tmp_path / "out"
+    (path / "known/index.json").unlink()
+    given = ["-o", str(out), "--backend", BACKEND]
+    assert command("", "passages", str(crawls / "old"), *given, "--index", f"{path}/passages").status == 0
+    (path / "passages/passages.json").unlink()
+    lost, before = "has lost {}; restore it from a copy, or give another folder", tree(path)
+    assert command("", *dedup(path, crawls / "new")).error.endswith(lost.format("index.json"))
+    assert command("", "index", "build", f"{path}/known", str(crawls / "new")).error.endswith(lost.format("index.json"))
+    again = command("", "passages", str(crawls / "new"), *given, "--index", f"{path}/passages", "--overwrite")
+    assert again.error.endswith(lost.format("passages.json"))
+    assert tree(path) == before
 
 
 def test_an_index_of_another_format_is_refused(folder: Path, command: Command) -> None:

@@ -33,7 +33,7 @@ from gpulsh.run.passages.job import HeldRun, IndexContents, PassagesJob
 from gpulsh.run.passages.tables import PLACES, REST, SAMPLES, SampleRows
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact, sync, writing
-from gpulsh.store.lock import open_locked
+from gpulsh.store.lock import open_locked, record_commit, refuse_lost_commit
 from gpulsh.store.manifest import Manifest, file_facts, read_checked, write_checked
 
 NAME, LOCK, FORMAT = PASSAGES, "lock", 2
@@ -72,6 +72,7 @@ class PassagesIndex:
             self._made = not os.path.lexists(self._path)
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync(self._path.parent)
+            refuse_lost_commit(self._path / LOCK, NAME)
             strange = [
                 name for name in os.listdir(self._path) if name not in (NAME, LOCK) and not OWN_FILE.fullmatch(name)
             ]
@@ -152,6 +153,7 @@ class PassagesIndex:
         content = json.dumps({**made_by, "parameters": self._parameters, "runs": runs}).encode() + b"\n"
         with writing(self._path):
             write_checked(self._path / NAME, content)
+            record_commit(self._lock, NAME)
             self._sweep()
 
     def _read(self) -> None:
