@@ -180,6 +180,11 @@ class OutputFolder:
         report = read_report(out / REPORT)
         if not self._overwrite and not (self._resume and unfinished):
             if unfinished is not None:
+                if may_have_joined(unfinished):
+                    raise OutputError(
+                        f"{out}: holds an unfinished run, and the index may hold its documents; give --resume to"
+                        " continue it"
+                    )
                 raise OutputError(f"{out}: holds an unfinished run; give --resume to continue it, or --overwrite")
             results = "an earlier run's results" if MARK in report else None
             raise not_empty_error(out, results or ("an earlier run's work files" if ours else None))
@@ -243,7 +248,12 @@ class OutputFolder:
 def worth_resuming(manifest: Manifest) -> bool:
     """Whether finished steps took so long that they stay after an error, too."""
     signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith(FIRST_STAGES))
-    return bool(signed >= WORTH_BYTES) or any(manifest.find(step) for step in (ADMIT, JOIN))
+    return bool(signed >= WORTH_BYTES) or may_have_joined(manifest)
+
+
+def may_have_joined(manifest: Manifest) -> bool:
+    """Whether an index may hold the documents of the run, which only its resumption then lists."""
+    return any(manifest.find(step) for step in (ADMIT, JOIN))
 
 
 def find_finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
