@@ -122,14 +122,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort, SystemExit) as end:
         status = end.code if isinstance(end, SystemExit) else _report_failure("interrupted", INTERRUPTED, verbose)
-        if arguments is None and isinstance(status, int):  # a signal, and all is clean
-            with suppress(*UNWRITABLE):
-                sys.stdout.flush()
-            flush_notes()
-            os._exit(status)  # Python's shutdown may wait for threads, and Ray that has half begun or ended aborts it
-        if isinstance(end, SystemExit):
-            raise
-        return INTERRUPTED
+        if arguments is not None or not isinstance(status, int):
+            if isinstance(end, SystemExit):
+                raise
+            return INTERRUPTED
     except BrokenPipeError:
         silence(sys.stdout)  # the reader of our output has gone, as in `gpulsh ... | head`
         return FAILED
@@ -154,6 +150,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report_failure(_message(error), FAILED, verbose)
     finally:
         flush_notes()
+    # A signal, and all is clean: with the exception, what its frames held is gone, such as copies of streams.
+    with suppress(*UNWRITABLE):
+        sys.stdout.flush()
+    os._exit(status)  # Python's shutdown may wait for threads, and Ray that has half begun or ended aborts it
 
 
 def _message(error: Exception) -> str:

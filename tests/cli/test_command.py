@@ -327,6 +327,27 @@ def test_an_interrupt_at_start_or_exit_prints_no_traceback(code: str) -> None:
     assert (ran.returncode, ran.stderr) == (130, "gpulsh: interrupted\n")
 
 
+WHILE_IT_READS = """
+import os, sys, tempfile
+from gpulsh.cli import main
+from gpulsh.run import signatures
+def pressed(*_):
+    assert os.listdir("copies")
+    raise KeyboardInterrupt
+signatures._partition_table = pressed
+tempfile.tempdir = "copies"
+os.dup2(os.open("a.parquet", os.O_RDONLY), 0)
+sys.argv = "gpulsh sign - -o signed.parquet --backend reference".split()
+sys.exit(main())
+"""
+
+
+def test_an_interrupt_removes_the_copy_of_standard_input() -> None:
+    Path("copies").mkdir()
+    ran = python(WHILE_IT_READS)
+    assert (ran.returncode, ran.stderr, os.listdir("copies")) == (130, "gpulsh: interrupted\n", [])
+
+
 @pytest.mark.parametrize(
     "how",
     [
