@@ -164,7 +164,8 @@ def refuse_without_columns(files: Sequence[File], format: FormatName | None) -> 
 ONE, SIGN = np.uint64(1), np.uint64(63)
 BELOW_SIGN = np.uint64((1 << 63) - 1)
 LAST = np.uint64((1 << 64) - 1)
-NUMBER, NULL = "number", "null"
+NUMBER, DATE, NULL = "number", "date", "null"
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 SOURCE = "source:"
 
 
@@ -201,12 +202,18 @@ class Order(NamedTuple):
 
 
 def kind_of(values: OrderValues) -> str:
-    """The type that a block of values is compared as: `number`, a date or time type, or `null`."""
+    """The type that a block of values is compared as: `number`, `date`, another type of time, or `null`."""
     if not isinstance(values, pa.Array):
         return NUMBER
-    if pa.types.is_null(values.type):
+    if values.null_count == len(values):
         return NULL
+    if _is_date(values.type):
+        return DATE
     return str(values.type) if pa.types.is_temporal(values.type) else NUMBER
+
+
+def _is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def check_kinds(kinds: Iterable[str], column: str) -> None:
@@ -219,16 +226,19 @@ def check_kinds(kinds: Iterable[str], column: str) -> None:
 def highest_first(values: OrderValues, column: str, row_name: Callable[[int], str]) -> Order:
     """Highest value first, null last, for a pyarrow.Array of integers, floats, dates or times, or for Python numbers.
 
-    Integers and floats compare exactly: `major` is the nearest float, `minor` how far the value is above it. `row_name`
-    names a row in messages. InputError at a NaN, and at an integer so large that the rest is, too.
+    Integers and floats compare exactly: `major` is the nearest float, `minor` how far the value is above it. So do
+    dates of all units, as seconds and nanoseconds. `row_name` names a row in messages. InputError at a NaN, and at an
+    integer so large that the rest is, too.
     """
     if isinstance(values, pa.Array):
         values = values.cast(pa.int64()) if pa.types.is_null(values.type) else values
         mask = null_mask(values)
         null = np.zeros(len(values), np.bool_) if mask is None else mask
-        if pa.types.is_temporal(values.type):  # dates and times are integers below
-            values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
-        nearest, rest = _nearest_floats(np.where(null, 0, number_values(values)))
+        kind = values.type
+        if pa.types.is_temporal(kind):  # dates and times are integers below
+            values = values.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+        numbers = np.where(null, 0, number_values(values))
+        nearest, rest = _seconds(numbers, kind) if _is_date(kind) else _nearest_floats(numbers)
     else:
         null = np.array([value is None for value in values], np.bool_)
         nearest, rest = _nearest_floats_of_numbers(values, column, row_name)
@@ -241,6 +251,14 @@ def highest_first(values: OrderValues, column: str, row_name: Callable[[int], st
     major = np.where(bits >> SIGN, bits, bits ^ BELOW_SIGN)  # descending
     minor = ~(rest.view(np.uint64) ^ (ONE << SIGN))
     return Order(np.where(null, LAST, major), np.where(null, LAST, minor))
+
+
+def _seconds(values: Numbers, kind: pa.DataType) -> tuple[NDArray[np.float64], Numbers]:
+    """float64 [n], int64 [n]: the seconds and nanoseconds of dates. Seconds are exact for 285 million years."""
+    if pa.types.is_date32(kind):
+        return values.astype(np.float64) * 86_400, np.zeros(len(values), np.int64)
+    per_second = PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit]
+    return (values // per_second).astype(np.float64), values % per_second * (10**9 // per_second)
 
 
 def _nearest_floats(values: Values) -> tuple[NDArray[np.float64], Numbers]:

@@ -291,6 +291,9 @@ def test_columns_of_all_libraries_are_keys() -> None:
         found = gpulsh.deduplicate(["x", "y", "z"], key=key, backend="reference")
         assert found.duplicate_of.tolist() == [0, 1, 0], key
     assert gpulsh.deduplicate([], key=[], backend="reference").keep.tolist() == []
+    missing = pd.Series([float("nan")] * 3)  # pandas has no better type for a column without values
+    found = gpulsh.deduplicate(["x", "y", "z"], key=missing, date_column=missing, backend="reference")
+    assert found.keep.all() and found.counts()["first_seen"].null_count == 3
     found = gpulsh.deduplicate(as_table(keys), text_column="text", key="url", backend="reference")
     assert found.keep.tolist() == [True, True, False]
 

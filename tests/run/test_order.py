@@ -77,6 +77,9 @@ TYPES = {
     **dict.fromkeys([pa.date32(), pa.timestamp("ns"), pa.timestamp("s", "UTC"), pa.time64("us")], INSTANTS),
 }
 
+TICKS = {pa.date32(): 86_400 * 10**9, pa.date64(): 10**6, pa.timestamp("s"): 10**9, pa.timestamp("us", "UTC"): 1000}
+TICKS[pa.timestamp("ns")] = 1
+
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @given(st.data())
@@ -102,6 +105,15 @@ def test_mixed_types_are_ordered(signed: list[Any], unsigned: list[Any], real: l
     whole = Order(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
     assert_highest_first(whole, [*signed, *unsigned, *real, *mixed, None, None])
     check_kinds(map(kind_of, blocks), "key")
+
+
+@given(st.lists(st.tuples(st.sampled_from([*TICKS]), st.integers(-(2**31), 2**31 - 1)), max_size=12))
+def test_dates_of_all_units_are_ordered(dates: list[tuple[Any, int]]) -> None:
+    blocks = [pa.array([tick], pa.int32() if kind == pa.date32() else pa.int64()).view(kind) for kind, tick in dates]
+    found = [ordered(block) for block in [pa.nulls(1), *blocks]]
+    whole = Order(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+    assert_highest_first(whole, [None, *(tick * TICKS[kind] for kind, tick in dates)])
+    check_kinds(map(kind_of, blocks), "date")
 
 
 def test_an_integer_beyond_floats_is_refused() -> None:
@@ -169,19 +181,21 @@ def test_the_first_unreadable_value_is_named(form: str, values: Values, row: int
 
 @pytest.mark.parametrize("first", ["csv", "jsonl", "parquet"])
 def test_null_compares_with_dates_and_numbers(first: str, tmp_path: Path) -> None:
+    floats = pa.table({"text": [PAGE], "date": pa.nulls(1, pa.float64())})  # as pandas stores it
     for value in ("2024-01-01", "7"):
         inputs = [write(first, tmp_path / "none", [None, None]), write("jsonl", tmp_path, [None, value])]
-        run(inputs, tmp_path / "out", keep="date", overwrite=True)
-        assert [row["duplicate_of_row"] for row in evidence(tmp_path / "out")] == [1] * 3
+        run([*inputs, write_rows(tmp_path / "b.parquet", floats)], tmp_path / "out", keep="date", overwrite=True)
+        assert [row["duplicate_of_row"] for row in evidence(tmp_path / "out")] == [1] * 4
 
 
 def test_text_and_typed_dates_compare_and_numbers_with_neither(tmp_path: Path) -> None:
     typed = pa.array([datetime(2024, 5, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     other = write_rows(tmp_path / "b.parquet", pa.table({"text": [PAGE], "date": typed}))
-    run([other, write("csv", tmp_path, ["2024-04-30", "2024-05-02"])], tmp_path / "out", keep="date")
+    days = write_rows(tmp_path / "c.parquet", pa.table({"text": [PAGE], "date": [date(2024, 5, 1)]}))
+    run([other, days, write("csv", tmp_path, ["2024-04-30", "2024-05-02"])], tmp_path / "out", keep="date")
     assert {row["duplicate_of_file"] for row in evidence(tmp_path / "out")} == {str(tmp_path / "a.csv")}
     inputs = [write("csv", tmp_path, ["1"]), write("jsonl", tmp_path, ["2024-01-01"])]
-    with pytest.raises(InputError, match="'date' is number and timestamp"):
+    with pytest.raises(InputError, match="'date' is date and number"):
         run(inputs, tmp_path / "no", keep="date")
 
 

@@ -74,6 +74,8 @@ def checked_copy_keys(key: Any, count: int) -> pa.Array:
         column = checked_column("key", values, count)
     except ParameterError:  # they are of several types
         return _mixed_copy_keys(in_host_memory(values))
+    if column.null_count == len(column):  # pandas gives a column without values the type float64
+        return pa.nulls(len(column), BYTES)
     if not is_copy_key(column.type):
         raise ParameterError(f"key is a column of {column.type}; give {KINDS}")
     return copy_keys(column)

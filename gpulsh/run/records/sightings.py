@@ -62,7 +62,7 @@ def instants(values: pa.Array, column: str, row_name: RowName) -> Numbers:
     types, kind = pa.types, values.type
     if types.is_date(kind) or types.is_timestamp(kind):
         found = _microseconds(values, column, row_name).view(pa.int64())
-    elif types.is_null(kind):
+    elif values.null_count == len(values):  # pandas gives a column without values the type float64
         found = pa.nulls(len(values), pa.int64())
     elif is_text(kind):
         keys = [None if text is None else parse_value(text) for text in as_strings(values).to_pylist()]
