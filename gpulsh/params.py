@@ -108,16 +108,33 @@ def refuse_unknown(call: str, given: Iterable[str], known: Collection[str]) -> N
 
 
 def known_keywords(call: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Decorate a public function so that it refuses unknown keywords, as `refuse_unknown` does."""
+    """Decorate a public function so that it refuses unknown keywords, as `refuse_unknown` does.
+
+    It takes NumPy's bool as Python's.
+    """
     known = [name for name in signature(call).parameters if name not in ("self", "cls")]
     name = call.__qualname__.removesuffix(".__init__")
 
     @wraps(call)
     def checked(*args: Given.args, **keywords: Given.kwargs) -> Result:
         refuse_unknown(name, keywords, known)
+        for given, value in keywords.items():
+            keywords[given] = _plain(value)
         return call(*args, **keywords)
 
     return checked
+
+
+def _plain(value: object) -> object:
+    """NumPy's bool as Python's; any other value as it is."""
+    return bool(value) if type(value).__name__ == "bool" else value
+
+
+def set_flag(owner: object, name: str) -> None:
+    """Make the field `name` of a frozen object a bool; raises ParameterError for any other value."""
+    value = _plain(getattr(owner, name))
+    check_type(name, value, bool)
+    object.__setattr__(owner, name, value)
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> int:
@@ -301,7 +318,7 @@ class Folding(Parameters):
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, (None, *get_args(NormalForm)))
-        check_type("case", self.case, bool)
+        set_flag(self, "case")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -341,8 +358,8 @@ class Shingling(Parameters):
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, get_args(Unit))
         set_integer(self, "size", 1, 64)
-        check_type("symbols", self.symbols, bool)
-        check_type("labels", self.labels, bool)
+        set_flag(self, "symbols")
+        set_flag(self, "labels")
         check_choice("hash", self.hash, get_args(Hash))
         check_choice("anchor", self.anchor, (None, "stopwords"))
         check_type("language", self.language, str)

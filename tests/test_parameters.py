@@ -56,6 +56,13 @@ def test_each_sketch_has_its_own_distance(tmp_path: Path) -> None:
         assert [made.report["parameters"][name]["distance"] for name in ("near", "also")] == distances
 
 
+def test_flags_may_be_of_numpy(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", [{"text": "one two"}])
+    flags: Any = dict.fromkeys(("add_counts", "key_only", "overwrite"), np.True_)
+    result = gpulsh.deduplicate_files(path, tmp_path / "out", key="text", **flags, **ON)
+    assert result.report["parameters"]["key_only"] is True
+
+
 def test_text_columns_may_be_a_list(tmp_path: Path) -> None:
     table = pa.table({"title": ["a b", "a b", "x"], "meta": [{"body": "c d e"}] * 3, "id": [1, 2, 3]})
     listed = gpulsh.deduplicate(table, text_column=["title", "meta.body"], **ON)

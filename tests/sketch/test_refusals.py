@@ -143,7 +143,6 @@ TEXT: list[tuple[Callable[[], Any], str]] = [
     (partial(gpulsh.Folding, case="no"), "case is 'no'"),
     (lambda: Shingling.parse(5), "shingling is 5"),  # type: ignore[arg-type]
     (run(shingling=5), "shingling is 5; give .* a str such as 'word:5'"),
-    (partial(Shingling, symbols=np.True_), "symbols is np.True_; give True or False"),
     *((partial(Shingling, unit=unit), "unit") for unit in ("line", 5)),
     *((partial(Shingling, size=size), "size is .*; give an integer from 1 to 64") for size in (0, 65, 5.0)),
     *((run(shingling=text), "shingling is .*SIZE from 1") for text in ("word", "words", "word:0", "word:٣")),

@@ -14,7 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.compat.schemes import sketches
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_type, set_integer
+from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, set_flag, set_integer
 from gpulsh.ragged import sorted_distinct
 from gpulsh.sketch.base import checked_pairs, map_pairs
 from gpulsh.sketch.weighted import dense_vectors, weighted_rows
@@ -109,7 +109,7 @@ class DatasketchWeightedMinHash:
         set_integer(self, "dim", 1, 1 << 40)
         set_integer(self, "num_perm", 1, MAX_NUM_PERM)
         set_integer(self, "seed", 0, sketches.MAX_SEED)
-        check_type("many", self.many, bool)
+        set_flag(self, "many")
 
     def __call__(self, vectors: object, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
         """int64 [n, num_perm, 2] of non-negative numbers [n, dim], dense or sparse; all -1 where a row is zero.
