@@ -68,8 +68,8 @@ def choice(name: str, *values: str, help: str) -> Option:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
-class _ColumnName(click.types.StringParamType):
-    """The name of a column: UTF-8, as in files, in any locale."""
+class _FileText(click.types.StringParamType):
+    """The name of a column, or an id: UTF-8, as in files, in any locale."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value.startswith("source:"):  # INPUTs, which are paths
@@ -79,8 +79,8 @@ class _ColumnName(click.types.StringParamType):
 
 def value(names: str, metavar: str, help: str, **how: Any) -> Option:
     """An option with a value. `names` are its spellings, and its name in Python if that differs."""
-    if metavar.endswith("COLUMN") or metavar.startswith("NAME["):
-        how["type"] = _ColumnName()
+    if metavar.endswith("COLUMN") or metavar.startswith("NAME[") or metavar == "ID":
+        how["type"] = _FileText()
     return click.option(*names.split(), metavar=metavar, help=help, **how)
 
 

@@ -68,12 +68,14 @@ def test_dedup_prints_the_funnel(command: Command) -> None:
     assert command(DEDUP, "--resume").out.splitlines()[-1] == last
 
 
-def test_column_names_are_utf8_in_any_locale(command: Command) -> None:
+def test_column_names_and_ids_are_utf8_in_any_locale(command: Command) -> None:
     """In the locale C without UTF-8 mode, Python reads each byte of such a character as a lone surrogate."""
-    Path("a.csv").write_text("ü,x\n1,a b\n", encoding="utf-8")
+    Path("a.csv").write_text("ü,x\n1,ü\n2,ü\n", encoding="utf-8")
     given = "ü".encode().decode("ascii", "surrogateescape")
     for options in (["--text-column", given], *(["--text-column", "x", name, given] for name in ("--key", "--keep"))):
         assert command("dedup a.csv -o out --overwrite --backend reference", *options).status == 0
+    assert command("dedup a.csv -o out --overwrite --backend reference --text-column x --id-column x").status == 0
+    assert "id ü" in command("show out --id", given).out
 
 
 def python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

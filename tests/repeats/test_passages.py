@@ -229,6 +229,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         for name, value in OF_WORDS.items()
     ),
     ({"bytes": 20, "folding": Folding(form="NFC")}, "bytes and normalize cannot be combined"),  # the command's way
+    ({"bytes": 20, "folding": Folding(case=False)}, "bytes and folding cannot be combined"),
     ({"bytes": 0}, "bytes is 0"),
 ]
 WRONG_TEXTS = [
