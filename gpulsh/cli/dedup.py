@@ -220,7 +220,7 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
         conclude(json.dumps(report, indent=2))
         return
     if not report.get("page", {}).get("written", True):
-        note(f"gpulsh: {report['page']['reason']}")
+        note(f"gpulsh: {report['page']['reason']}, then `gpulsh report OUT`")
     from gpulsh.report.summary import funnel_table, summary
 
     table = f"{funnel_table(report)}\n\n" if verbose else ""

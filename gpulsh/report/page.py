@@ -48,7 +48,7 @@ def missing_requirement() -> str | None:
     try:
         importlib.import_module("jinja2")
     except ImportError:
-        return f"report.html needs jinja2: {install_command('report')}, then the command `gpulsh report OUT`"
+        return f"report.html needs jinja2: {install_command('report')}"
     return None
 
 

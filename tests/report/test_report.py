@@ -204,11 +204,12 @@ def test_without_jinja_the_report_says_so(monkeypatch: pytest.MonkeyPatch, comma
     job = ["dedup", *corpus(), "-o", "out", "--backend", "reference"]
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "jinja2", None)
-        assert 'gpulsh: report.html needs jinja2: pip install "gpulsh[report]"' in command("", *job).err
+        needs = 'gpulsh: report.html needs jinja2: pip install "gpulsh[report]", then `gpulsh report OUT`\n'
+        assert needs in command("", *job).err
         report = json.loads(Path("out/report.json").read_text())
         assert not report["page"]["written"] and "gpulsh[report]" in report["page"]["reason"]
         assert "report.html" not in report["outputs"] and not Path("out/report.html").exists()
-        assert "needs jinja2" in command("report out").error
+        assert command("report out").error.endswith('report.html needs jinja2: pip install "gpulsh[report]"')
     assert command("report out") == (0, "out/report.html\n", "")
     assert json.loads(Path("out/report.json").read_text())["outputs"] == [*report["outputs"], "report.html"]
     assert command("", *job, "--overwrite").status == 0  # the page is gpulsh's now, and a later run replaces it
