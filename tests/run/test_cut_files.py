@@ -91,6 +91,16 @@ def test_a_cut_may_exceed_the_codes_of_a_dictionary(tmp_path: Path) -> None:
     assert read_table(data / "a.arrows")["text"].to_pylist() == [*own, ""]
 
 
+def test_large_texts_are_cut_without_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a run that drops documents writes them: Arrow copies such statistics several times."""
+    monkeypatch.setattr("gpulsh.run.passages.cut.LARGE_TEXT", 1000)
+    for name, text in (("a.parquet", "a" * 1000), ("b.parquet", "a")):
+        path = write_rows(tmp_path / name, pa.table({"text": [text, SHARED, SHARED], "id": [1, 2, 3]}))
+        data = gpulsh.passages_files(path, tmp_path / name[0], tokens=5, cut=True, **OPTIONS).data
+        group = pq.ParquetFile(data / name).metadata.row_group(0)
+        assert [group.column(place).is_stats_set for place in range(2)] == [name == "b.parquet", True]
+
+
 def test_json_lines_keep_all_other_bytes(tmp_path: Path) -> None:
     lines = [
         b'{"n": 1.50, "meta": {"t": "other"}, "meta" : {"x":"\\u00e9", "t"  :%s , "t2": [1 , 2]} ,"z":1e3}\n'

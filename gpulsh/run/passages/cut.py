@@ -29,7 +29,7 @@ from gpulsh.io.files.no_documents import DATA, SHORT
 from gpulsh.io.files.places import Targets
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.files.rejected import Rejected
-from gpulsh.io.format import Cuts
+from gpulsh.io.format import LARGE_TEXT, Cuts
 from gpulsh.io.formats.arrow_ipc import Ipc
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
@@ -186,7 +186,8 @@ def cut_file(
                 target = Targets(context.folder / DATA).of(file)
                 part = files.part(f"{context.folder}/{step_of(STAGE, number)}", target)
                 with naming(target):
-                    how: Any = {"limit": job.limit(context.parallel), "cuts": cuts}
+                    large = any(np.any(sizes >= LARGE_TEXT) for sizes in facts.sizes)
+                    how: Any = {"limit": job.limit(context.parallel), "cuts": cuts, "large_texts": large}
                     write_kept(cutting.format, job.columns, file, bad.without_rejected(keep, number), part, **how)
             written = files.complete()
     made = {f"{DATA}/{file.relative}": fact for fact in written.values()}
