@@ -35,7 +35,7 @@ SWITCHES = (
     *("cut", "whole-lines", "symbols"),
 )
 # Options whose keyword has another name.
-RENAMED = {"and": "also", "shingle": "shingling", "drop-containing": "drop_contained_only=False"}
+RENAMED = {"and": "also", "by": "column", "shingle": "shingling", "drop-containing": "drop_contained_only=False"}
 _VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray|tab|'[^']+'"  # any other word belongs to the sentence
 QUOTE = "'"
 _OPTION = re.compile(rf"`(?:gpulsh|ray) [^`]*`|(?<![\w'-])--([a-z]+(?:-[a-z]+)*)(?![\w-])(?: ({_VALUE})(?!\w))?")

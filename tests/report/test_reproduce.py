@@ -181,6 +181,8 @@ def test_shares_beyond_the_memory_are_one_line(
 def test_shares_refuse_wrong_columns_and_changed_files(result: FilesResult, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"column 'of' is list<.*>; name a column of texts, numbers or dates"):
         result.shares("of")
+    with pytest.raises(InputError, match="has no column 'none', which column names; its columns are"):
+        result.shares("none")
     monkeypatch.setattr(originals, "MAX_VALUES", 3)
     with pytest.raises(ParameterError, match="'lang' has more than 3 values; name a column with fewer"):
         result.shares("lang")
