@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -27,10 +28,16 @@ def _shown(character: str) -> str:
 def printable(text: str) -> str:
     """The text on one line, without characters that a terminal obeys or that move the text next to it.
 
+    In the locale C, Python reads each byte of a name beyond ASCII as a lone surrogate. They are shown as UTF-8.
+
     >>> print(printable("a\\x1b[2Jb \\u202egnp.exe"))
     a\\u001b[2Jb \\u202egnp.exe
     """
-    return text if text.isprintable() else "".join(map(_shown, text))
+    if text.isprintable():
+        return text
+    with suppress(UnicodeEncodeError):  # at a surrogate that is no byte
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    return "".join(map(_shown, text))
 
 
 def shorten(text: str, most: int) -> str:

@@ -40,6 +40,7 @@ def test_printable_escapes_control_characters_alone() -> None:
     assert printable("plain, Ünïcödé, עברית, 中文, नमस्ते") == "plain, Ünïcödé, עברית, 中文, नमस्ते"
     assert printable("می\u200cخواهم 👩\u200d👧") == "می\u200cخواهم 👩\u200d👧"
     assert printable("a\x1bb\udcffc\u202ed\n") == r"a\u001bb\udcffc\u202ed\u000a"
+    assert printable("\udcc3\udca9 \udcff") == r"é \udcff" and printable("\ud800\udcc3\udca9") == r"\ud800\udcc3\udca9"
     codes = (*range(0x5D, 0xD800), *range(0xE000, 0x110000, 97), *range(0xE0000, 0xE0100))
     every = "".join(map(chr, codes))
     assert json.loads(f'"{printable(every)}"') == every  # beyond quote and backslash valid in JSON
