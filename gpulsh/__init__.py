@@ -18,14 +18,16 @@ __version__ = "0.3.0.dev0"
 
 _stub = __loader__.get_data(join(__path__[0], "__init__.pyi")).decode()
 _imports = [line.split() for line in _stub.splitlines() if line.startswith("from ")]
-_homes = {name: home for _, home, _, name, *_ in _imports}  # the module of each public name
+_homes = {name: home for _, home, _, name, *_ in _imports}  # the module of each public name, or this package
 
-__all__ = ["__version__", *sorted(_homes)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(name for name, home in _homes.items() if home != __name__)]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     if name not in _homes:
         raise AttributeError(f"module 'gpulsh' has no attribute {name!r}")
+    if _homes[name] == __name__:
+        return import_module(f"{__name__}.{name}")
     value = getattr(import_module(_homes[name]), name)
     globals()[name] = value
     return value

@@ -1,5 +1,7 @@
 """The public names and their modules. `__init__.py` reads them here, and imports each on first use."""
 
+from gpulsh import compat as compat
+from gpulsh import theory as theory
 from gpulsh.arrays import BandDigests as BandDigests
 from gpulsh.arrays import BitSignatures as BitSignatures
 from gpulsh.arrays import Fingerprints as Fingerprints

@@ -31,7 +31,7 @@ def loaded_after(code: str, path: Path = ROOT) -> set[str]:
 def test_light_calls_import_no_heavy_modules() -> None:
     assert {"pyarrow", "numpy"} <= loaded_after("import pyarrow"), "heavy modules would be seen"
     assert not loaded_after("import gpulsh") & {*HEAVY, "rich", "click", "fsspec", "orjson", "zstandard"}
-    code = "import gpulsh; gpulsh.Shingling(size=3); gpulsh.choose_banding()"
+    code = "import gpulsh; gpulsh.Shingling(size=3); gpulsh.choose_banding(); gpulsh.compat.NemoMinHash; gpulsh.theory"
     assert not loaded_after(code) & set(HEAVY)
     for arguments in (["--help"], ["dedup", "--help"], ["curve", "--help"]):
         code = f"""
