@@ -135,7 +135,7 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
 
 @index.command(short_help="Remove documents from an index.")
 @click.argument("path", metavar="PATH")
-@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.argument("keys", nargs=-1, metavar="[KEY]...", type=opt.FileText())
 @opt.value(
     "--from listed",
     "FILE",

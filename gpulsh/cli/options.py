@@ -68,10 +68,11 @@ def choice(name: str, *values: str, help: str) -> Option:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
-class _FileText(click.types.StringParamType):
-    """The name of a column, or an id: UTF-8, as in files, in any locale."""
+class FileText(click.types.StringParamType):
+    """The name of a column, an id or a key: UTF-8, as in files, in any locale."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Decode the bytes of UTF-8 that Python read as lone surrogates."""
         if value.startswith("source:"):  # INPUTs, which are paths
             return value
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
@@ -80,7 +81,7 @@ class _FileText(click.types.StringParamType):
 def value(names: str, metavar: str, help: str, **how: Any) -> Option:
     """An option with a value. `names` are its spellings, and its name in Python if that differs."""
     if metavar.endswith("COLUMN") or metavar.startswith("NAME[") or metavar == "ID":
-        how["type"] = _FileText()
+        how["type"] = FileText()
     return click.option(*names.split(), metavar=metavar, help=help, **how)
 
 

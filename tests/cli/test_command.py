@@ -76,6 +76,8 @@ def test_column_names_and_ids_are_utf8_in_any_locale(command: Command) -> None:
         assert command("dedup a.csv -o out --overwrite --backend reference", *options).status == 0
     assert command("dedup a.csv -o out --overwrite --backend reference --text-column x --id-column x").status == 0
     assert "id ü" in command("show out --id", given).out
+    assert command("index build index a.csv --backend reference --text-column x --id-column ü").status == 0
+    assert command("index remove index 2", given).error.endswith("the key 'ü' is not in the index; leave it out")
 
 
 def python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
