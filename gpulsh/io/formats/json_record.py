@@ -346,6 +346,8 @@ class RecordReader:
         if self.number == 1 and self._line.startswith(UTF16):
             return utf16_file(self._file)
         detail = f"{self.place} is not JSON: {detail}; give one JSON object for each {self._file.unit}"
+        if self._file.copied and self.number == 1 and self._line[:1] not in (b"{", b"["):  # of an unknown format
+            detail += ", or --lines for text"
         return DamagedInputError(f"{self._file.name}: {detail}")
 
     def _too_deep(self, what: str = "") -> DamagedInputError:

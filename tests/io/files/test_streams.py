@@ -120,6 +120,12 @@ def test_lines_from_a_pipe_are_not_taken_for_another_format(content: str, tmp_pa
     assert (tmp_path / "out/data/pipe.txt").read_text() == content
 
 
+def test_text_from_a_pipe_needs_lines(tmp_path: Path) -> None:
+    write_to(tmp_path / "pipe", b"some words\nmore words\n")
+    with pytest.raises(InputError, match=r"line 1 is not JSON: .* for each line, or lines=True for text"):
+        run(tmp_path / "pipe", tmp_path / "out")
+
+
 def test_a_pipe_given_twice_is_refused(tmp_path: Path) -> None:
     write_to(tmp_path / "pipe", LINES)
     (tmp_path / "again").symlink_to("pipe")
