@@ -30,6 +30,7 @@ from gpulsh.report.wording import shorten
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # dropped documents of a cluster: the least of each class
 BINS = 100  # of similarity, from 0 to 1
 EXAMPLES = 6
+MANY_ROWS = 1 << 20  # of more, only some are considered as examples, evenly spaced
 REREAD_BYTES = 1 << 28  # of files that are read again for the texts of the sample of clusters
 MAX_LISTED = 1000  # pairs of INPUTs
 MAX_ID = 1000  # characters of an id in an example
@@ -156,6 +157,7 @@ def example_rows(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
     near = np.flatnonzero(similarity < 1)
     if not len(near):
         near = np.arange(len(similarity))
+    near = near[:: len(near) // MANY_ROWS + 1]
     near = near[np.unique(cluster[near], return_index=True)[1]]
     near = near[np.argsort(similarity[near], kind="stable")]
     return near[np.unique(np.linspace(0, len(near) - 1, min(EXAMPLES, len(near))).round().astype(np.int64))]

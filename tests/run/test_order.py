@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.errors import InputError, InputTypeError
-from gpulsh.io.formats.blocks import Instant, parse_value
+from gpulsh.io.formats.blocks import Instant, parse_value, read_dates
 from gpulsh.report.summary import funnel_table
 from gpulsh.run.policy import Order, check_kinds, highest_first, kind_of
 from tests.support.files import read_rows, write_rows
@@ -213,6 +213,28 @@ def test_dates_with_offsets_are_instants(when: datetime, minutes: int) -> None:
     sign, size = ("-", -minutes) if minutes < 0 else ("+", minutes)
     text = f"{when.isoformat()}{sign}{size // 60:02}:{size % 60:02}"
     assert parse_value(text) == Instant((when - datetime(1970, 1, 1) - offset) // timedelta(microseconds=1))
+
+
+PARTS = [
+    *(["0000", "0999", "2024"], ["-02", "-13"], ["-01", "-29", "-30"]),
+    ["", "T12", "T12:34", " 24:00", "t12:34", "T12:34:56", "T12:34:60"],
+    *(["", ".", ".123456", ",5", ".1234567"], ["", "Z", "z", "-0530", "+14", "+24:00"]),
+]
+DATES = st.builds("".join, st.tuples(*map(st.sampled_from, PARTS)))
+
+
+@given(st.lists(st.none() | DATES, max_size=3))
+def test_dates_that_are_read_at_once_are_those_read_alone(texts: list[str | None]) -> None:
+    found = read_dates(pa.array(texts, pa.string()))
+    if found is not None:
+        alone = [None if text is None else parse_value(text) for text in texts]
+        assert {type(value) for value in alone} <= {Instant, type(None)}
+        assert found.view(pa.int64()).to_pylist() == alone
+
+
+@pytest.mark.parametrize("end", ["", "T12:34", " 12:34:56", "T12:34:56.5", "T12:34Z", "T12:34:56.123456-05:30"])
+def test_plain_dates_are_read_at_once(end: str) -> None:
+    assert read_dates(pa.array(["2024-01-31" + end, None, "1066-10-14" + end])) is not None
 
 
 @pytest.mark.parametrize("text", ["2024-13-01", "2024-01-01x10:00", "01/02/2024", "2024-01", "", "2024-01-01T25:00"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Literal
 
 from gpulsh.arrays import TextBatch
@@ -67,7 +68,7 @@ class _DeviceFileTexts(FileTexts):
         super().__init__(files, columns, limit=limit)
         self._ops = ops
 
-    def partitions(self, target_bytes: int, first: int = 0) -> list[Partition]:
+    def partitions(self, target_bytes: int, first: int = 0, max_rows: float = inf) -> list[Partition]:
         """One for each file: cuDF decodes as many row groups together as the device holds."""
         return [Partition(at, (Piece(number, None),)) for at, number in enumerate(range(first, len(self.files)))]
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, islice
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.arrow.buffers import plain_values, python_array
@@ -26,6 +28,8 @@ from gpulsh.io.rows import Bytes, piece_rows
 INTEGER = re.compile(r"[+-]?[0-9]+")
 # ISO 8601 dates, with or without a time. `datetime.fromisoformat` takes more, such as any character for the T.
 DATE = re.compile(r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?([Zz]|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
+# Those that Arrow reads, too, all at once.
+PLAIN_DATE = r"^[1-9]\d{3}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?$"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANTS = pa.timestamp("us", "UTC")
 SHOWN_CHARACTERS = 40  # characters of a value
@@ -75,7 +79,12 @@ class OrderColumn:
         """The values of the records with these `numbers`. A column whose type has an order stays as it is."""
         if pa.types.is_null(values.type) or not is_text(values.type):
             return plain_values(values)
-        return typed_array(list(map(self.value, numbers, as_strings(values).to_pylist())))
+        texts = as_strings(values)
+        if (dates := read_dates(texts)) is None:
+            return typed_array(list(map(self.value, numbers, texts.to_pylist())))
+        first = texts.is_valid().index(True).as_py()
+        self.value(next(islice(numbers, first, None)), texts[first].as_py())  # others may be no dates
+        return dates
 
     def _at(self, number: int) -> str:
         return f"{self._file.name}: {self._unit} {number}: {self.name!r}"
@@ -100,6 +109,15 @@ def parse_instant(text: str) -> Instant:
     found = datetime.fromisoformat(text.upper())
     since = (found if found.tzinfo else found.replace(tzinfo=UTC)) - EPOCH
     return Instant((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
+
+
+def read_dates(texts: pa.Array) -> pa.Array | None:
+    """The dates of strings, as `parse_value` reads them; None where one has another form, or all are null."""
+    if pc.all(pc.match_substring_regex(texts, PLAIN_DATE)).as_py():
+        for zone in (None, "UTC"):  # Arrow takes an offset for all or for none
+            with suppress(pa.ArrowInvalid):
+                return texts.cast(pa.timestamp("us", zone)).cast(INSTANTS)
+    return None
 
 
 def typed_array(values: list[OrderValue]) -> OrderValues:

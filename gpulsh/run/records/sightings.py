@@ -19,7 +19,7 @@ from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.arrow.validation import checked_column
-from gpulsh.io.formats.blocks import SHOWN_CHARACTERS, Instant, parse_value
+from gpulsh.io.formats.blocks import SHOWN_CHARACTERS, Instant, parse_value, read_dates
 from gpulsh.io.memory.tables import table_texts
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Job, Layout
@@ -64,6 +64,8 @@ def instants(values: pa.Array, column: str, row_name: RowName) -> Numbers:
         found = _microseconds(values, column, row_name).view(pa.int64())
     elif values.null_count == len(values):  # pandas gives a column without values the type float64
         found = pa.nulls(len(values), pa.int64())
+    elif is_text(kind) and (dates := read_dates(as_strings(values))) is not None:
+        found = dates.view(pa.int64())
     elif is_text(kind):
         keys = [None if text is None else parse_value(text) for text in as_strings(values).to_pylist()]
         for row, key in enumerate(keys):
