@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.arrow.buffers import byte_size, plain_values
+from gpulsh.io.arrow.buffers import byte_size, has_few_codes, plain_values
 from gpulsh.io.arrow.ids import (
     cast_to,
     fits_parquet,
@@ -145,9 +145,13 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
 
 def _row_groups(file: File, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
-    size = 0
+    size, coded = 0, [place for place, kind in enumerate(schema.types) if has_few_codes(kind)]
     for batch in batches:
         columns = [_as_parquet(file, *each) for each in zip(batch.schema, batch.columns, strict=True)]
+        # Arrow cannot read a row group with more values than codes.
+        if held and any(columns[place].dictionary != held[-1].column(place).dictionary for place in coded):
+            yield pa.Table.from_batches(held, schema)
+            held, size = [], 0
         held.append(pa.record_batch(columns, schema=schema))
         size += byte_size(held[-1])
         del batch, columns  # before the next one is read

@@ -328,6 +328,16 @@ def test_a_dictionary_with_a_null_value_is_converted(tmp_path: Path) -> None:
     assert found.type == codes.type and found.to_pylist() == ["word", None, None]
 
 
+def test_dictionaries_that_differ_by_batch_are_converted(tmp_path: Path) -> None:
+    """Joined in one row group they had more values than codes, and no reader could read the file."""
+    words = [pa.array([f"{batch} {word}" for word in range(100)]).dictionary_encode() for batch in "ab"]
+    column = pa.chunked_array([part.cast(pa.dictionary(pa.int8(), pa.string())) for part in words])
+    write_rows(tmp_path / "a.arrows", pa.table({"text": pa.nulls(200), "word": column}))
+    run_plain(tmp_path / "a.arrows", tmp_path / "out", format="parquet")
+    found = pq.read_table(tmp_path / "out/data/a.parquet")["word"]
+    assert found.type == column.type and found.to_pylist() == column.to_pylist()
+
+
 def test_kept_rows_of_every_type_become_json(types: Path, tmp_path: Path) -> None:
     run_plain(types / "every.arrow", tmp_path / "out", format="jsonl")
     found = read_rows(tmp_path / "out/data/every.jsonl")

@@ -82,13 +82,17 @@ def test_cut_files_keep_columns_of_parquet_and_arrow(tmp_path: Path, kind: pa.Da
         assert [text.decode() if isinstance(text, bytes) else text for text in texts] == left()[0]
 
 
-def test_a_cut_may_exceed_the_codes_of_a_dictionary(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "format"), [("a.arrows", None), ("a.arrows", "parquet"), ("a.parquet", None), ("a.parquet", "jsonl")]
+)
+def test_a_cut_may_exceed_the_codes_of_a_dictionary(name: str, format: Any, tmp_path: Path) -> None:
     """Codes of 8 bits have 128 texts; a cut adds the empty one."""
     own = [" ".join(f"{word}{number}" for word in "abcdefg") for number in range(128)]
     texts = pa.array([*own, own[0]]).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))
-    path = write_rows(tmp_path / "a.arrows", pa.table({"text": texts}))
-    data = gpulsh.passages_files(path, tmp_path / "out", tokens=5, cut=True, min_left=0, **OPTIONS).data
-    assert read_table(data / "a.arrows")["text"].to_pylist() == [*own, ""]
+    path = write_rows(tmp_path / name, pa.table({"text": texts}))
+    how: Any = {"tokens": 5, "cut": True, "min_left": 0, "format": format, **OPTIONS}
+    data = gpulsh.passages_files(path, tmp_path / "out", **how).data
+    assert [row["text"] for row in read_rows(data / f"a.{format or name[2:]}")] == [*own, ""]
 
 
 def test_large_texts_are_cut_without_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

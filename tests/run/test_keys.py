@@ -290,6 +290,9 @@ def test_columns_of_all_libraries_are_keys() -> None:
     for key in columns:
         found = gpulsh.deduplicate(["x", "y", "z"], key=key, backend="reference")
         assert found.duplicate_of.tolist() == [0, 1, 0], key
+    words = [pa.array([f"{part} {word}" for word in range(100)]).dictionary_encode() for part in "ab"]
+    categories = pa.chunked_array([part.cast(pa.dictionary(pa.int8(), pa.string())) for part in words])
+    assert gpulsh.deduplicate(["x"] * 200, key=categories, key_only=True, backend="reference").keep.all()
     assert gpulsh.deduplicate([], key=[], backend="reference").keep.tolist() == []
     missing = pd.Series([float("nan")] * 3)  # pandas has no better type for a column without values
     found = gpulsh.deduplicate(["x", "y", "z"], key=missing, date_column=missing, backend="reference")

@@ -98,11 +98,21 @@ def byte_size(rows: pa.Array | pa.RecordBatch) -> int:
         return int(rows.get_total_buffer_size())
 
 
+def has_few_codes(kind: pa.DataType) -> bool:
+    """Whether a type is a dictionary whose codes may be too few for the values of several arrays together."""
+    return bool(pa.types.is_dictionary(kind) and kind.index_type.bit_width < 32)
+
+
 def as_one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The chunks as one array, whose offsets have 64 bits if 32 are too few for its texts."""
+    """The chunks as one array, whose offsets have 64 bits if 32 are too few for its texts.
+
+    Several chunks of a dictionary that `has_few_codes` become plain values.
+    """
     if not isinstance(column, pa.ChunkedArray):
         return column
     kind = column.type
+    if has_few_codes(kind) and column.num_chunks > 1:
+        return pa.concat_arrays(map(plain_values, column.chunks))
     if (pa.types.is_string(kind) or pa.types.is_binary(kind)) and column.nbytes >= 1 << 31:
         column = column.cast(large_type(kind))
     return column.combine_chunks()

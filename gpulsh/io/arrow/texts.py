@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import binary_array, large_type, plain_values, to_arrow
+from gpulsh.io.arrow.buffers import binary_array, has_few_codes, large_type, plain_values, to_arrow
 from gpulsh.io.arrow.copy_keys import BYTES, KINDS, is_copy_key
 from gpulsh.io.arrow.rows import arrow_rows, empty_rows, is_coded, is_text
 from gpulsh.io.columns import SEPARATOR, Columns, FieldPath, field_named, missing_column, refuse_added
@@ -159,51 +159,45 @@ def _value(batch: pa.RecordBatch, place: FieldPath) -> pa.Array:
     return pc.struct_field(values, fields) if fields else values
 
 
-def without_dictionary(
-    schema: pa.Schema, batches: Iterator[pa.RecordBatch], column: str | None
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Batches and their schema, with plain texts in `column` if it is a dictionary.
-
-    A file of Arrow IPC has one dictionary for all batches; cut texts are not in it, and may be too many for its type.
-    """
-    place = schema.get_field_index(column) if column else -1
-    stored = _storage_type(schema.types[place]) if place >= 0 else None
-    if stored is None or not pa.types.is_dictionary(stored):
-        return schema, batches
-    plain = schema.set(place, schema.field(place).with_type(large_type(stored.value_type)))
-
-    def decode(batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = list(batch.columns)
-        columns[place] = plain_values(_storage(columns[place])).cast(plain.types[place])
-        return pa.RecordBatch.from_arrays(columns, schema=plain)
-
-    return plain, map(decode, batches)
-
-
 class Cutter:
-    """Cuts the texts of the kept rows of a file, which come batch after batch."""
+    """Cuts the texts of the kept rows of a file, which come batch after batch.
 
-    def __init__(self, file: File, keep: NDArray[np.bool_], cuts: Cuts) -> None:
+    Texts in a dictionary become plain if it `has_few_codes`, as cut texts may be too many for them. So do those of a
+    file with `one_dictionary` for all batches, as Arrow IPC, because cut texts are not in it.
+    """
+
+    def __init__(self, file: File, keep: NDArray[np.bool_], cuts: Cuts, *, one_dictionary: bool = False) -> None:
         self._file, self._cuts, self._column = file, cuts, cuts.columns.text_column
-        self._rows, self._done = np.flatnonzero(keep), 0
+        self._rows, self._done, self._one_dictionary = np.flatnonzero(keep), 0, one_dictionary
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of batches with this one, after the cut."""
+        place = schema.get_field_index(self._column) if self._column else -1
+        stored = _storage_type(schema.types[place]) if place >= 0 else pa.null()
+        if has_few_codes(stored) or (self._one_dictionary and pa.types.is_dictionary(stored)):
+            return schema.set(place, schema.field(place).with_type(large_type(stored.value_type)))
+        return schema
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The next batch, with the texts cut and all other columns as they are."""
         rows = self._rows[self._done : self._done + len(batch)]
         self._done += len(batch)
-        changed = self._cuts.changed(rows)
+        changed, schema = self._cuts.changed(rows), self.schema(batch.schema)
+        place = schema.get_field_index(self._column) if self._column else -1
+        columns = list(batch.columns)
+        if schema != batch.schema:
+            columns[place] = plain_values(_storage(columns[place])).cast(schema.types[place])
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         if not changed.any():
             return batch
-        place = batch.schema.get_field_index(self._column) if self._column else -1
         if place < 0:
             raise InputError(f"{self._file.name}: its text is not a column of its own; cut it as JSON lines")
         texts = batch.column(place)
         at = np.flatnonzero(changed)
         pieces = arrow_rows(texts).pieces(at)
         found = [self._cuts.text(row, piece) for row, piece in zip(rows[at].tolist(), pieces, strict=True)]
-        columns = list(batch.columns)
         columns[place] = _replace_texts(texts, changed, found)
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _replace_texts(texts: pa.Array, changed: NDArray[np.bool_], found: list[bytes]) -> pa.Array:

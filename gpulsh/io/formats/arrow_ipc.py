@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.buffers import filter_rows, take_rows
+from gpulsh.io.arrow.buffers import as_one_array, filter_rows, take_rows
 from gpulsh.io.arrow.ids import refuse_unsupported
-from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named, without_dictionary
+from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
 from gpulsh.io.arrow.validation import check_batch, check_values
 from gpulsh.io.columns import Columns, field_named
 from gpulsh.io.file import File, reading
@@ -92,7 +92,7 @@ class Ipc(Format):
                 start += len(batch)
                 if last == len(rows):
                     break
-        return pa.concat_arrays(found) if found else pa.nulls(0, kind)
+        return as_one_array(pa.chunked_array(found, kind))
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """Write a batch for each batch, several for one beyond BATCH_BYTES, in the same codec. A stream stays one."""
@@ -100,8 +100,8 @@ class Ipc(Format):
         with _opened(file) as source:
             schema, batches = source.schema, _kept(file, source, keep)
             if cuts is not None:
-                schema, batches = without_dictionary(schema, batches, cuts.columns.text_column)
-                batches = map(Cutter(file, keep, cuts), batches)
+                cut = Cutter(file, keep, cuts, one_dictionary=True)
+                schema, batches = cut.schema(schema), map(cut, batches)
             _write(source, target, schema, batches, how.get("added"))
 
     def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ kernel enforces `--memory` (`gpulsh.memory_limit`).
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.buffers import byte_size, filter_rows, take_rows, to_arrow
+from gpulsh.io.arrow.buffers import as_one_array, byte_size, filter_rows, take_rows, to_arrow
 from gpulsh.io.arrow.copy_keys import python_copy_keys
 from gpulsh.io.arrow.ids import parquet_type
 from gpulsh.io.arrow.rows import arrow_rows, is_text
@@ -111,7 +112,7 @@ class Parquet(Format):
                 for _, batch, some in source.wanted(groups, wanted, [column]):
                     part = take_rows(column_named(batch, column), np.flatnonzero(some))
                     found.append(check_values(file, column, part))
-        return pa.concat_arrays(found) if found else pa.nulls(0, kind)
+        return as_one_array(pa.chunked_array(found, kind))
 
     def takes_codec(self, codec: OutputCodec) -> bool:
         """True: a Parquet file takes every codec."""
@@ -124,9 +125,11 @@ class Parquet(Format):
             texts = [place for place, field in enumerate(schema) if is_text(field.type)]
             names = () if added is None else added.schema.names
             options = writer_options(source.metadata, how.get("codec"), names, not how.get("large_texts"))
+            cut = None if (cuts := how.get("cuts")) is None else Cutter(file, keep, cuts)
+            if cut is not None:
+                schema = cut.schema(schema)
             if added is not None:
                 schema = pa.schema([*schema, *added.schema], schema.metadata)
-            cut = None if (cuts := how.get("cuts")) is None else Cutter(file, keep, cuts)
             with open(target, "wb") as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
                 for groups, tables in _kept_runs(source, keep, how):
                     # The same rows give the same bytes, in tables of any size.
@@ -183,11 +186,15 @@ class _Source:
         return (range(number, number + 1) for number in range(len(self.sizes)))
 
     def runs(self) -> Iterator[range]:
-        """Row groups that are read and written as one: a large one alone, small ones next to one another together."""
+        """Row groups that are read and written as one: a large one alone, small ones next to one another together.
+
+        All are alone in a file with dictionaries whose codes may be too few for the values of several.
+        """
         first = size = 0
+        few_codes = re.search("indices=u?int(8|16),", str(self.schema.types))
         for number, more in enumerate(self.sizes):
             rows = self.starts[number + 1] - self.starts[first]
-            if number > first and (size + more > BLOCK_BYTES or rows > RUN_ROWS):
+            if number > first and (few_codes or size + more > BLOCK_BYTES or rows > RUN_ROWS):
                 yield range(first, number)
                 first, size = number, 0
             size += more

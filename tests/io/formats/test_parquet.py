@@ -163,6 +163,22 @@ def test_nested_dictionaries_in_several_row_groups_are_written(nested: list[Any]
     assert written["kept"].to_pylist() == [True, False, True]
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_dictionaries_may_differ_by_row_group(nested: bool, tmp_path: Path) -> None:
+    """As pandas writes categories: those of all row groups may be more than 8 bits can tell apart."""
+    words = pa.array([f"word {row}" for row in range(200)])
+    parts = [words[start : start + 100].dictionary_encode() for start in (0, 100)]
+    parts = [part.cast(pa.dictionary(pa.int8(), pa.string())) for part in parts]
+    parts = [pa.StructArray.from_arrays([part], ["of"]) for part in parts] if nested else parts
+    given = pa.table({"text": words, "word": pa.chunked_array(parts)})
+    pq.write_table(given, tmp_path / "a.parquet", row_group_size=100)
+    column = "word.of" if nested else "word"
+    how: dict[str, Any] = {"key": column, "id_column": column, "source_column": column}
+    run(tmp_path / "a.parquet", tmp_path / "out", shingling="word:2", add_counts=True, **how)
+    written = pq.read_table(tmp_path / "out/data/a.parquet")
+    assert written.select(given.column_names).equals(given)
+
+
 def test_int96_times_of_any_year_are_kept(tmp_path: Path) -> None:
     """Nanoseconds made 9999-12-31 a day of 1816."""
     times = pa.array([datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999), None], pa.timestamp("us"))
