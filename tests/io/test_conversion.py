@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import gzip
 import json
+import tracemalloc
 import uuid
 from collections.abc import Iterator
 from datetime import date
@@ -11,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +23,10 @@ from gpulsh.io import conversion
 from gpulsh.io.arrow.ids import is_parquet_type, joined_ids, parquet_type
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats import json_text
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.limits import Limit
 from tests.support.files import UNPACK, read_rows, read_table, record, write_rows
@@ -164,6 +169,21 @@ def test_a_value_too_large_for_the_budget_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(conversion, "PART_BYTES", 1)
     with pytest.raises(LargeDocumentError, match=r"a value of column 'list' as JSON: about .* bytes to read"):
         list(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 12)))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.warc"])
+def test_texts_are_freed_once_they_are_converted(name: str, tmp_path: Path) -> None:
+    """pyarrow never frees what a memoryview shows, so memory grew with the file."""
+    texts = [b"word " * 2000 + b"\n"] * 300
+    content = texts if name == "a.txt" else [record(number, text) for number, text in enumerate(texts)]
+    (tmp_path / name).write_bytes(b"".join(content))
+    (file,) = find_files([str(tmp_path / name)], options=ReadOptions(lines=True))
+    tracemalloc.start()
+    try:
+        rows = sum(len(batch) for batch in format_of(file).kept_batches(file, np.ones(300, bool)))
+        assert rows == 300 and tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_row_groups_are_filled_with_whole_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import Advice, InputError
 from gpulsh.io.arrow.buffers import binary_array
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.arrow.texts import as_strings, as_utf8, count_stray
+from gpulsh.io.arrow.texts import as_utf8, count_stray, strings_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_compressed
 from gpulsh.io.file import File, reading, wrong_row_count
@@ -111,10 +111,10 @@ class PlainText(Streamed):
             for block in self.read(file, Columns("text"), rules=Rules(limit=how.get("limit"))):
                 texts = block.texts
                 del block
-                pieces = texts.pieces(np.flatnonzero(read.next(len(texts))))
-                if pieces:
-                    yield pa.record_batch([as_strings(pa.array(pieces, pa.large_binary()))], names=["text"])
-                del texts, pieces
+                stays = read.next(len(texts))
+                if stays.any():
+                    yield pa.record_batch([strings_of(texts.gather(np.flatnonzero(stays)))], names=["text"])
+                del texts
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """Copy the file, which is one row."""

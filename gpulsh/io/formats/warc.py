@@ -24,8 +24,7 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.io.arrow.buffers import python_array
-from gpulsh.io.arrow.copy_keys import BYTES
-from gpulsh.io.arrow.texts import as_strings
+from gpulsh.io.arrow.texts import strings_of
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import WEB, File, first_line, reading, reason, wrong_row_count
@@ -35,7 +34,7 @@ from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_re
 from gpulsh.io.formats.web_text import UTF8, Page, content_kind, http_page, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.output_codec import gzip_member
-from gpulsh.io.rows import Bytes
+from gpulsh.io.rows import Bytes, join_texts
 from gpulsh.memory_limit import memory_error
 
 ID = "WARC-Record-ID"
@@ -147,27 +146,27 @@ class Warc(Format):
     def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
         """Documents as their `HEADERS` and text; what accompanies them is left out."""
         limit, row, size = how.get("limit"), 0, 0
-        found: list[tuple[str | bytes | memoryview | None, ...]] = []
+        found: list[tuple[str | None, ...]] = []
+        texts: list[Bytes] = []
 
         def batch() -> pa.RecordBatch:
-            *headers, texts = zip(*found, strict=True)
-            columns = [*(pa.array(values, pa.large_string()) for values in headers), as_strings(pa.array(texts, BYTES))]
-            return pa.record_batch(columns, names=[*HEADERS, "text"])
+            headers = [pa.array(values, pa.large_string()) for values in zip(*found, strict=True)]
+            return pa.record_batch([*headers, strings_of(join_texts(texts))], names=[*HEADERS, "text"])
 
         for record, page in self._records(file):
             if page is None:
                 continue
             if row < len(keep) and keep[row]:
                 text = self._text(file, record, page, limit)
-                found.append((*map(record.header, HEADERS.values()), text))
+                found.append(tuple(map(record.header, HEADERS.values())))
+                texts.append(text)
                 size += len(text)
                 del text
             row += 1
             del record  # it may be as large as a document may be
             if size >= BLOCK_BYTES or len(found) == BLOCK_ROWS:
                 yield batch()
-                found.clear()
-                size = 0
+                found, texts, size = [], [], 0
         if found:
             yield batch()
         if row != len(keep):
