@@ -42,6 +42,7 @@ from gpulsh.io.formats.text import PlainText
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.limits import COPIES, Limit, too_costly
 from gpulsh.io.output_codec import OutputCodec, compressed_writer
+from gpulsh.ragged import offsets, row_ranges
 
 FormatName = Literal["parquet", "jsonl"]
 STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # the compression of JSON lines, by codec
@@ -184,10 +185,13 @@ def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, 
             if not has_known_years(column):
                 raise unsupported_column(file, field, "has dates beyond the year 32765, as", "JSON", "parquet")
         rows = max(1, len(batch) * PART_BYTES // max(byte_size(batch), 1))
-        for start in range(0, len(batch), rows):
-            part = {name: column.slice(start, rows) for name, column in zip(names, batch.columns, strict=True)}
+        # Near the limit of memory, a line that is much larger than the others ends the process in orjson.
+        lengths = [arrow_rows(column).lengths() for column in batch.columns if is_text(column.type)]
+        sizes = sum(lengths, np.zeros(len(batch), np.int64))
+        for start, stop in row_ranges(offsets(sizes), PART_BYTES, rows):
+            part = {name: column.slice(start, stop - start) for name, column in zip(names, batch.columns, strict=True)}
             with reading(file):
-                if rows == 1:
+                if stop - start == 1:
                     yield from _large_line(file, part, texts, limit)
                 else:
                     yield _small_lines(part, texts)

@@ -163,6 +163,17 @@ def test_bad_records_are_left_out(tmp_path: Path) -> None:
     assert pq.read_table(data / "b.parquet").column("n").to_pylist() == ["1", "3"]
 
 
+def test_a_large_text_among_small_ones_is_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of 100 MB that was made at once, near the limit of memory, ended the process."""
+    for module in (conversion, json_text):
+        monkeypatch.setattr(module, "PART_BYTES", 1000)
+    texts = ["a"] * 500 + ["b" * 50_000] + ["c"] * 500
+    batch = pa.record_batch({"n": range(1001), "html": pa.array(texts, pa.string_view())})
+    pieces = list(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 20)))
+    assert [json.loads(line)["html"] for line in b"".join(pieces).splitlines()] == texts
+    assert max(map(len, pieces)) < 5000
+
+
 def test_a_value_too_large_for_the_budget_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = pa.record_batch({"text": ["a"], "list": [["b" * 100] * 100]})
     assert len(b"".join(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 20)))) > 10_000
