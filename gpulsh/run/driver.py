@@ -258,7 +258,7 @@ def _write(job: Job, folder: Path, stages: Stages, decided: RunDecisions) -> Map
     if job.added_columns():
         known = IdColumn.of(job, folder, layout, decided.id_files, read_rejected(folder, layout))
         ids = decided.id_files, known.type
-    tasks = [Task(step_of_run(run), write_files, (layout, run, ids)) for run in file_runs(job)]
+    tasks = [Task(step_of_run(run), write_files, (layout, run, ids)) for run in file_runs(job, written_files(job))]
     if job.earlier is None:
         tasks.append(Task("clusters", write_clusters, (layout, decided.id_files)))
     if job.policy.overlap is not None:

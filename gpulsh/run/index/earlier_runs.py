@@ -51,7 +51,7 @@ from gpulsh.run.records.documents import RejectionsFile, read_rejected, write_fa
 from gpulsh.run.records.tables import DECISIONS, EARLIER, RANKS, Decisions, EarlierDocuments
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages.arrange import RANK, gather_texts, rank_documents, read_order_values
-from gpulsh.run.stages.write import file_runs, step_of_run, write_decisions
+from gpulsh.run.stages.write import file_runs, step_of_run, write_decisions, written_files
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import INDEXED_STAGES, Funnel
 from gpulsh.store.columns import release_memory
@@ -154,7 +154,8 @@ class EarlierRuns:
     ) -> Mapping[str, Any]:
         """Decide and add the documents; the facts of the decisions, once both are durable."""
         job = context.job
-        if taken_in is None and any(manifest.find(step) for step in (*map(step_of_run, file_runs(job)), EVIDENCE)):
+        runs = file_runs(job, written_files(job))
+        if taken_in is None and any(manifest.find(step) for step in (*map(step_of_run, runs), EVIDENCE)):
             raise OutputError(
                 f"{self.path}: has lost the documents of this run; restore it from a copy, or start again with"
                 " --overwrite"

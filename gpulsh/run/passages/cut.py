@@ -1,12 +1,14 @@
 """Write texts without passages.
 
-cut          a file: its rows, without the passages that occur often enough; documents left with few tokens are dropped
+cut          a run of files: their rows, without the passages that occur often enough; documents left with few tokens
+             are dropped
 list         all: `short.parquet`, a row for each dropped document in input order
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -43,9 +45,10 @@ from gpulsh.run.driver import Stages
 from gpulsh.run.job import OnError, Task, TaskContext, TaskResult, step_of
 from gpulsh.run.output.paths import with_mark
 from gpulsh.run.passages.evidence import FILE, PARAMETERS
-from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
+from gpulsh.run.passages.job import CutJob, PassagesJob
 from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import Table
+from gpulsh.run.stages.write import BRIEF_BYTES, file_runs, step_of_run
 from gpulsh.store.durable import DurableFiles, naming
 
 STAGE, SHORT_LIST = "cut", "short"  # the step that lists is of the stage `list`
@@ -53,8 +56,9 @@ NEEDED_COLUMNS = ("file", "row", "start", "stop", "occurrences")
 
 
 class ShortRows(NamedTuple):
-    """Rows of a file that are dropped, ascending, and the tokens left of each."""
+    """Rows of files, by number, that are dropped, ascending, and the tokens left of each."""
 
+    file: Numbers
     row: Numbers
     tokens: Numbers
 
@@ -134,14 +138,14 @@ def _open_passages(path: Path) -> Iterator[pq.ParquetFile]:
         raise InputError(f"{path}: {reason}; give OUT/{FILE} of a run of `gpulsh passages`") from error
 
 
-def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting: Cutting) -> Cuts:
-    """The passages in some rows of `passages.parquet` that are cut."""
+def _read_passages(path: Path, first: int, last: int) -> list[Numbers]:
+    """The `NEEDED_COLUMNS` but the file, of rows [first, last) of `passages.parquet`."""
     columns: list[list[Numbers]] = [[np.empty(0, np.int64)] for _ in NEEDED_COLUMNS[1:]]
     start = 0
     with _open_passages(path) as source:
         for group in range(source.num_row_groups):
             count = source.metadata.row_group(group).num_rows
-            low, high = max(rows[0] - start, 0), min(rows[1] - start, count)
+            low, high = max(first - start, 0), min(last - start, count)
             if low < high:
                 table = source.read_row_group(
                     group, columns=list(NEEDED_COLUMNS[1:]), use_threads=False
@@ -151,63 +155,71 @@ def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting:
                         raise InputError(f"{path}: column {name} is not int64 without nulls; give the {FILE} of a run")
                     found.append(number_values(column.chunk(0))[low:high])
             start += count
-    row, begin, end, occurrences = map(np.concatenate, columns)
-    if np.any((row[1:] < row[:-1]) | ((row[1:] == row[:-1]) & (begin[1:] < begin[:-1]))):
-        raise _other_order(path)
-    often = occurrences >= cutting.min_occurrences
-    return Cuts(row[often], begin[often], end[often], job.columns)
+    return list(map(np.concatenate, columns))
 
 
-def cut_file(
-    context: CutContext, path: Path, rows: tuple[int, int], number: int, pieces: Sequence[Piece]
+def cut_files(
+    context: CutContext, path: Path, rows: Sequence[tuple[int, int]], numbers: range, pieces: Sequence[Sequence[Piece]]
 ) -> TaskResult:
-    """Write a file without the passages in `rows` of `passages.parquet`."""
-    job = context.job
-    cutting, file = job.cutting, job.files[number]
-    assert cutting is not None
-    with context.unchanged([number]):
-        cuts = _cuts(path, rows, job, cutting)
-        rejected: list[pa.RecordBatch] = []
-        found, facts, count = list[ShortRows](), PartitionFacts(rejected=rejected), 0
-        for batch in context.texts().read(pieces, context.ops.sizes().batch, facts):
-            here = slice_between(cuts.row, count, count + len(batch))
-            if here.start < here.stop:
-                found.append(_short_rows(context, file, batch, cuts, here, count))
-            count += len(batch)
-            context.progress.advance(len(batch))
-        if len(cuts.row) and cuts.row[-1] >= count:
-            raise InputError(
-                f"{file.name}: has {plural(count, 'row')}, and {path} lists passages of row {cuts.row[-1]}"
-            )
-        short, bad = SHORTS.joined(found), Rejected(rejected)
-        keep = ~mask_of(short.row, count)
-        with DurableFiles(context.folder) as files:
-            if count or not bad.has_rejected(number):  # of a file so damaged that no row is known is nothing
-                target = Targets(context.folder / DATA).of(file)
-                part = files.part(f"{context.folder}/{step_of(STAGE, number)}", target)
-                with naming(target):
-                    large = any(np.any(sizes >= LARGE_TEXT) for sizes in facts.sizes)
-                    how: Any = {"limit": job.limit(context.parallel), "cuts": cuts, "large_texts": large}
-                    write_kept(cutting.format, job.columns, file, bad.without_rejected(keep, number), part, **how)
-            written = files.complete()
-    made = {f"{DATA}/{file.relative}": fact for fact in written.values()}
-    return TaskResult(
-        made | SHORTS.write(context.folder, number, short),
-        {
-            "amount": count,
-            "rows": count,
-            "bytes": facts.bytes,
-            "cut_bytes": int((cuts.stop - cuts.start).sum()),
-            "cut_passages": len(cuts.row),
-            "cut_documents": len(distinct(cuts.row)),
-            "short": len(short.row),
-        },
-    )
+    """Write the files of these numbers, each without the passages in its `rows` of `passages.parquet`."""
+    job, first = context.job, rows[0][0]
+    assert job.cutting is not None
+    passages, targets = _read_passages(path, first, rows[-1][1]), Targets(context.folder / DATA)
+    shorts, counts, names = list[ShortRows](), Counter[str](), dict[str, str]()
+    with DurableFiles(context.folder) as made:
+        with context.unchanged(numbers):
+            for number, (start, stop), found in zip(numbers, rows, pieces, strict=True):
+                row, begin, end, occurrences = (column[start - first : stop - first] for column in passages)
+                if np.any((row[1:] < row[:-1]) | ((row[1:] == row[:-1]) & (begin[1:] < begin[:-1]))):
+                    raise _other_order(path)
+                often = occurrences >= job.cutting.min_occurrences
+                cuts, target = Cuts(row[often], begin[often], end[often], job.columns), targets.of(job.files[number])
+                names[target] = f"{DATA}/{job.files[number].relative}"
+                short, facts = _cut_file(context, path, number, found, cuts, made, target)
+                shorts.append(short)
+                counts.update(facts)
+        files = {names[target]: fact for target, fact in made.complete().items()}
+    files |= SHORTS.write(context.folder, step_of_run(numbers, STAGE), SHORTS.joined(shorts))
+    return TaskResult(files, {"amount": counts["rows"], **counts}, brief=counts["bytes"] < BRIEF_BYTES)
 
 
-def _short_rows(context: CutContext, file: File, batch: TextBatch, cuts: Cuts, here: slice, first: int) -> ShortRows:
-    """The documents of a batch, from row `first` on, that a cut leaves with too few tokens."""
-    job, ops = context.job, context.ops
+def _cut_file(
+    context: CutContext, path: Path, number: int, pieces: Sequence[Piece], cuts: Cuts, made: DurableFiles, target: str
+) -> tuple[ShortRows, Mapping[str, int]]:
+    """Write a file without the `cuts`, which `path` lists; its dropped rows, and counts."""
+    job, file = context.job, context.job.files[number]
+    assert job.cutting is not None
+    rejected: list[pa.RecordBatch] = []
+    found, facts, count = list[ShortRows](), PartitionFacts(rejected=rejected), 0
+    for batch in context.texts().read(pieces, context.ops.sizes().batch, facts):
+        here = slice_between(cuts.row, count, count + len(batch))
+        if here.start < here.stop:
+            found.append(_short_rows(context, number, batch, cuts, here, count))
+        count += len(batch)
+        context.progress.advance(len(batch))
+    if len(cuts.row) and cuts.row[-1] >= count:
+        raise InputError(f"{file.name}: has {plural(count, 'row')}, and {path} lists passages of row {cuts.row[-1]}")
+    short, bad = SHORTS.joined(found), Rejected(rejected)
+    keep = ~mask_of(short.row, count)
+    if count or not bad.has_rejected(number):  # of a file so damaged that no row is known is nothing
+        part = made.part(f"{context.folder}/{step_of(STAGE, number)}", target)
+        with naming(target):
+            large = any(np.any(sizes >= LARGE_TEXT) for sizes in facts.sizes)
+            how: Any = {"limit": job.limit(context.parallel), "cuts": cuts, "large_texts": large}
+            write_kept(job.cutting.format, job.columns, file, bad.without_rejected(keep, number), part, **how)
+    return short, {
+        "rows": count,
+        "bytes": facts.bytes,
+        "cut_bytes": int((cuts.stop - cuts.start).sum()),
+        "cut_passages": len(cuts.row),
+        "cut_documents": len(distinct(cuts.row)),
+        "short": len(short.row),
+    }
+
+
+def _short_rows(context: CutContext, number: int, batch: TextBatch, cuts: Cuts, here: slice, first: int) -> ShortRows:
+    """The documents of a batch of a file, from row `first` on, that a cut leaves with too few tokens."""
+    job, ops, file = context.job, context.ops, context.job.files[number]
     cutting = job.cutting
     assert cutting is not None
     row = cuts.row[here] - first
@@ -220,7 +232,7 @@ def _short_rows(context: CutContext, file: File, batch: TextBatch, cuts: Cuts, h
     text = normalized(left, job.folding.form)
     tokens: Numbers = ops.asnumpy(ops.tokens(text, job.shingling).lengths).astype(np.int64)
     few = tokens < cutting.min_left
-    return ShortRows(changed[few] + first, tokens[few])
+    return ShortRows(np.full(int(few.sum()), number), changed[few] + first, tokens[few])
 
 
 def list_short(context: CutContext) -> TaskResult:
@@ -228,10 +240,9 @@ def list_short(context: CutContext) -> TaskResult:
     schema = with_mark(pa.schema([("file", pa.string()), ("row", pa.int64()), ("tokens", pa.int64())]))
 
     def tables() -> Iterator[pa.Table]:
-        for number in context.job.own_files():
-            rows = SHORTS.read(context.folder, number)
-            file = context.job.file_names.take(to_arrow(np.full(len(rows.row), number)))
-            yield pa.table([file, *map(to_arrow, rows)], schema)
+        for numbers in file_runs(context.job, context.job.own_files()):
+            file, *others = map(to_arrow, SHORTS.read(context.folder, step_of_run(numbers, STAGE)))
+            yield pa.table([context.job.file_names.take(file), *others], schema)
 
     return TaskResult(write_result(context.folder, SHORT, schema, tables()))
 
@@ -243,8 +254,11 @@ def cut_all(job: PassagesJob | CutJob, ops: Backend, stages: Stages, path: Path)
     for piece in (piece for partition in whole for piece in partition.pieces if piece.file in pieces):
         pieces[piece.file].append(piece)
     rows = passages_by_file(path, {number: job.files[number] for number in pieces})
-    given = ((path.absolute(), rows[number], number, tuple(found)) for number, found in pieces.items())
-    facts = stages.run(STAGE, cut_file, given, parallel=True)
+    tasks = []
+    for numbers in file_runs(job, list(pieces)):
+        given = path.absolute(), [rows[number] for number in numbers], numbers, [pieces[number] for number in numbers]
+        tasks.append(Task(step_of_run(numbers, STAGE), cut_files, given))
+    facts = stages.run_tasks(STAGE, tasks, parallel=True)
     stages.run_tasks("list", [Task(SHORT_LIST, list_short)])
     names = ("rows", "cut_passages", "cut_documents", "cut_bytes", "short")
     return {name: sum(int(fact[name]) for fact in facts) for name in names}

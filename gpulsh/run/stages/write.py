@@ -98,9 +98,9 @@ def written_files(job: Job) -> list[int]:
     return [] if job.write == "duplicates" else job.own_files()
 
 
-def file_runs(job: Job) -> Iterator[range]:
-    """The written files, in runs of neighbours that one task writes; a large file is alone."""
-    numbers, most = written_files(job), min(RUN_BYTES, job.cut.partition)
+def file_runs(job: FileJob, numbers: Sequence[int]) -> Iterator[range]:
+    """The files of ascending numbers, in runs of neighbours that one task writes; a large file is alone."""
+    most = min(RUN_BYTES, job.cut.partition)
     sizes = [size if isinstance(size := job.stamps.known[number][0], int) else most for number in numbers]
     bounds = np.flatnonzero(np.diff(numbers, prepend=-2, append=-2) != 1).tolist()
     for first, last in pairwise(bounds):
@@ -108,9 +108,9 @@ def file_runs(job: Job) -> Iterator[range]:
             yield range(numbers[first + start], numbers[first + stop - 1] + 1)
 
 
-def step_of_run(numbers: range) -> str:
+def step_of_run(numbers: range, stage: str = STAGE) -> str:
     """The name of the step that writes a run of files."""
-    step = step_of(STAGE, numbers[0])
+    step = step_of(stage, numbers[0])
     return step if len(numbers) == 1 else f"{step}-{len(numbers)}"
 
 
