@@ -37,6 +37,7 @@ TASK_BYTES = 64 << 20  # that a task which reads a partition holds at once
 CONNECT_BYTES = 28  # in memory, for each document in a candidate pair, on the one machine that makes the groups
 TEXT_STAGES = ("sign", "copies", "collide", "connect", "route", "gather")  # stages in which texts may wait in memory
 
+INDEX_CODING = 1.04  # for pages; for 40 fingerprints 1.07
 INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, document, and its share of a filter
 INDEX_KEY_BYTES = 32  # of a key, such as a path and a row, or a URL
 # Of a document: number, witness, similarity, size; hash, row, share of a filter; key, its end, its hash and row.
@@ -277,10 +278,11 @@ def false_candidates(documents: float, similarity: float, bands: int, rows: int)
 def index_bytes(corpus: Corpus, bands: int) -> float:
     """Size of a persistent index: digests and delta-coded fingerprints of kept documents; hash and key of every one.
 
-    m sorted 64-bit numbers have gaps of about 2^64 / m, so that a gap takes 64 - log2(m) + log2(e) bits at best.
+    m sorted 64-bit numbers have gaps of about 2^64 / m, so that a gap takes 64 - log2(m) + log2(e) bits at best, and
+    INDEX_CODING times as many in blocks of bytes.
     """
     shingles = min(max(corpus.shingles, 1), 2.0**64)
-    bits = 64 - np.log2(shingles) + np.log2(np.e)
+    bits = INDEX_CODING * (64 - np.log2(shingles) + np.log2(np.e))
     kept = (1 - corpus.dropped) * corpus.documents
     return float(kept * (INDEX_BAND_BYTES * bands + shingles * bits / 8) + corpus.documents * INDEX_ROW_BYTES)
 

@@ -19,8 +19,8 @@ from gpulsh.ragged import concat_rows, offsets, row_of, row_ranges, select_rows,
 from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
 
-BLOCK_VALUES = 1 << 15  # fingerprints of a block, which is read as a whole
-CACHED_BLOCKS = 64  # decoded blocks in memory, of all files together
+BLOCK_VALUES = 1 << 12  # fingerprints of a block, which is read as a whole; smaller ones take more bytes
+CACHED_BLOCKS = 512  # decoded blocks in memory, of all files together
 SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
 
 
