@@ -20,7 +20,7 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.method import Method
 from gpulsh.params import PLAIN, Reading, Shingling, Unit
 from gpulsh.report import originals
-from gpulsh.report.evidence import MEMBERS, SAMPLE, member_rows, sample_clusters
+from gpulsh.report.evidence import MEMBERS, SAMPLE, example_rows, member_rows, sample_clusters
 from gpulsh.report.excerpts import SHOWN_CHARACTERS, differences, pieces
 from gpulsh.report.excerpts import excerpts as cut
 from gpulsh.report.page import cautions, missing_requirement
@@ -114,6 +114,13 @@ def test_clusters_are_the_largest_and_those_next_to_the_threshold() -> None:
 
 
 WORDS = "every one of these words is in all of them"
+
+
+def test_examples_of_many_dropped_documents_are_drawn_from_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    similarity, cluster = np.linspace(0.9, 0.5, 30, dtype=np.float32), np.arange(30) // 2
+    assert example_rows(similarity, cluster).tolist() == [28, 22, 16, 12, 6, 0]
+    monkeypatch.setattr("gpulsh.report.evidence.MANY_ROWS", 4)
+    assert example_rows(similarity, cluster).tolist() == [24, 16, 8, 0]
 
 
 @pytest.fixture

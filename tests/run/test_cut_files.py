@@ -16,6 +16,7 @@ import pytest
 import gpulsh
 from gpulsh.errors import ChangedInputError, InputError, OutputError, ParameterError
 from tests.support.files import documents, read_rows, read_table, record, write_rows
+from tests.support.runs import tree
 
 SHARED = "one two three four five six seven"
 TEXTS = [
@@ -103,6 +104,24 @@ def test_large_texts_are_cut_without_statistics(tmp_path: Path, monkeypatch: pyt
         data = gpulsh.passages_files(path, tmp_path / name[0], tokens=5, cut=True, **OPTIONS).data
         group = pq.ParquetFile(data / name).metadata.row_group(0)
         assert [group.column(place).is_stats_set for place in range(2)] == [name == "b.parquet", True]
+
+
+@pytest.mark.parametrize("several", [2, 100])
+def test_files_cut_together_are_cut_as_each_alone(
+    several: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in/b").mkdir(parents=True)
+    for place, text in enumerate(filter(None, TEXTS)):
+        (tmp_path / f"in/{'b/' * (place % 2)}{place}.txt").write_text(text)
+    passages = mark(tmp_path / "in", tmp_path / "marks")
+    found = []
+    for files in (1, several):
+        monkeypatch.setattr("gpulsh.run.stages.write.RUN_FILES", files)
+        out = tmp_path / f"cut{files}"
+        report = gpulsh.cut_files(tmp_path / "in", out, passages=passages, min_left=5, **OPTIONS).report
+        found.append((tree(out / "data"), pq.read_table(out / "short.parquet").to_pylist(), report["passages"]))
+    alone, together = found
+    assert together == alone and [(row["file"][-5:], row["tokens"]) for row in alone[1]] == [("1.txt", 0)]
 
 
 def test_json_lines_keep_all_other_bytes(tmp_path: Path) -> None:
