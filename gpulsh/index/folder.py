@@ -2,8 +2,8 @@
 
 A manifest names immutable files, and each commit replaces it as a whole. A reader reads the manifest once and then
 holds the files open, so that its view never changes. A commit writes new files first and the manifest last, so that a
-crash at any instant leaves the state before or after it. Only `remove_unnamed_files` removes files that no manifest
-names any more, after each commit.
+crash at any instant leaves the state before or after it. After each commit, `remove_unnamed_files` removes files that
+no manifest names any more.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def window_size(
     if of_bytes is None:
         return check_integer("tokens", tokens, 1, MAX_TOKENS)
     given = {"tokens": tokens != 50, "unit": unit != "word", "symbols": symbols, "whole_lines": whole_lines}
-    is_form = normalize is not None or getattr(folding, "form", None) is not None  # the command gives it so
+    is_form = normalize is not None or getattr(folding, "form", None) is not None  # which --normalize sets
     given |= {"normalize": is_form, "folding": folding is not None}
     refuse_given(given, "--bytes and {} cannot be combined; leave one of them out")
     return check_integer("bytes", of_bytes, 1, MAX_TOKENS)

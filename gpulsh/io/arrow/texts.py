@@ -162,8 +162,8 @@ def _value(batch: pa.RecordBatch, place: FieldPath) -> pa.Array:
 class Cutter:
     """Cuts the texts of the kept rows of a file, which come batch after batch.
 
-    Texts in a dictionary become plain if it `has_few_codes`, as cut texts may be too many for them. So do those of a
-    file with `one_dictionary` for all batches, as Arrow IPC, because cut texts are not in it.
+    Cut texts may be too many for a dictionary that `has_few_codes`, so its texts become plain. A file with
+    `one_dictionary` for all batches, such as Arrow IPC, lacks cut texts there, so its texts become plain, too.
     """
 
     def __init__(self, file: File, keep: NDArray[np.bool_], cuts: Cuts, *, one_dictionary: bool = False) -> None:

@@ -268,7 +268,7 @@ class FileTexts:
     def partitions(self, target_bytes: int, first: int = 0, max_rows: float = inf) -> list[Partition]:
         """All documents from file `first` on, in runs of about `target_bytes` of text that are read by themselves.
 
-        Where their number is known, `max_rows` documents at most, or those of one piece.
+        A run has at most `max_rows` documents, or one piece. Pieces whose rows are unknown do not count.
         """
         found: list[Partition] = []
         pieces: list[Piece] = []

@@ -26,7 +26,7 @@ from gpulsh.io.arrow.buffers import number_values, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName, write_kept
 from gpulsh.io.file import File, first_line
-from gpulsh.io.files.file_texts import PartitionFacts, Piece
+from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.no_documents import DATA, SHORT
 from gpulsh.io.files.places import Targets
 from gpulsh.io.files.read_options import ReadOptions
@@ -165,7 +165,7 @@ def cut_files(
     job, first = context.job, rows[0][0]
     assert job.cutting is not None
     passages, targets = _read_passages(path, first, rows[-1][1]), Targets(context.folder / DATA)
-    shorts, counts, names = list[ShortRows](), Counter[str](), dict[str, str]()
+    shorts, counts, names, texts = list[ShortRows](), Counter[str](), dict[str, str](), context.texts()
     with DurableFiles(context.folder) as made:
         with context.unchanged(numbers):
             for number, (start, stop), found in zip(numbers, rows, pieces, strict=True):
@@ -175,7 +175,7 @@ def cut_files(
                 often = occurrences >= job.cutting.min_occurrences
                 cuts, target = Cuts(row[often], begin[often], end[often], job.columns), targets.of(job.files[number])
                 names[target] = f"{DATA}/{job.files[number].relative}"
-                short, facts = _cut_file(context, path, number, found, cuts, made, target)
+                short, facts = _cut_file(context, path, texts, number, found, cuts, made, target)
                 shorts.append(short)
                 counts.update(facts)
         files = {names[target]: fact for target, fact in made.complete().items()}
@@ -184,14 +184,21 @@ def cut_files(
 
 
 def _cut_file(
-    context: CutContext, path: Path, number: int, pieces: Sequence[Piece], cuts: Cuts, made: DurableFiles, target: str
+    context: CutContext,
+    path: Path,
+    texts: FileTexts,
+    number: int,
+    pieces: Sequence[Piece],
+    cuts: Cuts,
+    made: DurableFiles,
+    target: str,
 ) -> tuple[ShortRows, Mapping[str, int]]:
     """Write a file without the `cuts`, which `path` lists; its dropped rows, and counts."""
     job, file = context.job, context.job.files[number]
     assert job.cutting is not None
     rejected: list[pa.RecordBatch] = []
     found, facts, count = list[ShortRows](), PartitionFacts(rejected=rejected), 0
-    for batch in context.texts().read(pieces, context.ops.sizes().batch, facts):
+    for batch in texts.read(pieces, context.ops.sizes().batch, facts):
         here = slice_between(cuts.row, count, count + len(batch))
         if here.start < here.stop:
             found.append(_short_rows(context, number, batch, cuts, here, count))

@@ -64,13 +64,13 @@ def instants(values: pa.Array, column: str, row_name: RowName) -> Numbers:
         found = _microseconds(values, column, row_name).view(pa.int64())
     elif values.null_count == len(values):  # pandas gives a column without values the type float64
         found = pa.nulls(len(values), pa.int64())
-    elif is_text(kind) and (dates := read_dates(as_strings(values))) is not None:
+    elif is_text(kind) and (dates := read_dates(texts := as_strings(values))) is not None:
         found = dates.view(pa.int64())
     elif is_text(kind):
-        keys = [None if text is None else parse_value(text) for text in as_strings(values).to_pylist()]
+        keys = [None if text is None else parse_value(text) for text in texts.to_pylist()]
         for row, key in enumerate(keys):
             if key is not None and not isinstance(key, Instant):
-                given = repr(as_strings(values.slice(row, 1)).to_pylist()[0][:SHOWN_CHARACTERS])
+                given = repr(texts[row].as_py()[:SHOWN_CHARACTERS])
                 raise InputError(
                     f"{row_name(row)}: column {column!r} is {given}; --date-column takes dates as 2024-01-31T12:00:00Z"
                 )
