@@ -206,7 +206,7 @@ class FileTexts:
         self._ahead = ahead
         self._stamps = stamps
         self._held = held
-        self.files = [replace(file, intact_only=True) for file in files] if skip else files
+        self.files = files
         self.columns = columns
         self.rejected = Rejected()
         self._readers, self._rules = readers, Rules(skip, limit)
