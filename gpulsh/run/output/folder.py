@@ -174,17 +174,17 @@ class OutputFolder:
         ours = is_work_folder(self.work)
         if ours:
             refuse_running(self.work)
+        if ours and not self._resume and is_joined(self.work):
+            raise OutputError(
+                f"{out}: holds an unfinished run, and the index may hold its documents; give --resume to continue it,"
+                f" or remove {self.work} to lose its results"
+            )
         unfinished = Manifest.open(self.work) if ours and (self._resume or not self._overwrite) else None
         if self._resume and ours and (there == [WORK] or (unfinished and unfinished.find(COMMIT))):
             return
         report = read_report(out / REPORT)
         if not self._overwrite and not (self._resume and unfinished):
             if unfinished is not None:
-                if may_have_joined(unfinished):
-                    raise OutputError(
-                        f"{out}: holds an unfinished run, and the index may hold its documents; give --resume to"
-                        " continue it"
-                    )
                 raise OutputError(f"{out}: holds an unfinished run; give --resume to continue it, or --overwrite")
             results = "an earlier run's results" if MARK in report else None
             raise not_empty_error(out, results or ("an earlier run's work files" if ours else None))
@@ -254,6 +254,14 @@ def worth_resuming(manifest: Manifest) -> bool:
 def may_have_joined(manifest: Manifest) -> bool:
     """Whether an index may hold the documents of the run, which only its resumption then lists."""
     return any(manifest.find(step) for step in (ADMIT, JOIN))
+
+
+def is_joined(work: Path) -> bool:
+    """Whether this is so of the unfinished run in a work folder; not of one that only --overwrite can go on from."""
+    with suppress(OutputError):
+        found = Manifest.open(work)
+        return found is not None and may_have_joined(found)
+    return False
 
 
 def find_finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
