@@ -124,7 +124,7 @@ def test_show_and_report_read_results_behind_a_url(lake: Any, inputs: Path, caps
     assert capsys.readouterr().out == f"{URL}/report.html\n"
     lake.mv("/lake/out/report.json", "/lake/out/_unfinished.json")
     for command, out, reason in (
-        ("show", URL, f"{URL}: holds an unfinished run; `gpulsh dedup --resume` continues it"),
+        ("show", URL, f"{URL}: holds an unfinished run; repeat that run with --resume to continue it"),
         ("report", URL, f"{URL}: holds an unfinished run"),
         ("show", "memory://lake/none", "memory://lake/none: holds no report.json of a finished run"),
         ("show", "nosuch://lake", "nosuch://lake: cannot be reached or written: Protocol not known: nosuch"),

@@ -63,7 +63,7 @@ class Finished:
         if not has_all_parts(report):
             begun = folder.exists(UNFINISHED) if folder else is_work_folder(Path(out) / WORK)
             if begun and not report:
-                raise OutputError(f"{out}: holds an unfinished run; `gpulsh dedup --resume` continues it")
+                raise OutputError(f"{out}: holds an unfinished run; repeat that run with --resume to continue it")
             raise OutputError(
                 f"{out}: {_why_unfinished(out) if folder is None else NO_REPORT}; give the OUT of `gpulsh dedup`"
             )
