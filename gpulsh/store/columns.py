@@ -75,9 +75,12 @@ def _as_arrow(column: Values | pa.Array) -> pa.Array:
 
 
 class MappedBatches:
-    """`batches`: the file's pyarrow.RecordBatch, in place. They keep the content, but neither its name nor a handle."""
+    """`batches`: the file's pyarrow.RecordBatch, in place. They keep the content, but neither its name nor a handle.
 
-    def __init__(self, path: Path) -> None:
+    The offsets of strings are checked, unless this run made the file: many tasks open it for a few of its rows.
+    """
+
+    def __init__(self, path: Path, *, of_this_run: bool = False) -> None:
         self.path = path
         with pa.memory_map(os.fsencode(path)) as file:  # a str would have to be UTF-8
             self._whole = file.read_buffer()
@@ -88,7 +91,7 @@ class MappedBatches:
             ]
             for batch in self.batches:
                 batch.validate()  # buffers must be as long as the rows need
-                for column in batch.columns:
+                for column in () if of_this_run else batch.columns:
                     if not pa.types.is_primitive(column.type):
                         column.validate(full=True)  # offsets must point into them
         except (OSError, ValueError, pa.ArrowException) as error:
@@ -112,8 +115,8 @@ class MappedColumns(MappedBatches, Generic[Row]):
     A field of int64 has the file's numbers of 64 bits, or of 32 without a sign.
     """
 
-    def __init__(self, path: Path, row: Callable[..., Row]) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, row: Callable[..., Row], *, of_this_run: bool = False) -> None:
+        super().__init__(path, of_this_run=of_this_run)
         self._row = row
 
     def whole(self) -> Row:

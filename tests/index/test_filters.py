@@ -22,6 +22,7 @@ from gpulsh.index.folder import commit_manifest, read_manifest
 from gpulsh.index.merging import merge_to_files
 from gpulsh.index.segment import NO_NUMBERS, Documents, make_segment
 from gpulsh.index.snapshot import Snapshot
+from tests.support.traced import bytes_touched
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
 
@@ -48,18 +49,6 @@ def test_false_positives_of_a_group_fail_its_segments_filters() -> None:
     passed = asked[find_members(bloom_filter(parts, together=True), asked, together=True)]
     assert 5 < len(passed) < 60
     assert sum(len(find_members(bloom_filter([part]), passed)) for part in parts) < 5
-
-
-def bytes_touched(kind: str) -> int:
-    """The bytes that this process has touched in mapped files of a kind."""
-    touched = inside = 0
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        name, _, rest = line.partition(" ")
-        if "-" in name:
-            inside = Path(rest.split(" ")[-1]).name.startswith(f"{kind}-")
-        elif inside and name == "Rss:":
-            touched += int(rest.split()[0]) << 10
-    return touched
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="the system does not tell which pages were touched")

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from gpulsh.arrays import SignedBatch
@@ -30,7 +31,7 @@ from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages import sign
 from gpulsh.run.stages.sign import background_writer
 from gpulsh.store.columns import column_types, range_order
-from tests.support.traced import at_most
+from tests.support.traced import at_most, bytes_touched
 
 
 def width(table: Table[tuple[object, ...]]) -> int:
@@ -45,6 +46,17 @@ def test_the_plan_counts_the_bytes_of_the_tables() -> None:
     assert width(tables.FOREST) == formula.STAR_BYTES
     assert width(tables.MEMBERS) == formula.MEMBER_BYTES == formula.MEMBER_OF_MANY_BYTES - 4
     assert width(tables.DECISIONS) == width(tables.DECIDED) == formula.DECISION_BYTES
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="the system does not tell which pages were touched")
+def test_a_few_rows_are_read_without_the_others(tmp_path: Path) -> None:
+    """Tasks of all groups open the files of all partitions for their own documents."""
+    count = 200_000
+    sources = pa.array([f"https://example.org/{row}" for row in range(count)])
+    tables.SIGHTINGS.write(tmp_path, 0, tables.SightingRows(sources, np.arange(count)))
+    found = tables.SIGHTINGS.read(tmp_path, 0)
+    assert found.source[7].as_py() == sources[7].as_py() and found.date[7] == 7
+    assert bytes_touched("sight") <= 6 << 16  # a page that is touched brings 15 neighbours along
 
 
 def test_sizes_of_short_documents_take_one_byte_each(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class Table(Generic[Row]):
 
     def open(self, folder: Path, step: int | str) -> MappedColumns[Row]:
         """The file of a step, to read run by run or whole."""
-        return MappedColumns(self.path(folder, step), self.row)
+        return MappedColumns(self.path(folder, step), self.row, of_this_run=True)
 
     def read(self, folder: Path, step: int | str) -> Row:
         """All rows of a step's file that was written at once."""
