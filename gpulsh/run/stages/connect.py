@@ -118,12 +118,15 @@ def _components(document: Numbers, files: Files, ops: Backend) -> Places:
         for file in files:
             first, second, *_ = file.whole()
             for rows in _row_slices(len(first)):
-                edges = np.searchsorted(document, np.stack([second[rows], first[rows]], axis=1))
+                # Ascending numbers are found in a fraction of the time; the first ones ascend.
+                others, at = np.unique(second[rows], return_inverse=True)
+                places = np.searchsorted(document, others)[at], np.searchsorted(document, first[rows])
+                edges = np.stack(places, axis=1)
                 file.release()
                 roots = _roots(parent, edges)
                 apart = roots[roots[:, 0] != roots[:, 1]]
-                known, places = np.unique(apart, return_inverse=True)
-                least = ops.asnumpy(ops.components(len(known), ops.asarray(places.reshape(apart.shape))))
+                known, ends = np.unique(apart, return_inverse=True)
+                least = ops.asnumpy(ops.components(len(known), ops.asarray(ends.reshape(apart.shape))))
                 parent[known] = known[least]  # the least of a tree is its root
                 parent[edges] = parent[roots]
     for rows in _row_slices(len(parent)):  # parents come before their children
