@@ -232,6 +232,13 @@ def test_cut_in_one_run_equals_two_runs(tmp_path: Path) -> None:
     assert repr(rare) == f"CutResult(output={rare.output!r})"  # without the report
 
 
+def test_names_that_are_not_utf8_are_cut(tmp_path: Path) -> None:
+    """`passages.parquet` shows such a name with U+FFFD."""
+    path = Path(write_rows(tmp_path / os.fsdecode(b"\xff.jsonl"), TEXTS))
+    (file,) = passages_and_cut(path, tmp_path / "out").iterdir()
+    assert file.name == path.name and len(read_rows(file)) == len(left()[0])
+
+
 def test_cut_files_refuses_other_and_changed_files(tmp_path: Path) -> None:
     path, other = Path(write_rows(tmp_path / "a.jsonl", TEXTS)), write_rows(tmp_path / "b.jsonl", TEXTS)
     passages = mark(path, tmp_path / "marks")

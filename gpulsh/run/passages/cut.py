@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import GpulshError, InputError, ParameterError
-from gpulsh.io.arrow.buffers import number_values, to_arrow
+from gpulsh.io.arrow.buffers import number_values, string_array, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName, write_kept
 from gpulsh.io.file import File, first_line
@@ -88,7 +88,8 @@ def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatNam
 
 def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tuple[int, int]]:
     """By the number of each file, its rows [start, stop) in `passages.parquet`; InputError if that lists others."""
-    numbered = {file.name: number for number, file in files.items()}
+    shown = string_array([file.name for file in files.values()])
+    numbered = dict(zip(shown.to_pylist(), files, strict=True))
     with _open_passages(path) as source:
         names = (name for batch in source.iter_batches(columns=["file"]) for name in batch.column(0).to_pylist())
         runs = [(name, len(list(rows))) for name, rows in groupby(names)]
@@ -99,8 +100,8 @@ def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tupl
     if order != sorted(set(order)):
         raise _other_order(path)
     found, row = {}, 0
-    for number, file in files.items():
-        before, row = row, row + counts.get(file.name, 0)
+    for name, number in numbered.items():
+        before, row = row, row + counts.get(name, 0)
         found[number] = (before, row)
     return found
 
