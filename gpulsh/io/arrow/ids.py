@@ -190,5 +190,7 @@ def python_value(values: pa.Array, row: int) -> object:
 
 
 def json_text(value: object) -> str:
-    """A Python value as JSON text, a string as it is."""
+    """A Python value as JSON text, a string as it is; bytes as the text that they encode."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
     return value if isinstance(value, str) else json.dumps(value, default=str)

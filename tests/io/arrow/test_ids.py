@@ -50,6 +50,12 @@ def test_dates_as_text_are_numbers_only_where_python_has_no_value(kind: pa.DataT
         assert json_strings(pa.array([0], kind)).to_pylist() == ['"1970-01-01 00:00:00"']
 
 
+def test_bytes_among_other_ids_are_the_text_that_they_encode() -> None:
+    """Some writers of Parquet store all strings as bytes."""
+    parts = [pa.array(["a"]), pa.array([b"a", "é".encode(), b"\xff", None])]
+    assert joined_ids(parts, [part.type for part in parts]).to_pylist() == ["a", "a", "é", r"\xff", None]
+
+
 def tables(kind: pa.DataType, first: int) -> pa.Table:
     second = first + (DAY if kind == pa.date64() else 1)
     return pa.table({"text": [TEXT, TEXT], "id": pa.array([first, second], pa.int64()).view(kind)})
