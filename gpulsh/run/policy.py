@@ -78,6 +78,11 @@ class Policy:
         sources, least = len({file.source for file in files}), self.retention.min_sources
         if self.across and sources < 2:
             _log.warning(Advice("--across drops nothing, because all documents are of one INPUT; give several INPUTs"))
+        if self.within and least > 1 and source_column is None:
+            raise ParameterError(
+                f"min_sources is {least}, and --within compares only documents of one INPUT;"
+                " give --source-column, or leave --within out"
+            )
         if sources < least and source_column is None:
             raise ParameterError(
                 f"min_sources is {least}, and the documents are of {plural(sources, 'INPUT')};"

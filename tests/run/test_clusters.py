@@ -274,6 +274,7 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
         ({"max_copies": 2, "index": "known"}, "max_copies and index cannot be combined"),
         ({"write": "marked", "index": "known"}, "write='marked' and index cannot be combined"),
         ({"min_sources": 2}, "min_sources is 2, and the documents are of 1 INPUT; give more INPUTs, or source_column"),
+        ({"min_sources": 2, "within": True}, "min_sources is 2, and within compares only documents of one INPUT"),
         ({"min_sources": 2, "write": "duplicates", "source_column": "text"}, "min_sources is 2 and write is 'dup"),
         ({"source_column": 5}, "source_column is 5; give the name of a column"),
         ({"source_column": "lang"}, "has no column 'lang'"),
