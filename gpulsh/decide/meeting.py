@@ -32,7 +32,7 @@ from gpulsh.decide.large_buckets import LargeBucketJoin
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import lexicographic_order, pack_pairs, radix_order, renumber, select_pairs, unpack_pairs
 from gpulsh.method import Method
-from gpulsh.ragged import first_of_runs, offsets, sorted_distinct
+from gpulsh.ragged import first_of_runs, offsets, run_bounds, slice_between
 from gpulsh.stats.stages import Advance, no_progress
 
 UNDECIDED, KEPT, DROPPED = 0, 1, 2
@@ -103,19 +103,25 @@ class Meeting:
             return status != DROPPED, Edges.concat(found)
         # Without an exact measure the frequencies of the prefix filter decide which pairs count. They are counted
         # within one connected component, so that nothing depends on what else is decided together with it.
-        label = self._component_of(in_large)
-        of_large = label[ops.asarray(in_large)]
-        of_each = ops.asnumpy(of_large)
-        for component in sorted_distinct(of_each).tolist():
-            members = np.flatnonzero(label == component)
-            own = small.select(label[small.later] == component)
-            own = Edges(np.searchsorted(members, own.earlier), np.searchsorted(members, own.later), own.similarity)
-            chosen, of_members = in_large[of_each == component], status[members]
-            places = ops.asnumpy(np.searchsorted(members, ops.asarray(chosen)))
-            edges = resolve_blocks(of_members, own, self._join(chosen, advance), places, ops)
-            found += [some.renumber(members) for some in edges]
-            status[members] = of_members
-        found += resolve_blocks(status, small.select(~np.isin(label[small.later], of_large)), None, in_large, ops)
+        label, has_large = self._component_of(in_large), np.zeros_like(status, bool)
+        has_large[label[ops.asarray(in_large)]] = True
+        members = np.flatnonzero(has_large[label])
+        members = members[radix_order(label[members], len(label))]  # component after component
+        place = np.empty_like(label)
+        place[members] = np.arange(len(members), like=members)
+        is_own = has_large[label[small.later]]
+        rest = small.select(is_own).renumber(place)
+        rest = rest.select(radix_order(rest.later, len(members)))
+        large = np.sort(ops.asnumpy(place[ops.asarray(in_large)]))
+        for start, stop in run_bounds(label[members]):
+            here, chosen = members[start:stop], large[slice_between(large, start, stop)] - start
+            own, rest = _split_edges(rest, stop, ops)
+            own = Edges(own.earlier - start, own.later - start, own.similarity)
+            of_members = status[here]
+            edges = resolve_blocks(of_members, own, self._join(ops.asnumpy(here)[chosen], advance), chosen, ops)
+            found += [some.renumber(here) for some in edges]
+            status[here] = of_members
+        found += resolve_blocks(status, small.select(~is_own), None, in_large, ops)
         return status != DROPPED, Edges.concat(found)
 
     def find_witnesses(self, kept: Array, edges: Edges) -> Edges:

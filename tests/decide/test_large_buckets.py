@@ -302,6 +302,20 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.funnel.crowded == 600 and result.funnel.kept == 1
 
 
+def test_components_are_joined_without_a_pass_over_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an exact measure, each component with a large bucket is joined by itself."""
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
+    chosen = record_calls(monkeypatch, Edges, "select")
+    work = []
+    for components in (10, 20):
+        texts = [text for seed in range(components) for text in near_copies(30, seed)]
+        result = gpulsh.deduplicate(texts, verify="none", backend="cpu")
+        assert result.funnel.kept == components and result.funnel.crowded == len(texts)
+        work.append(sum(len(rows) for _, rows in chosen if not isinstance(rows, slice)))
+        chosen.clear()
+    assert work[1] < 2.5 * work[0]
+
+
 def test_a_small_join_reads_each_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bitmaps and the measure read the fingerprints held in memory."""
     read = record_calls(monkeypatch, ShingledTexts, "fingerprints")
