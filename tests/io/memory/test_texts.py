@@ -144,6 +144,14 @@ def test_chosen_texts_are_gathered_alike_by_every_path(kind: str, way: str, monk
         assert batch.offset.dtype == np.int64 and len(batch.values) >= batch.offset[-1]
 
 
+def test_choosing_rows_takes_no_pass_over_all_of_them_for_each_chunk() -> None:
+    texts = open_texts(pa.chunked_array([[text, text] for text in "abc" * 100]))
+    with mock.patch.object(np, "flatnonzero", wraps=np.flatnonzero) as passes:
+        chosen = texts.choose(np.arange(1, 600, 3))
+    assert passes.call_count < 10  # it was 200
+    assert b"".join(documents_of(chosen.take(np.arange(200)))) == b"ac" * 100
+
+
 def test_other_threads_run_while_texts_are_gathered() -> None:
     """A thread of pure Python would otherwise wait until all texts are joined."""
     count = 2_000_000
