@@ -25,7 +25,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.groups import make_groups, read_groups, write_groups
-from gpulsh.index.merging import write_segments
+from gpulsh.index.merging import merge_small_files, write_segments
 from gpulsh.index.segment import INDEX, NO_NUMBERS, StoredSegment, file_name, map_segment, saving
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.params import SCHEME, EvidenceName
@@ -188,7 +188,7 @@ def _open_commit(path: Path, *, contents: bool) -> tuple[Manifest, Snapshot]:
                 raise
             manifest = newer
         except OSError as error:
-            raise InputError(f"{error.filename or path}: cannot be read: {os.strerror(error.errno or 0)}") from error
+            raise InputError(f"{error.filename or path}: cannot be read: {error.strerror or error}") from error
     raise InputError(f"{path}: is written to faster than it can be opened; try again")
 
 
@@ -302,6 +302,7 @@ class Folder:
         """The contents with all segments and filters in durable files, which no manifest names yet."""
         with saving(self.path):
             segments = write_segments(contents.segments, contents.removed, self.path)
+            segments = merge_small_files(segments, contents.removed, self.path)
             groups = write_groups(make_groups(segments, contents.groups, self.path), self.path)
         return replace(contents, segments=tuple(segments), groups=groups)
 

@@ -425,3 +425,15 @@ def test_removing_one_key_does_not_sort_all_removed_ones() -> None:
         index.remove([key])
     assert time.process_time() - began < 3  # 0.2 s; it was 15 s
     assert len(index) == 9_000 and 50_999 not in index and 51_000 in index
+
+
+def test_a_file_that_cannot_be_mapped_is_an_error_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Index(backend="cpu", **SHAPE)
+    index.insert(["a"], ["one page"])
+    index.save(tmp_path / "index")
+    reason = "Memory mapping file failed: Cannot allocate memory"
+    monkeypatch.setattr("pyarrow.memory_map", mock.Mock(side_effect=OSError(reason)))  # Arrow's errors have no number
+    with pytest.raises(InputError, match=f"index: cannot be read: {reason}"):
+        Index.open(tmp_path / "index", backend="cpu")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from gpulsh import Fingerprints, Index
 from gpulsh.index import groups as groups_module
+from gpulsh.index import merging
 from gpulsh.index import snapshot as snapshot_module
 from gpulsh.index.filters import bloom_filter, find_members
 from gpulsh.index.folder import commit_manifest, read_manifest
@@ -206,3 +207,28 @@ def test_the_work_of_a_commit_hardly_grows_with_the_segments(tmp_path: Path) -> 
     few = calls_of(8, 16)
     calls_of(16, 64)
     assert calls_of(64, 72) < 2 * few  # it was three times
+
+
+@pytest.mark.parametrize("evidence", ["index", "source"])
+def test_many_small_commits_end_in_few_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evidence: Any) -> None:
+    """Otherwise an index of 11,000 commits has more files than a process can map, and cannot be opened."""
+    monkeypatch.setattr(merging, "MOST_SMALL", 4)
+    texts = [" ".join(f"w{number % 7}x{place}" for place in range(20)) for number in range(30)]
+    given = {"evidence": evidence, "read": lambda keys: [texts[key] for key in keys]} if evidence == "source" else {}
+    index, wanted = Index.create(tmp_path / "index", backend="cpu", **given), Index(backend="cpu", **given)
+    for number in range(30):
+        for each in (index, wanted):
+            each.add([number], texts[number : number + 1])
+            if number == 20:
+                each.remove([3, 18])
+        index.save()
+        assert len(index.collection.contents.segments) <= 5
+    index.close()
+    again = Index.open(tmp_path / "index", backend="cpu", read=given.get("read"))
+    assert [*again.query(texts)] == [*wanted.query(texts)] and [*again.counts()] == [*wanted.counts()]
+    assert [key for key in range(30) if key in again] == [key for key in range(30) if key in wanted]
+    monkeypatch.setattr(merging, "SMALL_FILES", 1)
+    for number in range(30, 40):
+        again.add([number], [f"large {number}"])
+        again.save()
+    assert len(again.collection.contents.segments) > 10
