@@ -57,7 +57,7 @@ REMOVED = -1  # instead of the new row of a removed document
 
 SPILL_BYTES = 128 << 20  # most bytes of segments in memory before they are written to the index's folder
 SMALL_BYTES = 1 << 16  # a segment of fewer bytes costs more to search by itself than to join with the next
-SMALL_FILES, MOST_SMALL = 4 << 20, 64  # bytes of a segment in small files, and how many of these may end an index
+SMALL_FILES, MAX_SMALL = 4 << 20, 64  # bytes of a segment in small files, and how many of these may end an index
 
 Columns = tuple[Values, ...]
 
@@ -331,7 +331,7 @@ def write_segments(segments: Sequence[Segment], removed: Numbers, folder: Path) 
 
 
 def merge_small_files(segments: Sequence[Segment], removed: Numbers, folder: Path) -> list[Segment]:
-    """The segments, all in files; if more than MOST_SMALL at the end are small, these as one without `removed`.
+    """The segments, all in files; if more than MAX_SMALL at the end are small, these as one without `removed`.
 
     Each segment costs time at every commit, and six of the 65,530 memory maps that Linux allows a process.
     """
@@ -339,4 +339,4 @@ def merge_small_files(segments: Sequence[Segment], removed: Numbers, folder: Pat
     while start and sum(fact.size for fact in (segments[start - 1].files or {}).values()) < SMALL_FILES:
         start -= 1
     small = segments[start:]
-    return [*segments[:start], merge_to_files(small, removed, folder)] if len(small) > MOST_SMALL else [*segments]
+    return [*segments[:start], merge_to_files(small, removed, folder)] if len(small) > MAX_SMALL else [*segments]

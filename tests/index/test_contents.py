@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
@@ -414,17 +413,6 @@ def test_a_folder_removed_while_it_is_opened_is_missing(tmp_path: Path, monkeypa
     monkeypatch.setattr(os.path, "isdir", removed)
     with pytest.raises(InputError, match="index: no such folder"):
         Index.open(tmp_path / "index", backend="reference")
-
-
-def test_removing_one_key_does_not_sort_all_removed_ones() -> None:
-    index = Index(backend="cpu", **SHAPE)
-    index.insert(range(60_000), [None] * 60_000)
-    index.remove(range(50_000))
-    began = time.process_time()
-    for key in range(50_000, 51_000):
-        index.remove([key])
-    assert time.process_time() - began < 3  # 0.2 s; it was 15 s
-    assert len(index) == 9_000 and 50_999 not in index and 51_000 in index
 
 
 def test_a_file_that_cannot_be_mapped_is_an_error_with_the_reason(

@@ -212,7 +212,7 @@ def test_the_work_of_a_commit_hardly_grows_with_the_segments(tmp_path: Path) -> 
 @pytest.mark.parametrize("evidence", ["index", "source"])
 def test_many_small_commits_end_in_few_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evidence: Any) -> None:
     """Otherwise an index of 11,000 commits has more files than a process can map, and cannot be opened."""
-    monkeypatch.setattr(merging, "MOST_SMALL", 4)
+    monkeypatch.setattr(merging, "MAX_SMALL", 4)
     texts = [" ".join(f"w{number % 7}x{place}" for place in range(20)) for number in range(30)]
     given = {"evidence": evidence, "read": lambda keys: [texts[key] for key in keys]} if evidence == "source" else {}
     index, wanted = Index.create(tmp_path / "index", backend="cpu", **given), Index(backend="cpu", **given)
