@@ -82,9 +82,11 @@ def sign_files(
     ):
         writer: pq.ParquetWriter | None = None
         documents = 0
+        # Once: each file is opened for it.
+        declared = [] if id_column is None else list(set(texts.column_types(id_column)))
         for partition in texts.partitions(PARTITION_BYTES):
-            ids = [] if writer is None or id_column is None else [writer.schema.field("id").type]
-            table = _partition_table(texts, partition, documents, method, ops, ids, shown)
+            known = declared if writer is None or id_column is None else [*declared, writer.schema.field("id").type]
+            table = _partition_table(texts, partition, documents, method, ops, known, shown)
             table = table.replace_schema_metadata(with_mark(table.schema).metadata)
             if writer is None:
                 writer = pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
@@ -92,7 +94,7 @@ def sign_files(
             elif table.schema != writer.schema:
                 name, kind = texts.files[partition.pieces[0].file].name, table.schema.field("id").type
                 raise InputError(
-                    f"{name}: column {id_column!r} is {kind}, and {ids[0]} in the files before; make it one type"
+                    f"{name}: column {id_column!r} is {kind}, and {known[-1]} in the files before; make it one type"
                 )
             writer.write_table(table)
             documents += len(table)
@@ -105,10 +107,10 @@ def _partition_table(
     first: int,
     method: Method,
     ops: Backend,
-    earlier_types: Sequence[pa.DataType],
+    known_types: Sequence[pa.DataType],
     shown: Progress,
 ) -> pa.Table:
-    """The rows of a partition, from document `first` on; `earlier_types` has the type of ids of earlier partitions."""
+    """The rows of a partition, from document `first` on; ids have room for the `known_types` of others."""
     facts, near = PartitionFacts(), method.near
     unused = evidence_keys(chosen_secret(None))  # exact hashes come with the digests of bits
     width, kind = (method.family.num_perm, method.family.value_type) if near is None else (near.bits // 64, np.uint64)
@@ -137,7 +139,7 @@ def _partition_table(
     }
     if texts.columns.id is not None:
         ids = texts.values(texts.columns.id, positions)
-        columns["id"] = ids = joined_ids(ids, [*earlier_types, *texts.column_types(texts.columns.id)])
+        columns["id"] = ids = joined_ids(ids, known_types)
         if not fits_parquet(ids):
             raise InputError(f"column {texts.columns.id!r} has a date that Parquet cannot hold; leave out --id-column")
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}

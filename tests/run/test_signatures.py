@@ -3,7 +3,7 @@
 import errno
 import re
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import duckdb
 import numpy as np
@@ -13,6 +13,7 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.io.formats.parquet import Parquet
 from gpulsh.run import signatures
 from gpulsh.run.signatures import sign_files
 from tests.sketch.test_main_job import documents
@@ -97,6 +98,14 @@ def test_partitions_of_a_file_change_nothing(texts: list[str | None], monkeypatc
     whole, parts = (pq.read_table(f"{name}.parquet") for name in ("whole", "parts"))
     assert pq.ParquetFile("parts.parquet").num_row_groups > 3 and whole.equals(parts)
     assert whole["id"].to_pylist() == whole["row"].to_pylist() == list(range(len(texts)))
+
+
+def test_the_type_of_ids_of_each_file_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signatures, "PARTITION_BYTES", 1)
+    inputs = [write_rows(f"{number}.parquet", [{"text": "one two", "name": f"n{number}"}]) for number in range(4)]
+    with patch.object(Parquet, "column_type", autospec=True, side_effect=Parquet.column_type) as asked:
+        sign_files(inputs, "out.parquet", id_column="name", backend="reference")
+    assert asked.call_count == 4 and pq.read_table("out.parquet")["id"].to_pylist() == ["n0", "n1", "n2", "n3"]
 
 
 def test_other_sketches_and_empty_files_are_signed(folder: Path) -> None:
