@@ -82,8 +82,7 @@ def sign_files(
     ):
         writer: pq.ParquetWriter | None = None
         documents = 0
-        # Once: each file is opened for it.
-        declared = [] if id_column is None else list(set(texts.column_types(id_column)))
+        declared = [] if id_column is None else texts.column_types(id_column)
         for partition in texts.partitions(PARTITION_BYTES):
             known = declared if writer is None or id_column is None else [*declared, writer.schema.field("id").type]
             table = _partition_table(texts, partition, documents, method, ops, known, shown)

@@ -212,6 +212,7 @@ class FileTexts:
         self._readers, self._rules = readers, Rules(skip, limit)
         self._parts: dict[int, list[Part]] = {}  # of the files that have some, as far as they were looked at
         self._rows = np.zeros(len(files), np.int64)
+        self._starts: NDArray[np.int64] | None = None  # of these rows, once they were asked for
 
     def __len__(self) -> int:
         return int(self._rows.sum())
@@ -219,7 +220,9 @@ class FileTexts:
     @property
     def starts(self) -> NDArray[np.int64]:
         """int64 [files + 1]: position of each file's first row, and how many documents there are."""
-        return offsets(self._rows)
+        if self._starts is None:
+            self._starts = offsets(self._rows)
+        return self._starts
 
     def unchanged(self) -> AbstractContextManager[None]:
         """ChangedInputError if a file is changed before the context is left."""
@@ -293,7 +296,7 @@ class FileTexts:
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
-        self._rows[:] = 0
+        self._rows[:], self._starts = 0, None
         rejected: list[pa.RecordBatch] = []
         everything = PartitionFacts(rejected=rejected)
         yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
@@ -306,6 +309,7 @@ class FileTexts:
 
     def add(self, facts: PartitionFacts) -> None:
         """Add the rows of the next partition."""
+        self._starts = None
         for number, rows in facts.rows.items():
             self._rows[number] += rows
 
@@ -426,7 +430,10 @@ class FileTexts:
         return [format_of(file).values(file, column, wanted) for file, wanted in runs]
 
     def column_types(self, column: str) -> list[pa.DataType]:
-        """The column's pyarrow.DataType in each file that declares one, but where no row of a file is known."""
+        """The distinct types of the column, pyarrow.DataType, that files declare, but where no row of a file is known.
+
+        It opens each file.
+        """
         known = [file for at, file in enumerate(self.files) if self._rows[at] or not self.rejected.has_rejected(at)]
-        kinds = (format_of(file).column_type(file, column) for file in known)
+        kinds = {format_of(file).column_type(file, column): None for file in known}
         return [kind for kind in kinds if kind is not None]

@@ -315,7 +315,7 @@ def open_inputs(inputs: Sequence[str], columns: Columns, read_options: ReadOptio
 def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
     """The keys of all documents in order, one file at a time."""
     starts, column = texts.starts.tolist(), texts.columns.id
-    declared = [] if column is None else texts.column_types(column)  # once: each file is opened for it
+    declared = [] if column is None else texts.column_types(column)
     for file, (first, stop) in zip(texts.files, pairwise(starts), strict=True):
         for start in range(first, stop, KEYS_AT_ONCE):
             positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))

@@ -71,6 +71,15 @@ def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
         assert np.concatenate(of_several.order).tolist() == np.concatenate(of_one.order).tolist()
 
 
+def test_work_on_one_file_does_not_grow_with_their_number(tmp_path: Path) -> None:
+    texts = FileTexts(find_files(write_files(tmp_path)), Columns(text="text"))
+    assert sum(map(len, texts.batches(1 << 20))) == 300
+    assert texts.column_types("score") == [pa.int64()]  # each type once
+    starts = texts.starts
+    texts.values("score", np.array([299]))
+    assert texts.starts is starts and starts.tolist() == [0, 100, 200, 210, 300]
+
+
 def test_partitions_end_at_their_most_bytes_or_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "RUN_ROWS", 7)
     write_rows(tmp_path / "a.parquet", [f"text {row:04}" for row in range(70)], 7)
