@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,14 @@ from gpulsh.params import BitSketch, Sketch
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.run.output.paths import refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress
+from gpulsh.run.records.ranges import bundles
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_by_name
 from gpulsh.stats.stages import INDEX_STAGES, Progress, with_progress
 from gpulsh.store.durable import durable_file, writing
 
-PARTITION_BYTES = 64 << 20  # of text, whose rows are a row group
+PARTITION_BYTES = 64 << 20  # of text, whose rows are a row group, or several
+ROWS_AT_ONCE = 1 << 17  # rows of a row group, or a few more: a file may be one partition
 
 
 def sign_files(
@@ -84,53 +87,60 @@ def sign_files(
         documents = 0
         declared = [] if id_column is None else texts.column_types(id_column)
         for partition in texts.partitions(PARTITION_BYTES):
-            known = declared if writer is None or id_column is None else [*declared, writer.schema.field("id").type]
-            table = _partition_table(texts, partition, documents, method, ops, known, shown)
-            table = table.replace_schema_metadata(with_mark(table.schema).metadata)
-            if writer is None:
-                writer = pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
-                open_writer.enter_context(writer)
-            elif table.schema != writer.schema:
-                name, kind = texts.files[partition.pieces[0].file].name, table.schema.field("id").type
-                raise InputError(
-                    f"{name}: column {id_column!r} is {kind}, and {known[-1]} in the files before; make it one type"
-                )
-            writer.write_table(table)
-            documents += len(table)
+            for signatures, digests in _sign_partition(texts, partition, method, ops, shown):
+                if writer is not None and not len(signatures):  # only a first table may be empty
+                    continue
+                known = declared if writer is None or id_column is None else [*declared, writer.schema.field("id").type]
+                table = _make_table(texts, documents, signatures, digests, known)
+                table = table.replace_schema_metadata(with_mark(table.schema).metadata)
+                if writer is None:
+                    writer = pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
+                    open_writer.enter_context(writer)
+                elif table.schema != writer.schema:
+                    name, kind = texts.files[partition.pieces[0].file].name, table.schema.field("id").type
+                    raise InputError(
+                        f"{name}: column {id_column!r} is {kind}, and {known[-1]} in the files before; make it one type"
+                    )
+                writer.write_table(table)
+                documents += len(table)
     return documents
 
 
-def _partition_table(
-    texts: FileTexts,
-    partition: Partition,
-    first: int,
-    method: Method,
-    ops: Backend,
-    known_types: Sequence[pa.DataType],
-    shown: Progress,
-) -> pa.Table:
-    """The rows of a partition, from document `first` on; ids have room for the `known_types` of others."""
+def _sign_partition(
+    texts: FileTexts, partition: Partition, method: Method, ops: Backend, shown: Progress
+) -> Iterator[tuple[Array, Array]]:
+    """The signatures and digests of a partition, ROWS_AT_ONCE or a few more at a time; `texts` then has their rows."""
     facts, near = PartitionFacts(), method.near
     unused = evidence_keys(chosen_secret(None))  # exact hashes come with the digests of bits
     width, kind = (method.family.num_perm, method.family.value_type) if near is None else (near.bits // 64, np.uint64)
-    signatures: list[Array] = [np.empty((0, width), kind)]
-    digests: list[Array] = [np.empty((0, method.banding.bands), np.uint64)]
-    with ops.use_device():
+    none = np.empty((0, width), kind), np.empty((0, method.banding.bands), np.uint64)
+
+    def signed() -> Iterator[tuple[Array, Array]]:
         batches = texts.read(partition.pieces, ops.sizes().batch, facts)
         for text in with_progress(batches, shown, lambda batch: normalized(batch, method.folding.form)):
             if near is None:
                 found = ops.text_signatures(text, method.backend_shingling, method.family)
                 banded = ops.band_digests(found, method.banding)
             else:
-                found, signed = words_and_digests(text, method.backend_shingling, near, unused, ops)
-                banded = signed.digests
-            signatures.append(ops.asnumpy(found))
-            digests.append(ops.asnumpy(banded))
-    texts.add(facts)
-    positions = first + np.arange(sum(facts.rows.values()))
+                found, of_words = words_and_digests(text, method.backend_shingling, near, unused, ops)
+                banded = of_words.digests
+            yield ops.asnumpy(found), ops.asnumpy(banded)
+
+    with ops.use_device():
+        for some in chain(bundles(signed(), ROWS_AT_ONCE, lambda one: len(one[0])), [[none]]):
+            texts.add(facts)
+            facts.rows = {}
+            signatures, digests = map(np.concatenate, zip(*some, strict=True))
+            yield signatures, digests
+
+
+def _make_table(
+    texts: FileTexts, first: int, signatures: Array, digests: Array, known_types: Sequence[pa.DataType]
+) -> pa.Table:
+    """The rows of documents from number `first` on; ids have room for the `known_types` of others."""
+    positions = first + np.arange(len(signatures))
     files, rows = texts.locate(positions)
-    values, bands = np.concatenate(signatures), np.concatenate(digests)
-    none = (bands == np.uint64(NO_DIGEST)).all(axis=1)
+    none = (digests == np.uint64(NO_DIGEST)).all(axis=1)
     columns: dict[str, pa.Array] = {
         "document": to_arrow(positions),
         "file": string_array([file.name for file in texts.files]).take(to_arrow(files)),
@@ -141,6 +151,6 @@ def _partition_table(
         columns["id"] = ids = joined_ids(ids, known_types)
         if not fits_parquet(ids):
             raise InputError(f"column {texts.columns.id!r} has a date that Parquet cannot hold; leave out --id-column")
-    columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}
-    columns |= {f"band{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(bands.T)}
+    columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(signatures.T)}
+    columns |= {f"band{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(digests.T)}
     return pa.table(columns)

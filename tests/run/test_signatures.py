@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
+from gpulsh.backends import cpu
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.run import signatures
@@ -100,6 +101,19 @@ def test_partitions_of_a_file_change_nothing(texts: list[str | None], monkeypatc
     assert whole["id"].to_pylist() == whole["row"].to_pylist() == list(range(len(texts)))
 
 
+def test_rows_of_one_large_file_are_signed_some_at_a_time(
+    texts: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows("c.jsonl", [{"text": text, "name": number} for number, text in enumerate(texts)])
+    sign_files(["c.jsonl"], "whole.parquet", id_column="name", num_perm=12, bands=4, backend="cpu")
+    monkeypatch.setattr(cpu, "SIZES", cpu.SIZES._replace(batch=200))
+    monkeypatch.setattr(signatures, "ROWS_AT_ONCE", 7)
+    sign_files(["c.jsonl"], "parts.parquet", id_column="name", num_perm=12, bands=4, backend="cpu")
+    assert pq.read_table("parts.parquet").equals(pq.read_table("whole.parquet"))
+    groups = pq.read_metadata("parts.parquet")
+    assert max(groups.row_group(at).num_rows for at in range(groups.num_row_groups)) < 20
+
+
 def test_the_type_of_ids_of_each_file_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signatures, "PARTITION_BYTES", 1)
     inputs = [write_rows(f"{number}.parquet", [{"text": "one two", "name": f"n{number}"}]) for number in range(4)]
@@ -147,7 +161,7 @@ def test_wrong_options_and_writes_are_named(folder: Path, command: Command, monk
         (OSError(errno.ENOSPC, "full"), "o.parquet: cannot be written: No space left on device"),
         (OutputError("elsewhere: cannot be written"), "^elsewhere: cannot be written$"),
     ):
-        monkeypatch.setattr("gpulsh.run.signatures._partition_table", Mock(side_effect=error))
+        monkeypatch.setattr("gpulsh.run.signatures._make_table", Mock(side_effect=error))
         with pytest.raises(OutputError, match=message):
             sign_files(["a.txt"], "o.parquet", backend="cpu")
     assert not Path("o.parquet").exists()
