@@ -37,6 +37,7 @@ from gpulsh.store.durable import durable_file, writing
 
 PARTITION_BYTES = 64 << 20  # of text, whose rows are a row group, or several
 ROWS_AT_ONCE = 1 << 17  # rows of a row group, or a few more: a file may be one partition
+CODED = ["file", "id"]  # columns with dictionaries, which for hashes take much time, and room
 
 
 def sign_files(
@@ -94,7 +95,8 @@ def sign_files(
                 table = _make_table(texts, documents, signatures, digests, known)
                 table = table.replace_schema_metadata(with_mark(table.schema).metadata)
                 if writer is None:
-                    writer = pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
+                    how: Any = {"use_dictionary": CODED, "compression": "zstd", "version": "2.6"}
+                    writer = pq.ParquetWriter(file, table.schema, **how)
                     open_writer.enter_context(writer)
                 elif table.schema != writer.schema:
                     name, kind = texts.files[partition.pieces[0].file].name, table.schema.field("id").type

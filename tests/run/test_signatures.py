@@ -112,6 +112,8 @@ def test_rows_of_one_large_file_are_signed_some_at_a_time(
     assert pq.read_table("parts.parquet").equals(pq.read_table("whole.parquet"))
     groups = pq.read_metadata("parts.parquet")
     assert max(groups.row_group(at).num_rows for at in range(groups.num_row_groups)) < 20
+    columns = [groups.row_group(0).column(at) for at in range(groups.num_columns)]
+    assert {c.path_in_schema for c in columns if c.dictionary_page_offset is not None} == {"file", "id"}  # not hashes
 
 
 def test_the_type_of_ids_of_each_file_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
