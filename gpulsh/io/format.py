@@ -209,6 +209,11 @@ class Format(ABC):
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The column's values at `rows`, ascending, as a pyarrow.Array."""
 
+    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
+        """`values` of all `count` rows in runs, of about `most` rows; a file without parts is read once."""
+        for start in range(0, count, most):
+            yield self.values(file, column, np.arange(start, min(start + most, count)))
+
     def place(self, file: File, row: int) -> str:
         """How a message names a row of the file."""
         return f"row {row}"

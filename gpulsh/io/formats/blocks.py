@@ -6,10 +6,11 @@ Where columns have no type, these values are numbers, or dates as text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count, islice
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +41,7 @@ class Instant(int):
 
 
 OrderValue = int | float | None
+Value = TypeVar("Value")
 
 
 class OrderColumn:
@@ -130,6 +132,15 @@ def typed_array(values: list[OrderValue]) -> OrderValues:
     if kinds == {float} or (kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values)):
         return python_array(values)
     return values
+
+
+def in_runs(values: Iterator[Value], most: int) -> Iterator[list[Value]]:
+    """Lists of `most` values; the last one may be shorter.
+
+    >>> list(in_runs(iter("abc"), 2))
+    [['a', 'b'], ['c']]
+    """
+    return iter(lambda: list(islice(values, most)), [])
 
 
 class RecordRows:

@@ -147,7 +147,15 @@ class Delimited(Streamed):
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The column at `rows` as strings; invalid UTF-8 becomes U+FFFD."""
-        found: list[str | None] = []
+        found = [value for array in self._values(file, column, rows) for value in array.to_pylist()]
+        return python_array(found).cast(pa.string())
+
+    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
+        """`values` block by block."""
+        return self._values(file, column, np.arange(count))
+
+    def _values(self, file: File, column: str, rows: Numbers) -> Iterator[pa.Array]:
+        found = 0
         with reading(file), self._opened(file) as opened:
             if opened is not None:
                 number = self._column_numbers(file, opened.names, Columns(COLUMN_PREFIX + column))[(column,)]
@@ -155,12 +163,12 @@ class Delimited(Streamed):
                     first, last = np.searchsorted(rows, [start, start + len(records.begin)])
                     if first < last:
                         values, _ = self._column(records.part(rows[first:last] - start), number)
-                        found += as_strings(values).to_pylist()
-                    if len(found) == len(rows):
+                        yield as_strings(values)
+                        found += int(last - first)
+                    if found == len(rows):
                         break
-        if len(found) != len(rows):
+        if found != len(rows):
             raise wrong_row_count(file)
-        return python_array(found).cast(pa.string())
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """The header and kept records as they are, in the same compression."""

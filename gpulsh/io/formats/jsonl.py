@@ -25,7 +25,7 @@ from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, find_member, intact_blocks
 from gpulsh.io.file import File, reading, reason
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, WriteOptions, counting_rows
-from gpulsh.io.formats.blocks import OrderColumn, RecordRows
+from gpulsh.io.formats.blocks import OrderColumn, RecordRows, in_runs
 from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, json_type_name, on_one_line
 from gpulsh.io.formats.json_text import member_texts, with_text
 from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
@@ -135,21 +135,21 @@ class JsonLines(Streamed):
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
-        found: list[object] = []
-        wanted = mask_of(rows, int(rows.max(initial=-1)) + 1)
+        return _as_array(list(self._values(file, column, mask_of(rows, int(rows.max(initial=-1)) + 1))))
+
+    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
+        """`values` in runs, each in its own type."""
+        return map(_as_array, in_runs(self._values(file, column, np.ones(count, np.bool_)), most))
+
+    def _values(self, file: File, column: str, wanted: Mask) -> Iterator[object]:
         file, source = self._opened(file)
         reader = RecordReader(file, depth=column.count(".") + 1)
         with reading(file), source:
             for kept in self._kept_lines(file, source, wanted, more=True):
                 for number, line in kept.take_lines():
                     reader.load(number, line)
-                    found.append(reader.id(column))
+                    yield reader.id(column)
                     reader.clear()
-        # One Arrow type for several objects would give each the fields of all.
-        if not any(isinstance(value, (dict, list)) for value in found):
-            with suppress(pa.ArrowException, OverflowError, UnicodeError):
-                return python_array(found)
-        return json_texts(found)
 
     def place(self, file: File, row: int) -> str:
         """The number of the row's line or element, from 1; lines that are blank count."""
@@ -328,6 +328,14 @@ def _without_blank(lines: list[Line], number: int) -> Group:
     if all(filled):
         return Group(numbers, lines)
     return Group(list(compress(numbers, filled)), list(compress(lines, filled)))
+
+
+def _as_array(values: Sequence[object]) -> pa.Array:
+    # One Arrow type for several objects would give each the fields of all.
+    if not any(isinstance(value, (dict, list)) for value in values):
+        with suppress(pa.ArrowException, OverflowError, UnicodeError):
+            return python_array(values)
+    return json_texts(values)
 
 
 def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:

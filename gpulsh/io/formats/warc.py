@@ -29,7 +29,7 @@ from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import WEB, File, first_line, reading, reason, wrong_row_count
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, WriteOptions
-from gpulsh.io.formats.blocks import Instant, RecordRows, parse_instant
+from gpulsh.io.formats.blocks import Instant, RecordRows, in_runs, parse_instant
 from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
 from gpulsh.io.formats.web_text import UTF8, Page, content_kind, http_page, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
@@ -113,11 +113,20 @@ class Warc(Format):
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The header of the documents at `rows`."""
         wanted, stop = set(rows.tolist()), int(rows[-1]) + 1 if len(rows) else 0
-        documents = (record for record, page in self._records(file) if page is not None)
-        found = [record.header(column) for row, record in enumerate(islice(documents, stop)) if row in wanted]
+        headers = islice(self._headers(file, column), stop)
+        found = [value for row, value in enumerate(headers) if row in wanted]
         if len(found) != len(rows):
             raise wrong_row_count(file)
         return python_array(found).cast(pa.string())
+
+    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
+        """`values` in runs."""
+        for run in in_runs(islice(self._headers(file, column), count), most):
+            yield python_array(run).cast(pa.string())
+
+    def _headers(self, file: File, column: str) -> Iterator[str | None]:
+        """The header of each document."""
+        return (record.header(column) for record, page in self._records(file) if page is not None)
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """Kept documents and the records that accompany them."""

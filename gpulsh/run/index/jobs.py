@@ -47,7 +47,7 @@ from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
 ROWS_AT_ONCE = 1 << 16  # written together
-KEYS_AT_ONCE = 1 << 18  # read together; each part reads its file again up to the end of the part
+KEYS_AT_ONCE = 1 << 18
 
 COLUMNS = ("file", "row", "id", "duplicate_of", "similarity")  # of the output
 COUNT_COLUMNS = ("key", "copies", "near")
@@ -93,8 +93,9 @@ def duplicate_rows(
     names = string_array([file.name for file in texts.files])
     named = sorted_distinct(positions)
     with texts.unchanged():
-        column = texts.columns.id
-        ids = pa.nulls(len(named)) if column is None else _read_ids(texts, named, texts.column_types(column))
+        column, ids = texts.columns.id, pa.nulls(len(named))
+        if column is not None:
+            ids = _checked_ids(texts, named, texts.values(column, named), texts.column_types(column))
     for start in range(0, max(len(positions), 1), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
         files, rows = texts.locate(positions[part])
@@ -317,12 +318,13 @@ def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
     starts, column = texts.starts.tolist(), texts.columns.id
     declared = [] if column is None else texts.column_types(column)
     for file, (first, stop) in zip(texts.files, pairwise(starts), strict=True):
-        for start in range(first, stop, KEYS_AT_ONCE):
-            positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))
-            if column is not None:
-                yield _read_ids(texts, positions, declared)
-            else:
-                yield place_keys(file.name, positions - first)
+        if column is None:
+            for start in range(0, stop - first, KEYS_AT_ONCE):
+                yield place_keys(file.name, np.arange(start, min(start + KEYS_AT_ONCE, stop - first)))
+            continue
+        for ids in format_of(file).value_runs(file, column, stop - first, KEYS_AT_ONCE):
+            yield _checked_ids(texts, np.arange(first, first + len(ids)), [ids], declared)
+            first += len(ids)
 
 
 def origin_of(texts: FileTexts) -> Origin:
@@ -347,11 +349,14 @@ def _file_row_key(file: File, row: int) -> str:
     return f"{file.name}: {format_of(file).place(file, row)}"
 
 
-def _read_ids(texts: FileTexts, positions: Numbers, declared: Sequence[pa.DataType]) -> pa.Array:
-    """The ids of documents, strings or integers, of files with `declared` types; InputError if one is null."""
+def _checked_ids(
+    texts: FileTexts, positions: Numbers, parts: Sequence[pa.Array], declared: Sequence[pa.DataType]
+) -> pa.Array:
+    """The ids of documents in `parts` as one array of strings or integers, with room for the `declared` types of files.
+
+    InputError if one is null.
+    """
     column = texts.columns.id
-    assert column is not None
-    parts = texts.values(column, positions)
 
     def refused(at: int, what: object, remedy: str) -> InputError:
         (number,), (row,) = texts.locate(positions[[at]])

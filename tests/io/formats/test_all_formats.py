@@ -11,7 +11,9 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +21,9 @@ import pytest
 import gpulsh
 from gpulsh.budget import TaskSizes
 from gpulsh.errors import InputError
+from gpulsh.io.file import File
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.formats.endings import format_of
 from gpulsh.run.files import FilesResult
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import BANDING, MEMORY, SHINGLING, WHOLE, cut_as
@@ -86,6 +91,21 @@ def test_every_format_gives_the_results_of_json_lines(
     assert run(path, tmp_path / "out", resume=True, **how).report == found.report
     run(path, tmp_path / "evidence", write="duplicates", **how)
     assert pq.read_table(tmp_path / "evidence/duplicates.parquet").equals(pq.read_table(found.duplicates))
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.csv", "a.tsv.xz", "a.wet", "a.parquet", "a.arrow"])
+def test_all_values_of_a_column_come_in_runs_of_one_reading(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name in CONTENTS:
+        path.write_bytes(PACK[path.suffix[1:] if path.suffix[1:] in PACK else ""](CONTENTS[name]()))
+    else:
+        write_rows(path, ROWS, 7)
+    (file,), column = find_files([str(path)]), "WARC-Record-ID" if name == "a.wet" else "n"
+    whole = format_of(file).values(file, column, np.arange(60)).to_pylist()
+    with mock.patch.object(File, "open", autospec=True, side_effect=File.open) as opened:
+        runs = list(format_of(file).value_runs(file, column, 60, 7))
+    assert [value for run in runs for value in run.to_pylist()] == whole and len(set(whole)) == 60
+    assert opened.call_count == (name in CONTENTS)  # Arrow opens the others, and finds rows without those before
 
 
 # --- however the work is cut ---
