@@ -113,20 +113,22 @@ class Warc(Format):
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The header of the documents at `rows`."""
         wanted, stop = set(rows.tolist()), int(rows[-1]) + 1 if len(rows) else 0
-        headers = islice(self._headers(file, column), stop)
-        found = [value for row, value in enumerate(headers) if row in wanted]
-        if len(found) != len(rows):
-            raise wrong_row_count(file)
+        found = [value for row, value in enumerate(self._headers(file, column, stop)) if row in wanted]
         return python_array(found).cast(pa.string())
 
     def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
         """`values` in runs."""
-        for run in in_runs(islice(self._headers(file, column), count), most):
+        for run in in_runs(self._headers(file, column, count), most):
             yield python_array(run).cast(pa.string())
 
-    def _headers(self, file: File, column: str) -> Iterator[str | None]:
-        """The header of each document."""
-        return (record.header(column) for record, page in self._records(file) if page is not None)
+    def _headers(self, file: File, column: str, count: int) -> Iterator[str | None]:
+        """The header of each of the first `count` documents."""
+        documents, found = (record for record, page in self._records(file) if page is not None), 0
+        for record in islice(documents, count):
+            yield record.header(column)
+            found += 1
+        if found != count:
+            raise wrong_row_count(file)
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """Kept documents and the records that accompany them."""

@@ -257,7 +257,7 @@ def may_have_joined(manifest: Manifest) -> bool:
 
 
 def is_joined(work: Path) -> bool:
-    """Whether this is so of the unfinished run in a work folder; not of one that only --overwrite can go on from."""
+    """Whether an index may hold the documents of the unfinished run in a work folder, if its manifest can be read."""
     with suppress(OutputError):
         found = Manifest.open(work)
         return found is not None and may_have_joined(found)
