@@ -298,7 +298,7 @@ def test_a_signal_in_a_callback_from_c_ends_the_command(
 def test_an_interrupted_command_leaves_no_partial_file(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interrupt comes while the last file is written."""
 
-    monkeypatch.setattr("gpulsh.run.signatures._partition_table", interrupted)
+    monkeypatch.setattr("gpulsh.run.signatures._make_table", interrupted)
     monkeypatch.setattr("gpulsh.run.index.jobs.duplicate_rows", interrupted)
     for line in ("sign a.parquet -o signed.parquet", "index build index a.parquet -o found.jsonl"):
         status, _, err = command(line, "--backend", "reference")
@@ -338,7 +338,7 @@ from gpulsh.run import signatures
 def pressed(*_):
     assert os.listdir("copies")
     raise KeyboardInterrupt
-signatures._partition_table = pressed
+signatures._make_table = pressed
 tempfile.tempdir = "copies"
 os.dup2(os.open("a.parquet", os.O_RDONLY), 0)
 sys.argv = "gpulsh sign - -o signed.parquet --backend reference".split()
