@@ -9,8 +9,8 @@ on the way.
   out most of them (`decide.compare`). They cost less than prefixes, which take three passes over the texts.
 - Few kept documents, as of near-copies of one page, are compared with every document.
 - Otherwise prefixes find the pairs (`decide.prefixes`), and only the texts whose prefixes meet are read again. Pages
-  made of the same sentences meet nearly all others over their prefixes, again and again. Where there are more matches
-  of shingles than pairs, bitmaps rule out pairs here, too.
+  made of the same sentences meet nearly all others over their prefixes, again and again. Where there are a quarter as
+  many matches of shingles as pairs, bitmaps rule out pairs here, too.
 
 Without an exact measure (`verify="signature"` or `"none"`), pairs are compared if they share a prefix shingle. The
 prefixes then follow from frequencies that `Prefixes` counts over all documents of large buckets. Memory follows the
@@ -47,6 +47,7 @@ FEW_KEPT = 8  # kept documents to compare with first
 FEW_DOCUMENTS = 64  # documents to compare with those
 MAX_DOCUMENTS = 4096  # fingerprints of up to so many documents are held
 MAX_BYTES = 16 << 20  # of their text
+MATCH_COST = 4  # of a match of shingles, in pairs of bitmaps: matches are sorted, and each is looked up in the buckets
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class LargeBucketJoin:
         queries, sizes = self._entries.select(new), self._prefixes.sizes
         known, new, matches = index.documents(), queries.owners(), index.matches(queries)
         every = len(known) * len(new)
-        if self._is_exact and matches.count >= every + self._bitmaps.cost(known, new, sizes):
+        if self._is_exact and MATCH_COST * matches.count >= every + self._bitmaps.cost(known, new, sizes):
             return self._pairs_by_bitmaps(known, new, most)
         _check_count(matches.count, most)
         pairs = unpack_pairs(sorted_distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))

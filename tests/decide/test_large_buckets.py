@@ -258,7 +258,7 @@ KINDS = {"own": template(60), "copies": near_copies(100, 1) + template(30), "pag
 BACKENDS = {"cpu": CpuBackend(2), "one thread": CpuBackend(1), "scarce": CpuBackend(2, memory=1 << 18)}
 BACKENDS["reference"] = ReferenceBackend()
 BOUNDS = {"FEW_KEPT": [0, 8, 64], "FEW_DOCUMENTS": [0, 64], "FIRST_BLOCK": [1, 64, 1 << 20]}
-BOUNDS |= {"LARGEST_JOIN": [500, 1 << 22], "MAX_DOCUMENTS": [0, 4096]}
+BOUNDS |= {"LARGEST_JOIN": [500, 1 << 22], "MAX_DOCUMENTS": [0, 4096], "MATCH_COST": [0, 4, 1 << 20]}
 all_rules = st.sampled_from(
     [NO_RULES, DropRules(protected=40), DropRules(protected=40, first_query=40), DropRules(first_query=60)]
 )
@@ -289,6 +289,17 @@ def test_memberships_are_grouped_by_sparse_document_numbers(first: int) -> None:
     found = Collisions.from_buckets(np.empty((0, 2), np.int64), members._replace(document=members.document + first), 3)
     assert found.in_large.tolist() == [first + 3, first + 7, first + 9]
     assert found.bucket.tolist() == [[3, 3, -1], [3, -1, 7], [-1, 3, -1]]
+
+
+def test_pages_that_meet_over_one_shingle_are_compared_by_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair by bitmaps costs a quarter of a match, which is sorted and looked up."""
+    page = [f"w{place}" for place in range(60)]
+    texts = [" ".join([*page[:30], f"own{number}", *page[31:]]) for number in range(400)]
+    monkeypatch.setattr(large_buckets, "MAX_DOCUMENTS", 0)
+    matched = record_calls(monkeypatch, Matches, "pairs")
+    banding: dict[str, Any] = {"num_perm": 42, "bands": 42, "rows": 1}
+    result = gpulsh.deduplicate(texts, threshold=0.9, backend="cpu", **banding)  # they are similar by 0.84
+    assert result.funnel.crowded == result.funnel.kept == 400 and not matched
 
 
 def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
