@@ -140,7 +140,7 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
     "--from listed",
     "FILE",
     "File with more keys, one per line; - is standard input.",
-    type=click.File(encoding="utf-8", errors="surrogateescape"),
+    type=click.File(encoding="utf-8-sig", errors="surrogateescape"),
 )
 def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> None:
     """Remove the documents with the keys KEY from the index at PATH, all or none.

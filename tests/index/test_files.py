@@ -281,7 +281,7 @@ def test_info_describes_an_index_and_remove_drops_documents(folder: Path, comman
     facts = info("named")  # its copy went with the first
     assert [facts[name] for name in names] == [2, 0, 2, "string", 1, 2]
     assert facts["bytes_per_document"] == round(facts["bytes"] / 4, 1)  # removed ones stay in the files until `compact`
-    Path("keys").write_text("5\n\n-1\n")
+    Path("keys").write_text("5\n\n-1\n", encoding="utf-8-sig")  # as editors on Windows save it
     assert command("index remove numbered 7 --from keys").status == 0
     assert info("numbered")["documents"] == 0
     for given, message in (
