@@ -150,6 +150,17 @@ def run_bounds(values: Array) -> Iterator[tuple[int, int]]:
     return pairwise([*np.flatnonzero(first_of_runs(values)).tolist(), len(values)])
 
 
+def places_by_value(values: Numbers) -> Iterator[tuple[int, Numbers]]:
+    """Each value, ascending, and its places.
+
+    >>> [(value, places.tolist()) for value, places in places_by_value(np.array([7, 3, 7]))]
+    [(3, [1]), (7, [0, 2])]
+    """
+    order = stable_order(values)
+    for start, stop in run_bounds(values[order]):
+        yield int(values[order[start]]), order[start:stop]
+
+
 def run_places(counts: Numbers) -> Numbers:
     """0, 1, ... count - 1 for each count, end to end."""
     places: Numbers = expand_ranges(np.zeros_like(counts), counts)

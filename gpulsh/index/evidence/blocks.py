@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.ragged import concat_rows, offsets, row_of, row_ranges, run_bounds, select_rows, total_size
+from gpulsh.ragged import concat_rows, offsets, places_by_value, row_of, row_ranges, select_rows, total_size
 from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
 
@@ -34,12 +34,9 @@ class BlockRows:
 
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order; each block is decoded once."""
-        owner = row_of(self.bounds, rows)
-        order, own = np.argsort(owner, kind="stable"), weakref.ref(self)
-        places = [order[start:stop] for start, stop in run_bounds(owner[order])]
-        blocks = ((int(owner[at[0]]), at) for at in places)
+        blocks, own = list(places_by_value(row_of(self.bounds, rows))), weakref.ref(self)
         parts = [select_rows(read_block(own, number), rows[at] - self.bounds[number]) for number, at in blocks]
-        return rows_by_place(parts, places)
+        return rows_by_place(parts, [at for _, at in blocks])
 
 
 @lru_cache(CACHED_BLOCKS)

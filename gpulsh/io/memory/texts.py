@@ -19,7 +19,7 @@ from gpulsh.io.memory.strings import GROUP, is_null, string_rows
 from gpulsh.io.memory.tables import has_columns, refuse_tables, table_texts
 from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, join_texts, repack
 from gpulsh.params import shown_type
-from gpulsh.ragged import concat_texts, row_of, run_bounds, stable_order
+from gpulsh.ragged import concat_texts, places_by_value, row_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -247,10 +247,8 @@ class _RowTexts:
     def _of_blocks(self, ids: Numbers) -> list[tuple[Rows, Numbers, Numbers]]:
         """Each block that has some of the documents, their places in `ids`, and their rows of the block."""
         # The last block that begins at or before the row: empty blocks begin where the next one does.
-        owner = row_of(self._starts, ids)
-        order = stable_order(owner)
-        places = [(int(owner[order[start]]), order[start:stop]) for start, stop in run_bounds(owner[order])]
-        return [(self._blocks[number], here, ids[here] - self._starts[number]) for number, here in places]
+        found = places_by_value(row_of(self._starts, ids))
+        return [(self._blocks[number], here, ids[here] - self._starts[number]) for number, here in found]
 
     def _gather(self, ids: Numbers) -> TextBatch:
         found = self._of_blocks(ids)
