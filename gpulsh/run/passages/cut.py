@@ -88,10 +88,8 @@ def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatNam
 
 def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tuple[int, int]]:
     """By the number of each file, its rows [start, stop) in `passages.parquet`; InputError if that lists others."""
-    shown = string_array([file.name for file in files.values()])
+    shown = string_array([file.name for file in files.values()])  # distinct (`io.files.places`)
     numbered = dict(zip(shown.to_pylist(), files, strict=True))
-    if len(numbered) < len(files):
-        raise InputError(f"{path}: shows two files under one name, because theirs are not UTF-8; rename one")
     with _open_passages(path) as source:
         names = (name for batch in source.iter_batches(columns=["file"]) for name in batch.column(0).to_pylist())
         runs = [(name, len(list(rows))) for name, rows in groupby(names)]
