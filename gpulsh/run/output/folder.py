@@ -174,12 +174,12 @@ class OutputFolder:
         ours = is_work_folder(self.work)
         if ours:
             refuse_running(self.work)
-        if ours and not self._resume and is_joined(self.work):
+        unfinished = self._unfinished() if ours else None
+        if unfinished and not self._resume and may_have_joined(unfinished):
             raise OutputError(
                 f"{out}: holds an unfinished run, and the index may hold its documents; give --resume to continue it,"
                 f" or remove {self.work} to lose its results"
             )
-        unfinished = Manifest.open(self.work) if ours and (self._resume or not self._overwrite) else None
         if self._resume and ours and (there == [WORK] or (unfinished and unfinished.find(COMMIT))):
             return
         report = read_report(out / REPORT)
@@ -200,6 +200,15 @@ class OutputFolder:
                 if strange:
                     raise OutputError(f"{out}: holds {strange[0]}, which gpulsh did not write; move it away first")
                 self._old.append(name)
+
+    def _unfinished(self) -> Manifest | None:
+        """The manifest in the work folder. --overwrite replaces a run whose manifest this version cannot read."""
+        try:
+            return Manifest.open(self.work)
+        except OutputError:
+            if self._overwrite:
+                return None
+            raise
 
     def _make(self) -> None:
         missing = [path for path in (self.path, *self.path.parents) if not os.path.lexists(path)]
@@ -254,14 +263,6 @@ def worth_resuming(manifest: Manifest) -> bool:
 def may_have_joined(manifest: Manifest) -> bool:
     """Whether an index may hold the documents of the run, which only its resumption then lists."""
     return any(manifest.find(step) for step in (ADMIT, JOIN))
-
-
-def is_joined(work: Path) -> bool:
-    """Whether an index may hold the documents of the unfinished run in a work folder, if its manifest can be read."""
-    with suppress(OutputError):
-        found = Manifest.open(work)
-        return found is not None and may_have_joined(found)
-    return False
 
 
 def find_finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
