@@ -212,7 +212,6 @@ class FileTexts:
         self._readers, self._rules = readers, Rules(skip, limit)
         self._parts: dict[int, list[Part]] = {}  # of the files that have some, as far as they were looked at
         self._rows = np.zeros(len(files), np.int64)
-        self._starts: NDArray[np.int64] | None = None  # of these rows, once they were asked for
 
     def __len__(self) -> int:
         return int(self._rows.sum())
@@ -220,9 +219,7 @@ class FileTexts:
     @property
     def starts(self) -> NDArray[np.int64]:
         """int64 [files + 1]: position of each file's first row, and how many documents there are."""
-        if self._starts is None:
-            self._starts = offsets(self._rows)
-        return self._starts
+        return offsets(self._rows)
 
     def unchanged(self) -> AbstractContextManager[None]:
         """ChangedInputError if a file is changed before the context is left."""
@@ -296,7 +293,7 @@ class FileTexts:
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
-        self._rows[:], self._starts = 0, None
+        self._rows[:] = 0
         rejected: list[pa.RecordBatch] = []
         everything = PartitionFacts(rejected=rejected)
         yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
@@ -309,7 +306,6 @@ class FileTexts:
 
     def add(self, facts: PartitionFacts) -> None:
         """Add the rows of the next partition."""
-        self._starts = None
         for number, rows in facts.rows.items():
             self._rows[number] += rows
 
