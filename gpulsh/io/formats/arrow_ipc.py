@@ -80,19 +80,14 @@ class Ipc(Format):
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The column at `rows`, batch by batch."""
-        found: list[pa.Array] = []
-        start = 0
         with reading(file), _opened(file) as source:
             kind = type_named(source.schema, column)
-            for batch in source.batches([field_named(column, source.schema.names)[0]]):
-                first, last = np.searchsorted(rows, [start, start + len(batch)])
-                if first < last:
-                    some = take_rows(column_named(batch, column), rows[first:last] - start)
-                    found.append(check_values(file, column, some))
-                start += len(batch)
-                if last == len(rows):
-                    break
-        return as_one_array(pa.chunked_array(found, kind))
+            return as_one_array(pa.chunked_array(list(source.values(column, rows, max(len(rows), 1))), kind))
+
+    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
+        """`values` in runs, each of one record batch."""
+        with reading(file), _opened(file) as source:
+            yield from source.values(column, np.arange(count), most)
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
         """Write a batch for each batch, several for one beyond BATCH_BYTES, in the same codec. A stream stays one."""
@@ -178,6 +173,18 @@ class _Source:
             del batch  # before the next one is read
         if self.stream and self._source.read(len(MAGIC)).strip(b"\0"):
             raise DamagedInputError(f"{self._file.name}: more data follows the end of its stream; give a file for each")
+
+    def values(self, column: str, rows: Numbers, most: int) -> Iterator[pa.Array]:
+        """The column at `rows`, ascending, at most `most` of a batch at a time."""
+        start = 0
+        for batch in self.batches([field_named(column, self.schema.names)[0]]):
+            first, last = np.searchsorted(rows, [start, start + len(batch)]).tolist()
+            for at in range(first, last, most):
+                some = rows[at : min(at + most, last)] - start
+                yield check_values(self._file, column, take_rows(column_named(batch, column), some))
+            start += len(batch)
+            if last == len(rows):
+                break
 
     def _reader(self, fields: list[int] | None = None) -> pa.RecordBatchReader | pa.RecordBatchFileReader:
         self._source.seek(0)
