@@ -278,8 +278,8 @@ def false_candidates(documents: float, similarity: float, bands: int, rows: int)
 def index_bytes(corpus: Corpus, bands: int) -> float:
     """Size of a persistent index: digests and delta-coded fingerprints of kept documents; hash and key of every one.
 
-    m sorted 64-bit numbers have gaps of about 2^64 / m, so that a gap takes 64 - log2(m) + log2(e) bits at best, and
-    INDEX_CODING times as many in blocks of bytes.
+    m sorted 64-bit numbers have gaps of about 2^64 / m. So a gap takes 64 - log2(m) + log2(e) bits at best. In blocks
+    of bytes it takes INDEX_CODING times as many.
     """
     shingles = min(max(corpus.shingles, 1), 2.0**64)
     bits = INDEX_CODING * (64 - np.log2(shingles) + np.log2(np.e))

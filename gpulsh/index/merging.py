@@ -57,7 +57,7 @@ REMOVED = -1  # instead of the new row of a removed document
 
 SPILL_BYTES = 128 << 20  # most bytes of segments in memory before they are written to the index's folder
 SMALL_BYTES = 1 << 16  # a segment of fewer bytes costs more to search by itself than to join with the next
-SMALL_FILES, MAX_SMALL = 4 << 20, 64  # bytes of a segment in small files, and how many of these may end an index
+SMALL_FILES, MAX_SMALL = 4 << 20, 64  # a segment in files of fewer bytes is small; so many of these may be the last
 
 Columns = tuple[Values, ...]
 
