@@ -10,7 +10,7 @@ import click
 
 from gpulsh.cli import options as opt
 from gpulsh.cli.dedup import enforced_memory
-from gpulsh.cli.terminal import conclude
+from gpulsh.cli.terminal import conclude, note
 
 SECTIONS = {
     "text_column": "Input",
@@ -154,6 +154,8 @@ def _run(
         return
     found, lines = report["passages"], []
     if "passages" in found:  # the job has found them, or only cut them
+        if not report["page"]["written"]:
+            note(f"gpulsh: {report['page']['reason']}")
         documents = f"{found['documents_marked']:,} of {plural(found['documents'], 'document')}"
         part = share(found["bytes_marked"], found["bytes"])
         lines.append(f"Found {plural(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}.")

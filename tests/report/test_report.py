@@ -210,6 +210,8 @@ def test_without_jinja_the_report_says_so(monkeypatch: pytest.MonkeyPatch, comma
         assert not report["page"]["written"] and "gpulsh[report]" in report["page"]["reason"]
         assert "report.html" not in report["outputs"] and not Path("out/report.html").exists()
         assert command("report out").error.endswith('report.html needs jinja2: pip install "gpulsh[report]"')
+        passages = ["passages", *job[1:-4], "-o", "marks", "--backend", "reference"]
+        assert needs.partition(",")[0] + "\n" in command("", *passages).err
     assert command("report out") == (0, "out/report.html\n", "")
     assert json.loads(Path("out/report.json").read_text())["outputs"] == [*report["outputs"], "report.html"]
     assert command("", *job, "--overwrite").status == 0  # the page is gpulsh's now, and a later run replaces it
