@@ -116,10 +116,13 @@ class UndecidedDocuments:
             joined = Edges(target[gone], gone, similarity[gone])
         joined = Edges.concat([edges.renumber(numbers), joined])
         if ordered:
-            lower, higher = np.minimum(joined.earlier, joined.later), np.maximum(joined.earlier, joined.later)
-            both = pack_pairs(lower, higher)
+            both = pack_pairs(np.minimum(joined.earlier, joined.later), np.maximum(joined.earlier, joined.later))
             order = np.argsort(both, kind="stable")
-            pairs, how_similar = unpack_pairs(both[order]), joined.similarity[order]
+            how_similar = joined.similarity[order]
+            del joined  # pairs may be many, so that each array matters
+            both = both[order]
+            del order
+            pairs = unpack_pairs(both)
         else:
             pairs, how_similar = np.stack([joined.earlier, joined.later], axis=1), similarity[:0]
         cluster, keep = ops.components(count, pairs), target == place
@@ -134,7 +137,7 @@ class UndecidedDocuments:
         exact_copy[self._count_copies(target, funnel)] = True
         similarity[exact_copy | ~dropped] = 1.0  # also where nothing is measured
 
-        funnel.verified, funnel.dropped, funnel.kept = len(joined.later), int(dropped.sum()), int(keep.sum())
+        funnel.verified, funnel.dropped, funnel.kept = len(pairs), int(dropped.sum()), int(keep.sum())
         funnel.similar, funnel.dissimilar = len(edges.later), funnel.candidates - len(edges.later)
         funnel.few_sources = count - funnel.dropped - funnel.kept
         funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped

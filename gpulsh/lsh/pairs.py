@@ -13,13 +13,17 @@ from gpulsh.ragged import distinct
 
 def pack_pairs(i: Array, j: Array) -> Array:
     """Pairs as i << 32 | j, whose order is the lexicographic order of pairs."""
-    return i.astype(np.uint64) << np.uint64(32) | j.astype(np.uint64)
+    packed = i.astype(np.uint64)
+    packed <<= np.uint64(32)
+    packed |= j.astype(np.uint64)
+    return packed
 
 
 def unpack_pairs(pairs: Array) -> Array:
     """int64 [m, 2] of packed pairs [m]."""
     both = np.empty((len(pairs), 2), np.int64, like=pairs)
-    both[:, 0], both[:, 1] = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
+    both[:, 0] = pairs >> np.uint64(32)
+    both[:, 1] = pairs & np.uint64(0xFFFFFFFF)
     return both
 
 
