@@ -34,7 +34,7 @@ PAIR_BYTES, ROUTED_PAIR_BYTES = 16, 24
 MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # the latter of 2^31 or more
 PAIR_COST = 200  # bytes of text that take as long to read and shingle as one comparison of two documents
 TASK_BYTES = 64 << 20  # that a task which reads a partition holds at once
-CONNECT_BYTES = 28  # in memory, for each document in a candidate pair, on the one machine that makes the groups
+CONNECT_BYTES = 16  # in memory, for each document in a candidate pair, on the one machine that makes the groups
 TEXT_STAGES = ("sign", "copies", "collide", "connect", "route", "gather")  # stages in which texts may wait in memory
 
 INDEX_CODING = 1.04  # for pages; for 40 fingerprints 1.07

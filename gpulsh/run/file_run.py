@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.budget import task_sizes
+from gpulsh.budget import TaskSizes, task_sizes
 from gpulsh.errors import GpulshError, InputTypeError, ParameterError, refuse_given
 from gpulsh.io.conversion import FormatName, refuse_stream_codec, with_format_names
 from gpulsh.io.file import File
@@ -100,6 +100,8 @@ def run_job(
         job = with_cut(job, engine)
         folder = stack.enter_context(OutputFolder(output, overwrite=overwrite, resume=resume))
         manifest = folder.manifest(job.step_parameters(), secret)
+        if manifest.job:  # a run goes on as it was cut, perhaps with more memory
+            job = replace(job, cut=TaskSizes(**{**manifest.job["cut"], "memory": job.cut.memory}))
         if folder.is_committed():
             folder.commit()
             return read_report(output / REPORT)

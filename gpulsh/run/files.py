@@ -270,7 +270,8 @@ def deduplicate_files(
     work            if `output` is a URL: a local folder, new or empty, for the results before the upload; `resume`
                     needs it. None: a new folder in TMPDIR
     overwrite       replace the results of an earlier run in `output`
-    resume          continue an unfinished run of the same job; a finished run is left unchanged
+    resume          continue an unfinished run of the same job, with the same `memory` or more; a finished run is left
+                    unchanged
     dry_run         check the parameters, the heads of the files and `output`, and write nothing. The report then has
                     `parameters`, `files` and the planned `outputs`, without counts
     progress        True shows bars, or lines without a terminal; "json" writes JSON lines to standard error, with the

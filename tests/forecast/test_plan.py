@@ -59,13 +59,13 @@ def test_estimates_equal_sums_done_by_hand() -> None:
     assert all(stage.memory_each == (256 << 20) + held.get(stage.name, 1_000_000) for stage in found.stages)
     large = replace(CORPUS, documents=1e9, bytes=1e13)
     most = {s.name: s.memory_each for s in estimate(large, rates, workers=2, nodes=1, bands=21, rows=6).stages}
-    assert most.pop("connect") == 28 * 5e8
+    assert most.pop("connect") == 16 * 5e8
     assert max(most.values()) == (256 << 20) + (24 << 24) + (512 << 20) < 1.3e9  # waiting texts take a sixteenth of it
     assert most["verify"] == (256 << 20) + (256 << 20)
     apart = {s.name: s.memory_each for s in estimate(large, rates, workers=2, nodes=2, bands=21, rows=6).stages}
-    assert apart.pop("connect") == 28 * 5e8 and max(apart.values()) == (256 << 20) + (24 << 24) < 0.7e9
+    assert apart.pop("connect") == 16 * 5e8 and max(apart.values()) == (256 << 20) + (24 << 24) < 0.7e9
     small = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8, memory=1000)
-    assert [s.memory_each for s in small.stages] == [500 * 28 if s.name == "connect" else 1000 for s in small.stages]
+    assert [s.memory_each for s in small.stages] == [500 * 16 if s.name == "connect" else 1000 for s in small.stages]
 
 
 def test_a_slow_disk_or_network_bounds_a_stage() -> None:

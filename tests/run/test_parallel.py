@@ -1,5 +1,6 @@
 """Tasks in parallel in one process: they share the memory, and a large one runs alone."""
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ import gpulsh
 from gpulsh.backends.cuda.memory import max_text_sizes
 from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.budget import memory_shares, parse_memory, task_sizes
+from gpulsh.budget import TaskSizes, memory_shares, parse_memory, task_sizes
 from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError, OutputError, ParameterError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import HeldTexts
@@ -260,16 +261,27 @@ def test_a_device_takes_at_most_half_of_the_budget(memory: int, devices: int) ->
     assert found["held"] == (0 if memory == MIN_MEMORY else memory // 4)
 
 
-def test_an_unfinished_run_resumes_only_with_the_same_memory(tmp_path: Path) -> None:
+def test_an_unfinished_run_resumes_with_as_much_memory_or_more(tmp_path: Path) -> None:
     given, out = write_inputs(tmp_path / "in"), tmp_path / "out"
     options: dict[str, Any] = {"backend": "cpu", "threads": 1}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
-        with interrupting():
-            gpulsh.deduplicate_files(given, out, memory="1GiB", **options)
-        with pytest.raises(OutputError, match="memory was 1GiB and is 2GiB now"):
-            gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **options)
-    before = gpulsh.deduplicate_files(given, out, memory=1 << 30, resume=True, **options)
-    found = results(out)
-    again = gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **options)
-    assert again.report == before.report and results(out) == found
+    gpulsh.deduplicate_files(given, out, memory="1GiB", **options)
+    expected = results(out)
+    for stop in ("form_groups", "write_evidence"):
+        shutil.rmtree(out)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
+            patch.setattr("gpulsh.run.file_run.task_sizes", few_at_once)
+            with interrupting(stop):
+                gpulsh.deduplicate_files(given, out, memory="1GiB", **options)
+            with pytest.raises(OutputError, match="memory was 1GiB and is 512MiB now, which is less; give"):
+                gpulsh.deduplicate_files(given, out, memory="512MiB", resume=True, **options)
+            before = gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **options)
+        assert before.report["parameters"]["memory"] == 2 << 30
+        assert results(out) == expected
+    again = gpulsh.deduplicate_files(given, out, memory="1GiB", resume=True, **options)
+    assert again.report == before.report and results(out) == expected
+
+
+def few_at_once(memory: int, sizes: Sizes) -> TaskSizes:
+    """Sizes that follow from the memory, and cut a few documents."""
+    return replace(task_sizes(memory, sizes), digests=memory >> 27, group=memory >> 20)

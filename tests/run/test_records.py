@@ -5,7 +5,8 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,9 @@ from gpulsh.forecast import formula
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
+from gpulsh.method import Method
 from gpulsh.ragged import offsets
-from gpulsh.run.job import Layout, step_of
+from gpulsh.run.job import JobContext, Layout, step_of
 from gpulsh.run.passages import documents
 from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.tables import FIRSTS, SAMPLES, PlaceRows, SampleRows
@@ -28,7 +30,7 @@ from gpulsh.run.records import texts as group_texts
 from gpulsh.run.records.ranges import sorted_range
 from gpulsh.run.records.tables import DIGESTS, PLACES, Table, TextPlaces
 from gpulsh.run.records.texts import GroupTexts
-from gpulsh.run.stages import sign
+from gpulsh.run.stages import connect, sign
 from gpulsh.run.stages.sign import background_writer
 from gpulsh.store.columns import column_types, range_order
 from tests.support.traced import at_most, bytes_touched
@@ -46,6 +48,21 @@ def test_the_plan_counts_the_bytes_of_the_tables() -> None:
     assert width(tables.FOREST) == formula.STAR_BYTES
     assert width(tables.MEMBERS) == formula.MEMBER_BYTES == formula.MEMBER_OF_MANY_BYTES - 4
     assert width(tables.DECISIONS) == width(tables.DECIDED) == formula.DECISION_BYTES
+
+
+def test_groups_are_made_in_the_memory_that_the_plan_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This one task holds all connected documents; two a component take the most."""
+    count, ops = 1 << 17, ReferenceBackend()
+    documents = np.arange(count)
+    columns = documents, documents & ~1, (documents & 1 == 0).astype(np.int32)
+    tables.FOREST.write(tmp_path, 0, tables.ForestRows(*columns))
+    monkeypatch.setattr(connect, "ROWS_AT_ONCE", 1 << 10)
+    monkeypatch.setattr(connect, "sizes_of", lambda documents, *_: np.full(len(documents), 100))
+    job = SimpleNamespace(cut=SimpleNamespace(group=1 << 20), method=Method.choose())
+    context = cast(JobContext, SimpleNamespace(folder=tmp_path, job=job, ops=ops))
+    with at_most(formula.CONNECT_BYTES * count + (1 << 18)):
+        made = connect.form_groups(context, cast(Layout, range(count)), tables.Ranges(met=1))
+    assert made.facts["documents"] == made.facts["meeting"] == count
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="the system does not tell which pages were touched")

@@ -303,6 +303,7 @@ def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[s
         )
 
 
+FROM_MEMORY = ("memory", "digests", "group")  # sizes of a cut; the latter stay if a run resumes with more memory
 FILE_DIGESTS = {  # digests in a job, in the order of `FileJob.to_json`
     "order": "its inputs are in another order",
     "places": "its files have other places in data/",
@@ -333,9 +334,11 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
                     how = "is a new input" if file not in old else "has changed since"
                     yield f"{file} {how if file in new else 'is no longer an input'}"
             return  # the places and sources of files follow from which there are
-        elif name == "cut" and old.get("memory") != new.get("memory"):  # the other sizes follow from it
+        elif name == "cut" and old["memory"] > new["memory"]:  # the other sizes follow from it
             was, now_is = (exact_size(job["memory"]) for job in (old, new))
-            yield f"memory was {was} and is {now_is} now"
+            yield f"memory was {was} and is {now_is} now, which is less"
+        elif name == "cut" and old["memory"] < new["memory"]:
+            yield from _differences(*({**job, **dict.fromkeys(FROM_MEMORY)} for job in (old, new)))
         else:
             yield from _differences(old, new)
 

@@ -3,8 +3,8 @@
 group        all files of FOREST and of COPIES -> MEMBERS, whole components together, and SHARES
 
 A forest connects each document with the least document of its component. One task merges the forests of all ranges: it
-holds 28 bytes for each connected document, and pieces of files. Rejected: a tree of merges, which does the same work
-again at each level.
+holds 8 bytes for each connected document and 12 for each component, and pieces of files. Rejected: a tree of merges,
+which does the same work again at each level.
 
 A group is larger than `TaskSizes.group` only where a single component is. Then its candidate pairs are compared in
 shares: the pairs whose first document is in a range.
@@ -13,6 +13,7 @@ shares: the pairs whose first document is in a range.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def form_groups(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResu
     """Merge all forests, and put whole components into groups."""
     folder, most = context.folder, context.job.cut.group
     forests, copies = FOREST.open_all(folder, ranges.met), ranges.all_copies(folder)
-    document = _connected_documents(forests, copies)
+    document = _connected_documents(forests, copies, folder)
     pairs = np.full(len(document), NO_PAIR, np.int32)  # how often each is the first of a candidate pair
     for file in forests:
         known, _, count = file.whole()
@@ -56,7 +57,7 @@ def form_groups(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResu
         return cost
 
     # Groups of whole components, which overwrite their labels; groups larger than `most` are single components.
-    growing = Column(label.dtype)
+    growing = Column(label.dtype, folder)
     for rows in _row_slices(len(label)):
         growing.append(rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop)))
     roots = growing.whole()
@@ -94,12 +95,15 @@ def _row_slices(rows: int) -> Iterator[slice]:
         yield slice(start, min(start + ROWS_AT_ONCE, rows))
 
 
-def _connected_documents(forests: Files, copies: Files) -> Numbers:
-    """int64 [m]: the documents of all files, ascending, each once."""
+def _connected_documents(forests: Files, copies: Files, folder: Path) -> Numbers:
+    """int64 [m], mapped: the documents of all files, ascending, each once."""
     columns = [file.whole().document for file in (*forests, *copies)]
-    columns += [sorted_distinct(file.whole().first) for file in copies]
+    for file in copies:
+        first = Column(np.int64, folder)
+        first.append(sorted_distinct(file.whole().first))
+        columns.append(first.whole())
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
-    document = Column(np.int64)
+    document = Column(np.int64, folder)
     while columns := [column for column in columns if len(column)]:
         last = min(column[:each][-1] for column in columns)
         stops = [int(np.searchsorted(column[:each], last, side="right")) for column in columns]
