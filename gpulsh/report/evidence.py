@@ -1,7 +1,6 @@
 """Sums up duplicates.parquet: similarities, clusters, dropped rows by file, and some pairs with their texts.
 
-The summary depends on the written evidence alone, so every engine gives the same. Clusters are drawn at random by a
-hash of their numbers.
+The summary depends on the written evidence alone, so every engine gives the same.
 """
 
 from __future__ import annotations
@@ -24,22 +23,16 @@ from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.ragged import run_bounds
+from gpulsh.report.drawn_rows import SIZES, Rows, draw_clusters, example_rows, member_rows, size_counts
 from gpulsh.report.excerpts import Beginnings, FileRow, excerpts, read_texts, texts_in_memory
 from gpulsh.report.wording import shorten
 
-SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # dropped documents of a cluster: the least of each class
 BINS = 100  # of similarity, from 0 to 1
-EXAMPLES = 6
-MANY_ROWS = 1 << 20  # of more, only some are considered as examples, evenly spaced
 REREAD_BYTES = 1 << 28  # of files that are read again for the texts of the sample of clusters
 MAX_LISTED = 1000  # pairs of INPUTs
 MAX_ID = 1000  # characters of an id in an example
 UNKNOWN_FILE = -1  # number of a file of an earlier run
-
-SAMPLE = {"largest": 10, "random": 24, "above": 12, "below": 12}  # clusters of each kind
-MEMBERS = 3  # dropped documents of each
-ROWS_PER_CLUSTER = 64  # rows or clusters for each cluster shown: rows may be of few clusters, and these of copies
-SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, so no two numbers become the same
+ROW_BYTES = 128  # of memory for each row of a part, with the arrays that sort it
 
 
 def summarise(
@@ -49,11 +42,12 @@ def summarise(
     threshold: float,
     known: Iterable[Beginnings],
     threads: int,
+    memory: int,
 ) -> Mapping[str, Any]:
     """The summary as JSON values. Texts that are not `known` are read from `files`, by so many `threads` at most.
 
-    A text is empty if the files to read for it are too large, except in `examples`. The work takes 12 bytes of memory
-    for each dropped document, and several times as many while it counts and draws clusters.
+    A text is empty if the files to read for it are too large, except in `examples`. The rows are read again for each
+    part of the clusters, so that a part takes a quarter of `memory`.
 
     `dropped`, `rejected` and, with --passages, `contaminated` have a count for each file. `dropped_for` lists how many
     documents of an INPUT were dropped for documents of another, largest first; the INPUT None is earlier runs, and
@@ -62,11 +56,10 @@ def summarise(
     for a document next to the threshold.
     """
     evidence = Evidence(_local_file(duplicates), files)
-    similarity, cluster = evidence.column("similarity"), evidence.column("cluster")
-    labels, sizes = np.unique(cluster, return_counts=True)
-    picked = sample_clusters(similarity, cluster, labels, sizes, threshold)
-    chosen = [example_rows(similarity, cluster)]
-    chosen += [member_rows(similarity, cluster, label, threshold) for label in picked]
+    bits = (evidence.count * ROW_BYTES // (memory // 4)).bit_length()
+    drawn = draw_clusters(evidence.read_rows, threshold, bits)
+    members = member_rows(evidence.read_rows, drawn.kinds, threshold)
+    chosen = [example_rows(evidence.read_rows), *(members[label] for label in drawn.kinds)]
     rows = evidence.rows(np.concatenate(chosen).tolist())
     pairs, *shown = (
         rows[end - len(part) : end] for end, part in zip(np.cumsum([*map(len, chosen)]), chosen, strict=True)
@@ -81,18 +74,18 @@ def summarise(
         "dropped_for": dropped_for,
         "rejected": evidence.rejected_counts(duplicates.with_name("rejected.parquet")),
         **({"contaminated": evidence.contaminated_counts(contamination)} if contamination.exists() else {}),
-        "similarity": similarity_counts(similarity),
+        "similarity": similarity_counts(rows.similarity for rows in evidence.read_rows()),
         "clusters": {
-            "count": len(labels),
-            "sizes": _size_classes(sizes),
+            "count": int(drawn.size_counts.sum()),
+            "sizes": _size_classes(drawn.size_counts),
             "sample": [
                 {
                     "cluster": label,
-                    "dropped": int(sizes[np.searchsorted(labels, label)]),
+                    "dropped": drawn.sizes[label],
                     "picked": kinds,
                     "pairs": [evidence.pair(row, found) for row in some],
                 }
-                for (label, kinds), some in zip(picked.items(), shown, strict=True)
+                for (label, kinds), some in zip(drawn.kinds.items(), shown, strict=True)
             ],
         },
         "examples": [evidence.pair(row, found) for row in pairs],
@@ -106,18 +99,22 @@ def cluster_counts(clusters: Path) -> Mapping[str, Any] | None:
     """
     if not clusters.exists():
         return None
-    table = _open_parquet(_local_file(clusters)).read(["copies", "near", "component"], use_threads=False)
-    copies, near, component = (number_values(column.combine_chunks()) for column in table.columns)
-    found: dict[str, Any] = {"documents": len(table)}
-    for name, sizes in {"verified": 1 + copies + near, "component": component}.items():
-        found[name] = {"most": int(sizes.max(initial=0)), "sizes": _size_classes(sizes)}
+    file = _open_parquet(_local_file(clusters))
+    found: dict[str, Any] = {"documents": file.metadata.num_rows}
+    most, counts = np.zeros(2, np.int64), np.zeros((2, len(SIZES)), np.int64)
+    for batch in file.iter_batches(columns=["copies", "near", "component"], use_threads=False):
+        copies, near, component = map(number_values, batch.columns)
+        for at, sizes in enumerate((1 + copies + near, component)):
+            most[at] = max(most[at], sizes.max(initial=0))
+            counts[at] += size_counts(sizes)
+    for at, name in enumerate(("verified", "component")):
+        found[name] = {"most": int(most[at]), "sizes": _size_classes(counts[at])}
     return found
 
 
-def _size_classes(sizes: Numbers) -> list[dict[str, int]]:
+def _size_classes(counts: Numbers) -> list[dict[str, int]]:
     """The classes of SIZES that are not empty, each with its least size."""
-    counts = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES)).tolist()
-    return [{"least": least, "count": count} for least, count in zip(SIZES, counts, strict=True) if count]
+    return [{"least": least, "count": count} for least, count in zip(SIZES, counts.tolist(), strict=True) if count]
 
 
 def _affordable(files: Sequence[File], places: Iterable[FileRow]) -> Iterator[FileRow]:
@@ -132,87 +129,24 @@ def _affordable(files: Sequence[File], places: Iterable[FileRow]) -> Iterator[Fi
             yield number, row
 
 
-def similarity_counts(similarity: NDArray[np.floating]) -> Mapping[str, Any]:
+def similarity_counts(parts: Iterable[NDArray[np.floating]]) -> Mapping[str, Any]:
     """Counts by similarity: `below_one` has a count for each hundredth, by its lower edge; NaN is `unmeasured`.
 
-    >>> similarity_counts(np.array([0.8, 0.809, 0.5, 1, np.nan]))
+    >>> similarity_counts([np.array([0.8, 0.809, 0.5]), np.array([1, np.nan])])
     {'below_one': {'0.50': 1, '0.80': 2}, 'one': 1, 'unmeasured': 1}
     """
-    measured = np.isfinite(similarity)
-    # A bin includes its lower edge. In float32 the edge may be slightly lower.
-    bins = np.minimum((similarity[measured].astype(np.float64) * BINS + 1e-4).astype(np.int64), BINS)
-    counts = np.bincount(bins, minlength=BINS + 1)
+    counts, unmeasured = np.zeros(BINS + 1, np.int64), 0
+    for similarity in parts:
+        measured = np.isfinite(similarity)
+        # A bin includes its lower edge. In float32 the edge may be slightly lower.
+        bins = np.minimum((similarity[measured].astype(np.float64) * BINS + 1e-4).astype(np.int64), BINS)
+        counts += np.bincount(bins, minlength=BINS + 1)
+        unmeasured += int((~measured).sum())
     return {
         "below_one": {f"{at / BINS:.2f}": int(counts[at]) for at in np.flatnonzero(counts[:BINS]).tolist()},
         "one": int(counts[BINS]),
-        "unmeasured": int((~measured).sum()),
+        "unmeasured": unmeasured,
     }
-
-
-# --- which rows the report shows ---
-
-
-def example_rows(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
-    """A few dropped documents, each of another cluster, from the least to the most similar; copies if all are."""
-    near = np.flatnonzero(similarity < 1)
-    if not len(near):
-        near = np.arange(len(similarity))
-    near = near[:: len(near) // MANY_ROWS + 1]
-    near = near[np.unique(cluster[near], return_index=True)[1]]
-    near = near[np.argsort(similarity[near], kind="stable")]
-    return near[np.unique(np.linspace(0, len(near) - 1, min(EXAMPLES, len(near))).round().astype(np.int64))]
-
-
-def sample_clusters(
-    similarity: NDArray[np.float32], cluster: Numbers, labels: Numbers, sizes: Numbers, threshold: float
-) -> dict[int, list[str]]:
-    """Some clusters by number, each with its kinds; `labels` and `sizes` describe all clusters.
-
-    `largest` clusters have two dropped documents or more. `random` ones have more than exact copies, if any cluster
-    has. `above` and `below` have a document next to the threshold; a connected component may drop one below it.
-    """
-    near = np.flatnonzero(similarity < 1)
-    drawn = np.sort(labels[least_indices(labels.astype(np.uint64) * SCATTER, SAMPLE["random"] * ROWS_PER_CLUSTER)])
-    place = np.minimum(np.searchsorted(drawn, cluster[near]), len(drawn) - 1)
-    pool = drawn[np.unique(place[drawn[place] == cluster[near]])] if len(near) else drawn
-    pool = pool if len(pool) else drawn
-    bound = np.float32(threshold)
-    above, below = near[similarity[near] >= bound], near[similarity[near] < bound]
-    picked = {
-        "largest": labels[least_indices(-sizes, SAMPLE["largest"])],
-        "random": pool[least_indices(pool.astype(np.uint64) * SCATTER, SAMPLE["random"])],
-        "above": cluster[above[least_indices(similarity[above], SAMPLE["above"] * ROWS_PER_CLUSTER)]],
-        "below": cluster[below[least_indices(-similarity[below], SAMPLE["below"] * ROWS_PER_CLUSTER)]],
-    }
-    found: dict[int, list[str]] = {}
-    for kind, numbers_of_kind in picked.items():
-        for number in list(dict.fromkeys(numbers_of_kind.tolist()))[: SAMPLE[kind]]:
-            kinds = found.setdefault(number, [])
-            if kind != "largest" or sizes[np.searchsorted(labels, number)] > 1:
-                kinds.append(kind)
-    return found
-
-
-def member_rows(similarity: NDArray[np.float32], cluster: Numbers, number: int, threshold: float) -> Numbers:
-    """The places of a few rows of a cluster, nearest to the threshold first."""
-    here = np.flatnonzero(cluster == number)
-    return here[least_indices(np.abs(similarity[here] - np.float32(threshold)), MEMBERS)]
-
-
-def least_indices(values: Values, count: int) -> Numbers:
-    """int64: the places of the `count` least values, in order; earlier places first among equal values.
-
-    >>> least_indices(np.array([3, 1, 2, 1]), 2).tolist()
-    [1, 3]
-    """
-    places = np.arange(len(values))
-    if len(values) > count:
-        # Not `<=`: NaN, not measured, comes last, and may be the bound.
-        places = np.flatnonzero(~(values > np.partition(values, count - 1)[count - 1]))
-    return places[np.argsort(values[places], kind="stable")][:count]
-
-
-# --- the file ---
 
 
 class Evidence:
@@ -222,6 +156,19 @@ class Evidence:
         self.files, self._source = files, _open_parquet(duplicates)
         self._names = string_array([file.name for file in files])
         self._numbers = {name: at for at, name in enumerate(self._names.to_pylist())}
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return int(self._source.metadata.num_rows)
+
+    def read_rows(self) -> Iterator[Rows]:
+        """All rows in order, a row group at a time."""
+        start = 0
+        for table in self._groups("similarity", "cluster"):
+            numbers = np.arange(start, start + len(table))
+            yield Rows(numbers, *(number_values(column.combine_chunks()) for column in table.columns))
+            start += len(table)
 
     def column(self, name: str) -> Values:
         """All values of a number column."""

@@ -27,7 +27,8 @@ from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
-from gpulsh.report.evidence import Evidence, example_rows
+from gpulsh.report.drawn_rows import example_rows
+from gpulsh.report.evidence import Evidence
 from gpulsh.report.excerpts import FileRow, read_texts
 
 MAX_VALUES = 1 << 20  # values of a column
@@ -86,10 +87,10 @@ class Review:
         Without a choice, a few rows from the least similar to the most. ParameterError if there is no such row.
         """
         with reading(self._duplicates):
+            if cluster is None and name is None and not near_threshold:
+                return example_rows(self._evidence.read_rows)
             similarity, clusters = self._evidence.column("similarity"), self._evidence.column("cluster")
             named = None if name is None else self._evidence.rows_of_id(name)
-        if cluster is None and name is None and not near_threshold:
-            return example_rows(similarity, clusters)
         found = np.arange(len(similarity)) if named is None else named
         if name is not None and not len(found):
             raise ParameterError(f"id is {name!r}; give the id of a dropped document, or of its kept duplicate")

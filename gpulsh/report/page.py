@@ -20,7 +20,8 @@ from gpulsh.decide.edges import MAX_DRAWN
 from gpulsh.errors import install_command
 from gpulsh.params import Folding, Shingling, banding_name, plural
 from gpulsh.report import wording
-from gpulsh.report.evidence import BINS, SIZES
+from gpulsh.report.drawn_rows import SIZES
+from gpulsh.report.evidence import BINS
 from gpulsh.report.excerpts import run_differences
 from gpulsh.report.reproduce import command, describe_method
 from gpulsh.report.summary import MIN_SECONDS, largest_sentence, sum_of

@@ -51,7 +51,8 @@ def finished_report(
     known = [] if held is None else [held.beginnings]
     known += [] if decided.beginnings is None else [decided.beginnings]
     threads = parameters["threads"] or processors()
-    evidence = summarise(work / EVIDENCE, job.files, job.columns, job.method.threshold, known, threads)
+    threshold, memory = job.method.threshold, parameters["memory"]
+    evidence = summarise(work / EVIDENCE, job.files, job.columns, threshold, known, threads, memory)
     stages.release_texts()
     rows = zip(job.files, decided.layout.rows(), strict=True)
     files: list[dict[str, Any]] = [{"file": file.name, "rows": count} for file, count in rows]
@@ -75,6 +76,6 @@ def finished_report(
         "hints": give_hints(job.method, funnel),
         "evidence": evidence,
         "counts": cluster_counts(work / COUNTED),
-        SAMPLED.name: similarity_counts(decided.sample.similarity),
+        SAMPLED.name: similarity_counts([decided.sample.similarity]),
         "outputs": outputs,
     }

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from gpulsh.params import plural
-from gpulsh.report.evidence import MEMBERS, SAMPLE
+from gpulsh.report.drawn_rows import MEMBERS, SAMPLE
 from gpulsh.report.excerpts import SHOWN_CHARACTERS
 from gpulsh.report.page import missing_requirement, render, similarity_picture
 from tests.support.command import Command

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import unicodedata
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
+from gpulsh.arrays import Values
 from gpulsh.backends.reference.texts import code_points
 from gpulsh.cli import main
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.method import Method
 from gpulsh.params import PLAIN, Reading, Shingling, Unit
 from gpulsh.report import originals
-from gpulsh.report.evidence import MEMBERS, SAMPLE, example_rows, member_rows, sample_clusters
+from gpulsh.report.drawn_rows import MEMBERS, SAMPLE, SIZES, ReadRows, Rows, draw_clusters, example_rows, member_rows
 from gpulsh.report.excerpts import SHOWN_CHARACTERS, differences, pieces
 from gpulsh.report.excerpts import excerpts as cut
 from gpulsh.report.page import cautions, missing_requirement
@@ -89,25 +91,50 @@ def test_large_clusters_and_losses_give_warnings() -> None:
     assert cautions({**report, "funnel": {"documents": 1000, "protected": 1}}, inputs[:1]) == ["short"]
 
 
-def test_clusters_are_the_largest_and_those_next_to_the_threshold() -> None:
+def rows_of(similarity: Values, cluster: Values) -> ReadRows:
+    """The rows, some at a time."""
+    columns = np.arange(len(cluster)), similarity.astype(np.float32), cluster
+    return lambda: (Rows(*(column[start : start + 64] for column in columns)) for start in range(0, len(cluster), 64))
+
+
+@pytest.mark.parametrize("bits", [0, 1, 5, 10])
+def test_clusters_are_the_largest_and_those_next_to_the_threshold(bits: int) -> None:
     rng = np.random.default_rng(5)
     cluster = rng.integers(0, 400, 2000) * 3
     similarity = rng.uniform(0.5, 1.0, 2000).astype(np.float32)
     similarity[rng.random(2000) < 0.3] = 1
-    labels, sizes = np.unique(cluster, return_counts=True)
-    found = sample_clusters(similarity, cluster, labels, sizes, 0.8)
-    by_kind = {kind: [label for label, kinds in found.items() if kind in kinds] for kind in SAMPLE}
+    read = rows_of(similarity, cluster)
+    found = draw_clusters(read, 0.8, bits)
+    by_kind = {kind: [label for label, kinds in found.kinds.items() if kind in kinds] for kind in SAMPLE}
     assert {kind: len(numbers) for kind, numbers in by_kind.items()} == SAMPLE
-    size = dict(zip(labels.tolist(), sizes.tolist(), strict=True))
+    size = Counter(cluster.tolist())
+    assert found.size_counts.sum() == len(size) and found.sizes == {label: size[label] for label in found.kinds}
+    classes = zip(SIZES, [*SIZES[1:], 1 << 60], strict=True)
+    assert found.size_counts.tolist() == [sum(low <= count < high for count in size.values()) for low, high in classes]
     assert set(by_kind["largest"]) == set(sorted(size, key=lambda label: (-size[label], label))[: SAMPLE["largest"]])
+    with_near = set(cluster[similarity < 1].tolist())
+    scattered = sorted(with_near, key=lambda label: label * 0x9E3779B97F4A7C15 % 2**64)
+    assert set(by_kind["random"]) == set(scattered[: SAMPLE["random"]])
     for kind, here in (("above", similarity >= np.float32(0.8)), ("below", similarity < np.float32(0.8))):
         far = np.abs(similarity - np.float32(0.8))
         ranked = [int(cluster[row]) for row in np.argsort(far, kind="stable") if here[row] and similarity[row] < 1]
         assert set(by_kind[kind]) == set(list(dict.fromkeys(ranked))[: SAMPLE[kind]])
-        shown = member_rows(similarity, cluster, by_kind[kind][0], 0.8)
-        assert far[shown[0]] == far[cluster == by_kind[kind][0]].min() and len(set(shown.tolist())) == len(shown)
+        shown = member_rows(read, found.kinds, 0.8)[by_kind[kind][0]]
+        of_cluster = [row for row in np.argsort(far, kind="stable").tolist() if cluster[row] == by_kind[kind][0]]
+        assert shown.tolist() == of_cluster[:MEMBERS]
+    again = draw_clusters(read, 0.8)
+    assert (dict(found.kinds), found.sizes) == (dict(again.kinds), again.sizes)
+
+
+def test_clusters_of_copies_are_drawn_where_there_are_no_others() -> None:
     unknown = np.full(9, np.nan, np.float32)  # some are shown though no similarity was measured
-    assert len(member_rows(unknown, np.zeros(9, np.int64), 0, 0.8)) == MEMBERS
+    for similarity in (unknown, np.ones(9, np.float32)):
+        read = rows_of(similarity, np.arange(9) // 5)
+        assert draw_clusters(read, 0.8, 3).kinds == {0: ["largest", "random"], 1: ["largest", "random"]}
+        assert [len(rows) for rows in member_rows(read, (0, 1), 0.8).values()] == [MEMBERS, MEMBERS]
+    nothing = rows_of(unknown[:0], np.arange(0))
+    assert not draw_clusters(nothing, 0.8).kinds and not member_rows(nothing, (), 0.8)
+    assert len(example_rows(nothing)) == 0
 
 
 # --- shares by a column: read again from INPUT, they are those of counting by hand ---
@@ -118,9 +145,10 @@ WORDS = "every one of these words is in all of them"
 
 def test_examples_of_many_dropped_documents_are_drawn_from_some(monkeypatch: pytest.MonkeyPatch) -> None:
     similarity, cluster = np.linspace(0.9, 0.5, 30, dtype=np.float32), np.arange(30) // 2
-    assert example_rows(similarity, cluster).tolist() == [28, 22, 16, 12, 6, 0]
-    monkeypatch.setattr("gpulsh.report.evidence.MANY_ROWS", 4)
-    assert example_rows(similarity, cluster).tolist() == [24, 16, 8, 0]
+    read = rows_of(similarity, cluster)
+    assert example_rows(read).tolist() == [28, 22, 16, 12, 6, 0]
+    monkeypatch.setattr("gpulsh.report.drawn_rows.MANY_ROWS", 4)
+    assert example_rows(read).tolist() == [24, 16, 8, 0]
 
 
 @pytest.fixture
