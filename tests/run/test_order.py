@@ -290,6 +290,8 @@ def test_protected_documents_are_compared_with_every_input(tmp_path: Path, optio
     found = kept([a, b], tmp_path / "out", within=True, protect=[guarded], **options)
     assert found == {"a.jsonl": [page(3)], "b.jsonl": [page(3)]}
     assert {row["duplicate_of_file"] for row in evidence(tmp_path / "out")} == {guarded}
+    more, c = write_rows(tmp_path / "more.jsonl", [page(1)]), write_rows(tmp_path / "c.jsonl", [page(3)])
+    assert kept([c], tmp_path / "one", within=True, protect=[guarded, more], **options) == {"c.jsonl": [page(3)]}
 
 
 def test_protected_files_need_the_named_columns(tmp_path: Path) -> None:

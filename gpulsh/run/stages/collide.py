@@ -78,8 +78,9 @@ def find_exact_copies(context: JobContext, layout: Layout, ranges: Ranges, part:
     made = tables.COPIES.write(context.folder, part, found)
     if by_source:
         all_found = find_copies(False)
-        others = tables.TWINS.rows(all_found, ~np.isin(all_found.document, found.document))
-        made |= tables.TWINS.write(context.folder, part, others)
+        others = ~np.isin(all_found.document, found.document)
+        others &= all_found.document >= layout.protected  # by containment, no protected documents meet for each other
+        made |= tables.TWINS.write(context.folder, part, tables.TWINS.rows(all_found, others))
     return TaskResult(made)
 
 
