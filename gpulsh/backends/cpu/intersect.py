@@ -1,9 +1,10 @@
 """Pairs of rows: intersect, bitmaps and overlap_bounds.
 
-- intersect compares sorted rows eight values by eight, all 64 comparisons at once. Rows that are in many pairs become
-  bit sets instead, with a bit for each value that occurs in at least two of them. In near-copies of one page, each
-  value is in hundreds of rows and is compared in tens of thousands of pairs. If every value has its own bit, the bound
-  of two bitmaps is their exact overlap.
+- intersect compares sorted rows eight values by eight, all 64 comparisons at once. A much longer row is searched for
+  the values of the other: a page may be compared with thousands of quotations. Rows that are in many pairs become bit
+  sets instead, with a bit for each value that occurs in at least two of them. In near-copies of one page, each value is
+  in hundreds of rows and is compared in tens of thousands of pairs. If every value has its own bit, the bound of two
+  bitmaps is their exact overlap.
 - bitmaps flips a bit per fingerprint; overlap_bounds is a population count per word of a pair.
 """
 
@@ -22,6 +23,7 @@ from gpulsh.backends.protocol import GOLDEN
 from gpulsh.ragged import row_ranges
 
 CHUNK_PAIRS = 2048
+SEARCH_PAYS = 64  # values of one row for each of the other from which a search takes less time
 BOUNDED_PAIRS = 1 << 15  # pairs
 CHUNK_SHINGLES = 1 << 18  # of bitmaps
 PAIRS_OF_A_ROW = 16  # from which numbering its values pays
@@ -52,7 +54,19 @@ def _intersections(pairs, values, address, offset, out):
     for pair in range(pairs.shape[0]):
         i, i_end = offset[pairs[pair, 0]], offset[pairs[pair, 0] + 1]
         j, j_end = offset[pairs[pair, 1]], offset[pairs[pair, 1] + 1]
+        if i_end - i > j_end - j:
+            i, i_end, j, j_end = j, j_end, i, i_end
         found = np.int64(0)
+        while i < i_end and (i_end - i) * SEARCH_PAYS < j_end - j:
+            value, above = values[i], j_end
+            while j < above:
+                middle = (j + above) >> 1
+                if values[middle] < value:
+                    j = middle + 1
+                else:
+                    above = middle
+            found += j < j_end and values[j] == value
+            i += 1
         while i + LANES <= i_end and j + LANES <= j_end:
             found += _matches(address + 8 * i, address + 8 * j)
             last_i, last_j = values[i + LANES - 1], values[j + LANES - 1]
