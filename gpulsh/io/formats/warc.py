@@ -274,7 +274,7 @@ def _page(file: File, record: Record) -> Page | None:
         return UTF8 if not content_type or content_type.lower().startswith("text/") else None
     if kind == "response" and content_type.lower().startswith("application/http"):
         require_extra(file.name)
-        return http_page(record.raw, len(record.raw) == record.whole)
+        return http_page(record.raw, record.size, len(record.raw) == record.whole)
     if kind in ("conversion", "resource", "response") and (of_content := content_kind(content_type)) is not None:
         require_extra(file.name)
         return Page(of_content)

@@ -32,6 +32,7 @@ MARKUP = re.compile(rb"\s*<[!?A-Za-z]")  # begins HTML that has no encoding
 SMALL = 1 << 20  # bytes of a body that takes little memory with any content
 SHOWN = SMALL + (64 << 10)  # bytes of a record in which its headers must end
 HEADERS = re.compile(rb"(?:[^\n]*+\n)*?\r?\n((?:[^\n]*+\n)*?\r?\n)")  # of WARC, and of HTTP
+CONTENT_LENGTH = re.compile(rb"(?im)^content-length:[^\r\n]*")
 BARE = re.compile(rb"(?<!\r)\n")  # an end of a line in HTTP, as some servers write it
 STEP = 1 << 20
 MAX_COUNTED = 16 << 30
@@ -84,19 +85,21 @@ class Page(NamedTuple):
 UTF8 = Page("text")  # the content is the text
 
 
-def http_page(raw: Bytes, is_whole: bool) -> Page | None:
-    """The document of a `response` record, given its beginning; None if it is neither HTML nor plain text."""
+def http_page(raw: Bytes, size: int, is_whole: bool) -> Page | None:
+    """The document of a `response` record, given its beginning and the size of its content; None if it is neither HTML
+    nor plain text.
+    """
     from fastwarc.warc import ArchiveIterator
 
     shown = bytes(raw[:SHOWN])
     headed = HEADERS.match(shown)
     if headed is None and not (is_whole and len(raw) <= SHOWN):
         return Page("text", broken="its HTTP header has no end")
-    added = 0
     if headed is not None and headed[1].startswith(b"HTTP/"):  # FastWARC knows only the line ends of the standard
         head, added = BARE.subn(LINE_END, headed[1])
         if added:
-            shown = shown[: headed.start(1)] + head + shown[headed.end() :]
+            of_warc = CONTENT_LENGTH.sub(b"Content-Length: %d" % (size + added), shown[: headed.start(1)])
+            shown = of_warc + head + shown[headed.end() :]
     try:
         record = next(iter(ArchiveIterator(BytesIO(shown), parse_http=True, auto_decode="none", stream_detect=False)))
     except (OSError, StopIteration) as error:
@@ -109,9 +112,9 @@ def http_page(raw: Bytes, is_whole: bool) -> Page | None:
         [name.strip() for name in headers.get(header, "").split(",")]
         for header in ("transfer-encoding", "content-encoding")
     )
-    # FastWARC takes the headers of HTTP from the length of the content.
-    body, is_truncated = record.content_length + added, "WARC-Truncated" in record.headers
-    return Page(kind, body, record.http_charset, transfer, content, is_truncated=is_truncated)
+    # FastWARC takes the headers of HTTP from the length of the content, and leaves quotes around the character set.
+    charset, is_truncated = (record.http_charset or "").strip("\"'"), "WARC-Truncated" in record.headers
+    return Page(kind, record.content_length, charset, transfer, content, is_truncated=is_truncated)
 
 
 def content_kind(content_type: str | None) -> Kind | None:

@@ -147,6 +147,7 @@ PAGES = [  # all of one text
     page("o", gzip.compress(zlib.compress(html(WORDS))), headers=("Content-Encoding: deflate, gzip",)),
     page("o", html(WORDS), headers=("Content-Encoding: utf-8",)),
     page("o", WORDS.encode("utf-16"), "text/plain; charset=utf-16"),
+    *(page("o", WORDS.encode("utf-16-be"), f"text/plain; charset={name}") for name in ('"utf-16be"', "'UTF-16BE'")),
     page("o", html(WORDS), "application/xhtml+xml"),
     # Some servers end lines of HTTP with a line feed alone.
     record("o", b"HTTP/1.0 200 OK\nContent-Type: text/html\n\n" + html(WORDS), "response", HTTP),
@@ -169,8 +170,10 @@ def test_pages_of_equal_text_are_exact_copies(tmp_path: Path) -> None:
 def test_pages_without_a_body_are_empty(tmp_path: Path) -> None:
     """A redirect may name the encoding that a page would have."""
     none = [page(name, b"", headers=(f"Content-Encoding: {name}",)) for name in ("br", "deflate", "gzip", "zstd")]
+    bare = b"\n".join([b"HTTP/1.0 302 Found", *[b"X: y"] * 9, b"Content-Type: text/html", b"", b""])
+    none.append(record("bare", bare, "response", HTTP))
     (tmp_path / "a.warc").write_bytes(b"".join(none))
-    assert run(tmp_path / "a.warc", tmp_path / "out").funnel["empty"] == 4
+    assert run(tmp_path / "a.warc", tmp_path / "out").funnel["empty"] == 5
 
 
 @resiliparse
