@@ -101,7 +101,10 @@ def http_page(raw: Bytes, size: int, is_whole: bool) -> Page | None:
             of_warc = CONTENT_LENGTH.sub(b"Content-Length: %d" % (size + added), shown[: headed.start(1)])
             shown = of_warc + head + shown[headed.end() :]
     try:
-        record = next(iter(ArchiveIterator(BytesIO(shown), parse_http=True, auto_decode="none", stream_detect=False)))
+        records = ArchiveIterator(
+            BytesIO(shown), parse_http=True, auto_decode="none", stream_detect=False, max_header_len=len(shown)
+        )
+        record = next(iter(records))
     except (OSError, StopIteration) as error:
         return Page("text", broken=f"its HTTP is broken ({error})")
     kind = content_kind(record.http_content_type or record.headers.get("WARC-Identified-Payload-Type"))

@@ -149,6 +149,7 @@ PAGES = [  # all of one text
     page("o", WORDS.encode("utf-16"), "text/plain; charset=utf-16"),
     *(page("o", WORDS.encode("utf-16-be"), f"text/plain; charset={name}") for name in ('"utf-16be"', "'UTF-16BE'")),
     page("o", html(WORDS), "application/xhtml+xml"),
+    page("o", html(WORDS), headers=(f"Set-Cookie: {'x' * 50_000}",), X="x" * 50_000),
     # Some servers end lines of HTTP with a line feed alone.
     record("o", b"HTTP/1.0 200 OK\nContent-Type: text/html\n\n" + html(WORDS), "response", HTTP),
     record("o", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\nX: 1\n\r\n" + html(WORDS) + b"\r\n", "response", HTTP),
