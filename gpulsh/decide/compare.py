@@ -145,6 +145,8 @@ class _Tile:
         try:
             with ops.use_device():
                 places, rows, ranges = self._documents(numbers)
+                if ranges > 1 and int(self.text_sizes[places].max()) > ops.sizes().largest_tile:
+                    return self.compare_by_range(numbers)  # one document is most of them
                 if ranges > 1:
                     raise DeviceMemoryError("the texts of a tile are more than the budget allows")
                 similarity, fingerprints = np.full_like(rows[:, 0], -1.0, np.float64), self.texts.fingerprints(places)
@@ -165,12 +167,12 @@ class _Tile:
             raise
 
     def compare_by_range(self, numbers: range) -> Array:
-        """The similarity of one pair that memory does not hold, from ranges of fingerprints."""
+        """The similarity of pairs that memory does not hold, from ranges of fingerprints."""
         places, rows, ranges = self._documents(numbers)
         found, _ = run_in_fitting_parts(
             lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops), max(2, ranges)
         )
-        self.report(1)
+        self.report(len(rows))
         return found
 
     def _documents(self, numbers: range) -> tuple[Array, Array, int]:
@@ -236,10 +238,12 @@ def order_by_tile(pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend) -
     begins = np.cumsum(read) - read
     is_first = first_of_runs(component[by_component])
     component_start = begins[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
-    # A component goes into the tile where it begins. If it is larger than a tile, it goes into the next tiles, too.
+    # A component goes into the tile where it begins. If it is larger than a tile, it goes into the next tiles, too. A
+    # document that is larger than a tile has its own: all pairs of a span have it, and read it together.
     inside = (begins - component_start) // sizes.largest_tile
     tiles = np.empty_like(by_component)
-    tiles[by_component] = np.cumsum(first_of_runs(component_start // sizes.tile) | first_of_runs(inside)) - 1
+    opens = first_of_runs(component_start // sizes.tile) | first_of_runs(inside) | (read > sizes.largest_tile)
+    tiles[by_component] = np.cumsum(opens) - 1
     first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
     both = np.minimum(first, second) << 32 | np.maximum(first, second) if bool((first != second).any()) else first
     order = radix_order(both, int(both.max()) + 1)

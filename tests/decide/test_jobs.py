@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
+from gpulsh.backends.protocol import Sizes
 from gpulsh.cli import group as command
+from gpulsh.decide.fingerprint_source import ShingledTexts
+from gpulsh.ragged import total_size
 from tests.sketch.test_main_job import decide_all_ways, documents, dropped_rows
 from tests.support import naive
 from tests.support.files import write_rows
@@ -65,6 +68,16 @@ def test_a_quote_is_dropped_whichever_page_comes_first() -> None:
         assert [texts[i] for i in np.flatnonzero(~found.keep)] == [quote]
         assert found.pair_similarity.tolist() == [1.0]
         assert gpulsh.deduplicate(texts, backend="cpu").keep.all()  # their Jaccard similarity is small
+
+
+def test_a_page_larger_than_memory_is_not_read_for_each_quote(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = [f"word{i}" for i in range(2000)]
+    texts = [" ".join(page), *(" ".join(page[first : first + 9]) for first in range(0, 2000, 10))]
+    monkeypatch.setattr("gpulsh.backends.cpu.SIZES", Sizes(batch=1000, tile=1000, largest_tile=4000, whole=8000))
+    read, batch = list[int](), ShingledTexts._batch
+    monkeypatch.setattr(ShingledTexts, "_batch", lambda *of: read.append(total_size(found := batch(*of))) or found)
+    assert gpulsh.deduplicate(texts, measure="containment", backend="cpu").duplicate_of.tolist() == [0] * len(texts)
+    assert 3 < sum(size == len(texts[0]) for size in read) < 30
 
 
 def test_exact_copies_have_similarity_1_without_verification(tmp_path: Path) -> None:
