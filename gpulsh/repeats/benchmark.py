@@ -42,7 +42,7 @@ WINDOW_BYTES = 128  # of memory for each window, at most, while the index is mad
 FLAGS = 16  # of the filter, for each window
 MIN_BITS, MAX_BITS = 10, 34  # of a place in the filter
 HASHES_AT_ONCE = 1 << 18  # so many stay in a processor's caches
-PLACES_AT_ONCE = 1 << 22  # places of items looked up together
+PLACES_AT_ONCE = 1 << 18  # places of items looked up together: more take longer, and much memory
 
 
 @dataclass(frozen=True, kw_only=True)

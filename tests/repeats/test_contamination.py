@@ -17,6 +17,7 @@ from gpulsh.repeats import benchmark
 from tests.support import naive
 from tests.support.naive_contamination import contamination
 from tests.support.texts import SECRETS, every_backend, known, licences, strings
+from tests.support.traced import at_most
 
 SHARES = [Fraction(1, 5), Fraction(1, 2), Fraction(4, 5), Fraction(1)]
 
@@ -153,6 +154,14 @@ DAMAGED = pa.Array.from_buffers(pa.string(), 2, [None, OFFSETS, pa.py_buffer(b"a
 def test_items_must_be_texts(items: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         gpulsh.contamination(["a"], items)
+
+
+def test_common_windows_of_many_items_take_little_memory() -> None:
+    """They are in every text here, and no text holds an item."""
+    common = [f"instruction{number}" for number in range(40)]
+    items = [" ".join([*common, *(f"item{number}x{word}" for word in range(20))]) for number in range(500)]
+    with at_most(100 << 20):
+        assert gpulsh.contamination([" ".join(common)] * 400, items, backend="cpu", threads=1).num_rows == 0
 
 
 def test_too_many_windows_for_the_memory_are_refused() -> None:

@@ -15,6 +15,7 @@ import pytest
 import gpulsh
 from gpulsh.budget import TaskSizes
 from gpulsh.errors import ParameterError
+from gpulsh.repeats.benchmark import Benchmark
 from gpulsh.report.reproduce import command as reproducing
 from gpulsh.report.reproduce import describe_method
 from gpulsh.report.summary import funnel_table, summary
@@ -189,6 +190,16 @@ def test_bad_records_are_skipped_in_both_inputs(folder: Path) -> None:
     counts = ("documents", "protected", "contaminated", "kept", "rejected")
     assert [result.funnel[name] for name in counts] == [3, 1, 1, 1, 2]
     assert Path("out/data/train.jsonl").read_text() == '{"text": "five"}\n'
+
+
+def test_items_are_not_looked_up_in_one_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items with the same instructions cost the square of their number."""
+    write_rows("train.jsonl", ["instructions", "one"])
+    write_rows("test.jsonl", [f"instructions {number}" for number in range(100)])
+    read, find = list[int](), Benchmark.find
+    monkeypatch.setattr(Benchmark, "find", lambda *given: read.append(len(given[2])) or find(*given))
+    run("train.jsonl", protect="test.jsonl", passages=1, coverage=0.5)
+    assert sum(read) == 2 and [row["row"] for row in rows_of(folder / "out")] == [0] * 100
 
 
 def test_a_benchmark_beyond_the_memory_budget_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

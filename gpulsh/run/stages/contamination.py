@@ -81,19 +81,20 @@ def screen_partition(context: ScreeningContext, partition: Partition) -> TaskRes
             marked = tables.HeldSpans(spans.row, start, stop, spans.stop - spans.first, spans.item)
         return len(text), items, marked
 
-    parts, marks, documents = list[tables.HeldItems](), list[tables.HeldSpans](), 0
+    parts, marks = list[tables.HeldItems](), list[tables.HeldSpans]()
+    protected, own = (
+        [piece for piece in partition.pieces if job.protects(piece.file) == protects] for protects in (True, False)
+    )
     with context.unchanged_pieces(partition.pieces), context.ops.use_device():
-        for count, items, marked in map_batches(context.ops, context.read(partition.pieces, facts), find):
+        documents = sum(map(len, context.read(protected, facts)))  # they hold themselves
+        for count, items, marked in map_batches(context.ops, context.read(own, facts), find):
             parts.append(items._replace(row=items.row + documents))
             marks.append(marked._replace(row=marked.row + documents))
             documents += count
-    protected = sum(rows for number, rows in facts.rows.items() if job.protects(number))
-    held, spans = tables.HELD.joined(parts), tables.HELD_SPANS.joined(marks)
-    held = tables.HELD.rows(held, slice(int(np.searchsorted(held.row, protected)), None))
+    held = tables.HELD.joined(parts)
     made = tables.HELD.write(*where, held)
     if screening.marks:
-        first = int(np.searchsorted(spans.row, protected))
-        made |= tables.HELD_SPANS.write(*where, tables.HELD_SPANS.rows(spans, slice(first, None)))
+        made |= tables.HELD_SPANS.write(*where, tables.HELD_SPANS.joined(marks))
     dropped = 0 if screening.marks else int(np.count_nonzero(first_of_runs(held.row)))
     return TaskResult(made, {**reading_facts(facts, {}), "dropped": dropped})
 
