@@ -25,11 +25,12 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.io.normal_form import PIECE_BYTES, normal_form, normal_pieces, normalizes_alone
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import Folding, NormalForm, Shingling
-from gpulsh.ragged import distinct, first_of_runs, last_of_runs, offsets, row_of, select_rows, slice_between
+from gpulsh.ragged import distinct, first_of_runs, last_of_runs, offsets, row_of, row_ranges, select_rows, slice_between
 from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
 
 REPLACEMENT = "\ufffd"
+SPANS_AT_ONCE = 1 << 18
 SHORT = 16  # characters of a stretch whose form is kept
 WIDTH = 3  # bytes of the character of a byte, chr(0x4E00 + value), in UTF-8; folding changes none of these 256
 BYTES_FOLDING = Folding(case=False)
@@ -78,9 +79,17 @@ def batch_byte_bounds(reading: TextReading, text: TextBatch, row: Numbers, token
 
 
 def byte_spans(reading: TextReading, text: TextBatch, row: Numbers, first: Numbers, stop: Numbers) -> Numbers:
-    """int64 [m, 2]: the bytes of the tokens from `first` to before `stop`, in the original texts `row` of a batch."""
-    if not len(row):
-        return np.empty((0, 2), np.int64)
+    """int64 [m, 2]: the bytes of the tokens from `first` to before `stop`, in the original texts `row` of a batch.
+
+    Equal rows are neighbours.
+    """
+    bounds = np.append(np.flatnonzero(first_of_runs(row)), len(row))  # of whole documents
+    parts = (slice(bounds[start], bounds[end]) for start, end in row_ranges(bounds, SPANS_AT_ONCE))
+    found = [_byte_spans(reading, text, row[some], first[some], stop[some]) for some in parts]
+    return np.concatenate([np.empty((0, 2), np.int64), *found])
+
+
+def _byte_spans(reading: TextReading, text: TextBatch, row: Numbers, first: Numbers, stop: Numbers) -> Numbers:
     rows, number = np.unique(row, return_inverse=True)
     ends = np.stack([np.tile(number, 2), np.concatenate([first, stop - 1])], axis=1)
     places, which = np.unique(ends, axis=0, return_inverse=True)

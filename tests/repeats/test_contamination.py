@@ -123,6 +123,7 @@ def test_contamination_depends_on_no_batch_secret_or_filter(monkeypatch: pytest.
     small = {"BATCH_BYTES": 5000, "PLACES_AT_ONCE": 7, "HASHES_AT_ONCE": 11, "MIN_BITS": 1, "FLAGS": 0}
     for name, value in small.items():
         monkeypatch.setattr(benchmark, name, value)
+    monkeypatch.setattr("gpulsh.repeats.places.SPANS_AT_ONCE", 3)
     monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 3000)
     assert gpulsh.contamination(texts, items, **options).equals(expected)
 
@@ -157,11 +158,14 @@ def test_items_must_be_texts(items: object, message: str) -> None:
 
 
 def test_common_windows_of_many_items_take_little_memory() -> None:
-    """They are in every text here, and no text holds an item."""
     common = [f"instruction{number}" for number in range(40)]
     items = [" ".join([*common, *(f"item{number}x{word}" for word in range(20))]) for number in range(500)]
-    with at_most(100 << 20):
+    with at_most(100 << 20):  # no text holds an item
         assert gpulsh.contamination([" ".join(common)] * 400, items, backend="cpu", threads=1).num_rows == 0
+    texts, items = ["question"] * 700, [f"question {number}" for number in range(700)]
+    with at_most(75 << 20):  # here each text holds each item
+        found = gpulsh.contamination(texts, items, tokens=1, coverage=0.5, backend="cpu", threads=1)
+    assert found.num_rows == 700 * 700
 
 
 def test_too_many_windows_for_the_memory_are_refused() -> None:
