@@ -178,8 +178,10 @@ def test_inserted_keys_are_found_until_removed(prepickle: bool | None) -> None:
     assert index.query(SETS["a"]) == [] and all(len(table) == 1 for table in index.hashtables)
     index.merge(copy)
     assert set(index.query(SETS["a"])) == {"a", "b"} and set(copy.query(SETS["b"])) == {"a", "b"}
+    bands = next(iter(index.keys.values()))  # of "a"
     for sketch in (SETS["c"], SETS["a"]):  # one more, and an equal one
         index.insert("a", sketch, check_duplication=False)
+    assert bands is next(iter(index.keys.values()))  # a copy for each insertion would take quadratic time
     assert [sum(counts.values()) for counts in index.get_subset_counts("a")] == [2] * index.b
     index.remove("a")
     assert set(index.query(SETS["a"])) == {"b"} and index.query(SETS["c"]) == ["c"] and "a" not in index

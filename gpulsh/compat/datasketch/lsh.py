@@ -136,7 +136,7 @@ class MinHashLSH:
         self._take(key, found)
 
     def _take(self, key: Hashable, bands: list[bytes]) -> None:
-        self.keys[key] = [*self.keys.get(key, ()), *bands]  # of each insertion without `check_duplication`
+        self.keys.setdefault(key, []).extend(bands)  # of each insertion without `check_duplication`
         for band, table in zip(bands, cycle(self.hashtables), strict=False):
             table.setdefault(band, set()).add(key)
 
@@ -170,7 +170,7 @@ class MinHashLSH:
             raise ParameterError("some keys are in both indexes; remove them from one")
         self._minhash_scheme = self._minhash_scheme or other._minhash_scheme
         for key, found in other.keys.items():
-            self._take(key, list(found))
+            self._take(key, found)
 
     def insertion_session(self, buffer_size: int = 50000) -> MinHashLSHSession:
         """A context for many insertions or removals; each takes effect at once in memory, and nothing is buffered."""
