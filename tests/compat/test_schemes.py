@@ -112,6 +112,10 @@ def test_signatures_equal_nemo(bits: Any, backend: Any) -> None:
         found = rows_of(sketch.from_texts([*known["texts"], None], backend=backend))
         empty = [2**bits - 1] * 9
         assert found == [empty, *known["signatures"][f"{bits} {width}"][1:], empty]
+    invalid = [b"near", b"\x80", b"by\xf0\x9f"]  # a stray byte is not part of the text before it
+    given = [text.decode("utf-8", "replace") for text in invalid]
+    found = rows_of(sketch.from_texts(pa.array(invalid), backend=backend))
+    assert found == rows_of(sketch.from_texts(given, backend=backend))
 
 
 # Of the known answers in Lance's specification, two texts: a shingle's hashes, and what is made of them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.compat.schemes.sketches import HashSketch, check_halves, draw_interleaved, murmur_finalizer
 from gpulsh.io.memory.texts import open_texts
+from gpulsh.io.rows import join_texts
 from gpulsh.params import GivenFamily, set_integer, set_one_of
 from gpulsh.ragged import concat_rows, offsets, sorted_distinct
 
@@ -118,7 +120,9 @@ class NemoMinHash(HashSketch):
         return concat_rows(parts or [Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))])
 
     def _hashes(self, batch: TextBatch) -> Fingerprints:
-        values, rows = batch.values, batch.offset
+        raw, spans = batch.values.tobytes(), pairwise(batch.offset.tolist())
+        valid = join_texts([raw[start:stop].decode("utf-8", "replace").encode() for start, stop in spans])
+        values, rows = valid.values, valid.offset
         starts: Numbers = np.flatnonzero((values & 0xC0) != 0x80)  # of characters
         ends: Numbers = np.searchsorted(starts, np.asarray(rows))  # of rows, in characters
         sizes = np.diff(ends)
