@@ -81,6 +81,7 @@ class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             texts, shingling=self.shingling, folding=self.folding, backend=self.backend, threads=self.threads
         )
         if self.banding is not None:
+            check_type("banding", self.banding, Banding, BitSampling)
             digested: Callable[..., BandDigests] = self.banding  # refuses what another kind of sketch made
             sketched = digested(sketched, backend=self.backend, threads=self.threads)
         values: Values = on_host(sketched.values)

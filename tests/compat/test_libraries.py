@@ -77,6 +77,8 @@ def test_a_banding_gives_its_digests_and_must_fit_the_sketch(vectorizer: type) -
     assert (rows == banding(gpulsh.MinHash().from_texts(TEXTS, backend="cpu"), backend="cpu").values).all()
     with pytest.raises(gpulsh.ParameterError, match="signatures is of type BitSignatures"):
         vectorizer(gpulsh.SimHash(), banding=banding).fit(TEXTS)
+    with pytest.raises(gpulsh.ParameterError, match="banding is of type HammingTables; give an object of Banding or"):
+        vectorizer(gpulsh.SimHash(), banding=gpulsh.HammingTables(distance=3)).fit(TEXTS)
 
 
 @pytest.mark.parametrize(
