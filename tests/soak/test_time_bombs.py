@@ -22,6 +22,7 @@ import zstandard
 
 import gpulsh
 from benchmarks.corpora.many_parts import FILES
+from gpulsh.compat.datasketch.lshensemble import optimal_partitions
 from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
@@ -152,6 +153,12 @@ def test_many_files_of_a_partition_take_linear_time(tmp_path: Path) -> None:
         for start in range(0, documents, documents >> 10):
             found, kept = read_kept(tmp_path, 0, start, start + 6)
             assert found[~kept].tolist() == [number for number in range(start, start + 6) if number % 3 == 2]
+
+
+def test_an_ensemble_of_many_sizes_is_cut_in_good_time() -> None:
+    sizes = np.arange(1, 1501)
+    with limited_to(2):
+        assert len(optimal_partitions(sizes, 1 + sizes % 3, 16)) == 16
 
 
 # --- the work for each part of a file does not grow with their number, in lines of Python, not seconds ---

@@ -7,6 +7,7 @@ from collections.abc import Generator, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from gpulsh.compat.datasketch.lsh import AnyMinHash, MinHashLSH, check_arguments, optimal_bands
@@ -101,27 +102,28 @@ def optimal_partitions(sizes: Counts, counts: Counts, num_part: int) -> list[tup
         return [(known[0], known[-1])]
     if num_part >= len(known):
         return [(size, size) for size in known]
-    cost, last = np.zeros((len(known), len(known))), len(known) - 1
-    for u in range(len(known)):  # cost[l, u]: false positives to expect of the range from size number l to u
-        for low in range(u + 1):
-            some = slice(low, u + 1)
-            cost[low, u] = np.sum((float(known[u]) - sizes[some]) / float(known[u]) * counts[some])
+    cost, largest = np.zeros((len(known), len(known))), sizes.astype(np.float64)[:, None]
+    shares = (largest - sizes) / largest * counts
+    row, item = shares.strides
+    # cost[l, u]: false positives to expect of the range from size number l to u.
+    for length in range(1, len(known) + 1):
+        low = np.arange(len(known) - length + 1)
+        ranges = as_strided(shares[length - 1 :], (len(low), length), (row + item, item))  # shares[u, l : u + 1]
+        cost[low, low + length - 1] = ranges.sum(axis=1)  # rounded as in datasketch
+
+    def costs_of_cuts(costs: NDArray[np.float64], parts: int, u: int) -> NDArray[np.float64]:
+        """The costs of sizes 0 .. u by where the last of `parts` ranges begins, from the earliest place on."""
+        return costs[parts - 2 : u] + cost[parts - 1 : u + 1, u]
+
     # `best[p][u]`: the least cost of cutting sizes 0 .. u into p ranges.
-    best = {1: cost[0].tolist()}
+    best = {1: cost[0]}
     for parts in range(2, num_part):
-        best[parts] = [
-            min((best[parts - 1][cut] + cost[cut + 1, u] for cut in range(parts - 2, u)), default=0.0)
-            for u in range(len(known))
-        ]
-
-    def cut_of(costs: list[float], parts: int, u: int) -> int:
-        """Where the last of `parts` ranges that end with size u begins, less one."""
-        return min((costs[cut] + cost[cut + 1, u], cut) for cut in range(parts - 2, u))[1]
-
-    cut = cut_of(best[num_part - 1], num_part, last)
-    ranges, u = [(known[cut + 1], known[last])], cut
-    for parts in range(num_part - 1, 1, -1):  # by the costs of one range more than are left, as datasketch does
-        cut = cut_of(best[parts], parts, u)
-        ranges.insert(0, (known[cut + 1], known[u]))
-        u = cut
-    return [(known[0], known[u]), *ranges]
+        best[parts] = np.zeros(len(known))
+        for u in range(parts - 1, len(known)):
+            best[parts][u] = costs_of_cuts(best[parts - 1], parts, u).min()
+    found, end, costs = list[tuple[int, int]](), len(known) - 1, best[num_part - 1]
+    for parts in range(num_part, 1, -1):
+        begin = parts - 1 + int(costs_of_cuts(costs, parts, end).argmin())
+        found.insert(0, (known[begin], known[end]))
+        end, costs = begin - 1, best[parts - 1]  # the costs of one range more than are left, as datasketch does
+    return [(known[0], known[end]), *found]
