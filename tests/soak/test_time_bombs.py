@@ -22,6 +22,7 @@ import zstandard
 
 import gpulsh
 from benchmarks.corpora.many_parts import FILES
+from gpulsh.compat.datasketch.lsh import optimal_bands
 from gpulsh.compat.datasketch.lshensemble import optimal_partitions
 from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns
@@ -159,6 +160,11 @@ def test_an_ensemble_of_many_sizes_is_cut_in_good_time() -> None:
     sizes = np.arange(1, 1501)
     with limited_to(2):
         assert len(optimal_partitions(sizes, 1 + sizes % 3, 16)) == 16
+
+
+def test_the_bands_of_long_signatures_are_chosen_in_good_time() -> None:
+    with limited_to(5):
+        assert optimal_bands(0.8, 4096, 0.5, 0.5) == (163, 25)
 
 
 # --- the work for each part of a file does not grow with their number, in lines of Python, not seconds ---
