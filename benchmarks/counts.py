@@ -4,9 +4,7 @@
 
 CORPUS has the columns `text` and `id`; FOLDER gets a copy as JSON lines, and results. Jobs take turns. Each runs in its
 own process: once to warm up, then three times. The least processor time of all threads counts. All jobs must drop the
-same number of rows. A marked run writes these rows, too, so one more job writes all rows without marks: it finds the
-same pairs, and `--min-cluster` drops none. With `--other`, a checkout of a commit before counts, each ratio is to its
-run.
+same number of rows. With `--other`, a checkout of a commit before counts, each ratio is to its run.
 
 The record is written to record/<device>/<date>/counts.json and .md.
 """
@@ -29,12 +27,9 @@ from benchmarks.record import table, write_page
 
 MAX_RATIO = 1.05  # times the run without
 TURNS = 3
-MANY = 1 << 40  # more than the documents of any cluster
-ALL_ROWS = "all rows"
 JOBS: dict[str, dict[str, Any]] = {
     "without": {},
     "--add-counts": {"add_counts": True},
-    ALL_ROWS: {"min_cluster": MANY},
     "--write marked": {"write": "marked"},
 }
 
@@ -50,19 +45,13 @@ def child(job: str, path: str, out: str) -> dict[str, float]:
     import gpulsh
 
     given = {"backend": "cpu", "id_column": "id", "threshold": 0.7, "overwrite": True}
-    found, funnel = [], dict[str, int]()
+    found, dropped = [], 0
     for _ in range(1 + TURNS):
         began = spent()
-        funnel = gpulsh.deduplicate_files(path, out, **given, **JOBS[job]).funnel
+        dropped = gpulsh.deduplicate_files(path, out, **given, **JOBS[job]).funnel["dropped"]
         found.append(spent() - began)
     shutil.rmtree(out)
-    return {"processor": min(found[1:]), "dropped": funnel["dropped"], "verified": funnel["verified"]}
-
-
-def ratio(some: list[dict[str, float]], others: list[dict[str, float]]) -> float:
-    """The median of the rounds' ratios of processor time."""
-    pairs = zip(some, others, strict=True)
-    return round(statistics.median(one["processor"] / other["processor"] for one, other in pairs), 3)
+    return {"processor": min(found[1:]), "dropped": dropped}
 
 
 def measure(corpus: Path, folder: Path, rounds: int, other: Path | None) -> list[dict[str, Any]]:
@@ -82,12 +71,11 @@ def measure(corpus: Path, folder: Path, rounds: int, other: Path | None) -> list
                 environment = {**os.environ, "PYTHONPATH": f"{tree}:{here}"}
                 ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
                 of_job.append(json.loads(ran.stdout.splitlines()[-1]))
-        all_rows = times[jobs.index((ALL_ROWS, here))]
-        dropped = {each["dropped"] for of_job in times for each in of_job if of_job is not all_rows}
-        verified = {each["verified"] for of_job in times for each in of_job}
-        if (len(dropped), len(verified), {each["dropped"] for each in all_rows}) != (1, 1, {0}):
-            raise SystemExit(f"the jobs drop different rows, or find different pairs: {times}")
+        if len({each["dropped"] for of_job in times for each in of_job}) != 1:
+            raise SystemExit(f"the jobs drop different rows: {times}")
+        bare = [each["processor"] for each in times[0]]
         for (job, tree), of_job in zip(jobs, times, strict=True):
+            ratios = [each["processor"] / one for each, one in zip(of_job, bare, strict=True)]
             found.append(
                 {
                     "format": path.suffix[1:],
@@ -95,8 +83,7 @@ def measure(corpus: Path, folder: Path, rounds: int, other: Path | None) -> list
                     "rows": len(rows),
                     "dropped": int(of_job[0]["dropped"]),
                     "processor s": round(statistics.median(each["processor"] for each in of_job), 3),
-                    "times the first": ratio(of_job, times[0]),
-                    "times all rows": ratio(of_job, all_rows) if JOBS[job].get("write") else "",
+                    "times the first": round(statistics.median(ratios), 3),
                 }
             )
     return found
@@ -119,12 +106,11 @@ def main() -> None:
     finally:
         shutil.rmtree(asked.folder)
     print(table(found))
-    holds = all(row["times the first"] <= MAX_RATIO for row in found if row["job"] != ALL_ROWS)
+    holds = all(row["times the first"] <= MAX_RATIO for row in found)
     command = f"python -m benchmarks.counts CORPUS.parquet FOLDER --rounds {asked.rounds}"
     text = (
         f"Processor time of all threads, the median of {asked.rounds} rounds in warm interpreters. The aim is at most"
-        f" {MAX_RATIO} times the first row of each format. A marked run writes the dropped rows, too. So do the runs"
-        f" `{ALL_ROWS}`, without marks.\n\n{table(found)}"
+        f" {MAX_RATIO} times the first row of each format.\n\n{table(found)}"
     )
     write_page("counts", "counts and marks", command, {"rows": found, "holds": holds}, text)
     if not holds:
