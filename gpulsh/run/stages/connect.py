@@ -97,11 +97,12 @@ def _row_slices(rows: int) -> Iterator[slice]:
 
 def _connected_documents(forests: Files, copies: Files, folder: Path) -> Numbers:
     """int64 [m], mapped: the documents of all files, ascending, each once."""
-    columns = [file.whole().document for file in (*forests, *copies)]
+    columns, firsts, ends = [file.whole().document for file in (*forests, *copies)], Column(np.int64, folder), [0]
     for file in copies:
-        first = Column(np.int64, folder)
-        first.append(sorted_distinct(file.whole().first))
-        columns.append(first.whole())
+        first = sorted_distinct(file.whole().first)
+        firsts.append(first)
+        ends.append(ends[-1] + len(first))
+    columns += np.split(firsts.whole(), ends[1:-1])
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
     document = Column(np.int64, folder)
     while columns := [column for column in columns if len(column)]:
