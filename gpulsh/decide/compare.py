@@ -145,9 +145,9 @@ class _Tile:
         try:
             with ops.use_device():
                 places, rows, ranges = self._documents(numbers)
-                if ranges > 1 and int(self.text_sizes[places].max()) > ops.sizes().largest_tile:
-                    return self.compare_by_range(numbers)  # one document is most of them
                 if ranges > 1:
+                    if int(self.text_sizes[places].max()) > ops.sizes().largest_tile:
+                        return self.compare_by_range(numbers)  # one document is most of them
                     raise DeviceMemoryError("the texts of a tile are more than the budget allows")
                 similarity, fingerprints = np.full_like(rows[:, 0], -1.0, np.float64), self.texts.fingerprints(places)
                 sizes, bitmaps = fingerprints.lengths, None

@@ -30,7 +30,7 @@ from gpulsh.repeats.windows import TokenSpans
 from gpulsh.text.documents import Documents, TextReading
 
 REPLACEMENT = "\ufffd"
-SPANS_AT_ONCE = 1 << 18
+SPANS_AT_ONCE = 1 << 18  # whose bytes are found together
 SHORT = 16  # characters of a stretch whose form is kept
 WIDTH = 3  # bytes of the character of a byte, chr(0x4E00 + value), in UTF-8; folding changes none of these 256
 BYTES_FOLDING = Folding(case=False)

@@ -27,40 +27,41 @@ CANDIDATES |= {kind: ROWS_PER_CLUSTER * SAMPLE[kind] for kind in ("above", "belo
 SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, so no two numbers become the same
 
 
-class Rows(NamedTuple):
-    """Some rows."""
+class DroppedRows(NamedTuple):
+    """Some rows of duplicates.parquet: a dropped document each."""
 
     row: Numbers  # int64 [k] ascending: their numbers
     similarity: NDArray[np.float32]
     cluster: Numbers
 
     @classmethod
-    def concat(cls, parts: Iterable[Rows]) -> Rows:
+    def concat(cls, parts: Iterable[DroppedRows]) -> DroppedRows:
         """The rows of all `parts`, end to end."""
         none = cls(np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.int64))
         return cls(*map(np.concatenate, zip(none, *parts, strict=True)))
 
-    def select(self, chosen: Numbers | slice) -> Rows:
+    def select(self, chosen: Numbers) -> DroppedRows:
         """The rows at these places."""
-        return Rows(self.row[chosen], self.similarity[chosen], self.cluster[chosen])
+        return DroppedRows(self.row[chosen], self.similarity[chosen], self.cluster[chosen])
 
 
-ReadRows = Callable[[], Iterator[Rows]]  # all rows in order, some at a time
+ReadRows = Callable[[], Iterator[DroppedRows]]  # all rows in order, some at a time
 
 
 def example_rows(read: ReadRows) -> Numbers:
     """A few dropped documents, each of another cluster, from the least to the most similar; copies if all are."""
-    near = sum(int(np.count_nonzero(rows.similarity < 1)) for rows in read())
+    near = every = 0
+    for rows in read():
+        near, every = near + int(np.count_nonzero(rows.similarity < 1)), every + len(rows.row)
 
-    def considered() -> Iterator[Rows]:
-        count = near or sum(len(rows.row) for rows in read())
-        step, seen = count // MANY_ROWS + 1, 0
+    def considered() -> Iterator[DroppedRows]:
+        step, seen = (near or every) // MANY_ROWS + 1, 0
         for rows in read():
             here = np.flatnonzero(rows.similarity < 1) if near else np.arange(len(rows.row))
             yield rows.select(here[-seen % step :: step])
             seen += len(here)
 
-    found = Rows.concat(considered())
+    found = DroppedRows.concat(considered())
     found = found.select(np.unique(found.cluster, return_index=True)[1])
     found = found.select(np.argsort(found.similarity, kind="stable"))
     count = len(found.row)
@@ -100,7 +101,7 @@ def draw_clusters(read: ReadRows, threshold: float, bits: int = 0) -> DrawnClust
     counts, found = np.zeros(len(SIZES), np.int64), dict[str, Ranked]()
     parts = 1 << bits
     for part in range(parts):
-        rows = Rows.concat(rows.select(np.flatnonzero(rows.cluster & (parts - 1) == part)) for rows in read())
+        rows = DroppedRows.concat(rows.select(np.flatnonzero(rows.cluster & (parts - 1) == part)) for rows in read())
         labels, sizes = np.unique(rows.cluster, return_counts=True)
         counts += size_counts(sizes)
         for kind, some in _candidates(rows, labels, sizes, np.float32(threshold)):
@@ -116,7 +117,9 @@ def draw_clusters(read: ReadRows, threshold: float, bits: int = 0) -> DrawnClust
     return DrawnClusters(counts, size_of, kinds)
 
 
-def _candidates(rows: Rows, labels: Numbers, sizes: Numbers, threshold: np.float32) -> Iterator[tuple[str, Ranked]]:
+def _candidates(
+    rows: DroppedRows, labels: Numbers, sizes: Numbers, threshold: np.float32
+) -> Iterator[tuple[str, Ranked]]:
     """The first CANDIDATES of each kind among whole clusters."""
 
     def ranked(kind: str, value: Values, place: Numbers, cluster: Numbers) -> tuple[str, Ranked]:

@@ -23,7 +23,7 @@ from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.ragged import run_bounds
-from gpulsh.report.drawn_rows import SIZES, Rows, draw_clusters, example_rows, member_rows, size_counts
+from gpulsh.report.drawn_rows import SIZES, DroppedRows, draw_clusters, example_rows, member_rows, size_counts
 from gpulsh.report.excerpts import Beginnings, FileRow, excerpts, read_texts, texts_in_memory
 from gpulsh.report.wording import shorten
 
@@ -162,12 +162,12 @@ class Evidence:
         """The number of rows."""
         return int(self._source.metadata.num_rows)
 
-    def read_rows(self) -> Iterator[Rows]:
+    def read_rows(self) -> Iterator[DroppedRows]:
         """All rows in order, a row group at a time."""
         start = 0
         for table in self._groups("similarity", "cluster"):
             numbers = np.arange(start, start + len(table))
-            yield Rows(numbers, *(number_values(column.combine_chunks()) for column in table.columns))
+            yield DroppedRows(numbers, *(number_values(column.combine_chunks()) for column in table.columns))
             start += len(table)
 
     def column(self, name: str) -> Values:

@@ -101,7 +101,7 @@ def run_job(
         folder = stack.enter_context(OutputFolder(output, overwrite=overwrite, resume=resume))
         manifest = folder.manifest(job.step_parameters(), secret)
         if manifest.job:  # a run goes on as it was cut, perhaps with more memory
-            job = replace(job, cut=TaskSizes(**{**manifest.job["cut"], "memory": job.cut.memory}))
+            job = replace(job, cut=replace(TaskSizes(**manifest.job["cut"]), memory=job.cut.memory))
         if folder.is_committed():
             folder.commit()
             return read_report(output / REPORT)

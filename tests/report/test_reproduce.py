@@ -22,7 +22,16 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.method import Method
 from gpulsh.params import PLAIN, Reading, Shingling, Unit
 from gpulsh.report import originals
-from gpulsh.report.drawn_rows import MEMBERS, SAMPLE, SIZES, ReadRows, Rows, draw_clusters, example_rows, member_rows
+from gpulsh.report.drawn_rows import (
+    MEMBERS,
+    SAMPLE,
+    SIZES,
+    DroppedRows,
+    ReadRows,
+    draw_clusters,
+    example_rows,
+    member_rows,
+)
 from gpulsh.report.excerpts import SHOWN_CHARACTERS, differences, pieces
 from gpulsh.report.excerpts import excerpts as cut
 from gpulsh.report.page import cautions, missing_requirement
@@ -94,7 +103,9 @@ def test_large_clusters_and_losses_give_warnings() -> None:
 def rows_of(similarity: Values, cluster: Values) -> ReadRows:
     """The rows, some at a time."""
     columns = np.arange(len(cluster)), similarity.astype(np.float32), cluster
-    return lambda: (Rows(*(column[start : start + 64] for column in columns)) for start in range(0, len(cluster), 64))
+    return lambda: (
+        DroppedRows(*(column[start : start + 64] for column in columns)) for start in range(0, len(cluster), 64)
+    )
 
 
 @pytest.mark.parametrize("bits", [0, 1, 5, 10])
