@@ -5,7 +5,7 @@ The functions take NumPy arrays, and CuPy arrays where their docstring says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeVar, cast
 
@@ -77,6 +77,21 @@ def sorted_distinct(values: SomeArray) -> SomeArray:
     """
     found: SomeArray = distinct(np.sort(cast("Array", values)))
     return found
+
+
+def merged_distinct(parts: Iterable[Numbers]) -> Numbers:
+    """The different values of all `parts`, ascending; holds these and as many more, or one part, at a time."""
+    found, more = np.empty(0, np.int64), list[Numbers]()
+
+    def merged() -> Numbers:  # a stable sort takes a sixth of the time where runs of values ascend already
+        values: Numbers = distinct(np.sort(np.concatenate([found, *more]), kind="stable"))
+        return values
+
+    for part in parts:
+        more.append(part)
+        if sum(map(len, more)) > len(found):
+            found, more = merged(), []
+    return merged()
 
 
 def stable_order(values: Numbers) -> Numbers:

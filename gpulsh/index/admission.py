@@ -253,7 +253,7 @@ def bucket_candidates(
             bucket = np.concatenate([part.held_bucket[is_large], bucket[fresh]])
             large.append(Memberships(np.concatenate([held[is_large], rows[fresh]]), part.band[bucket], bucket))
     found = unpack_pairs(sorted_distinct(np.concatenate(pairs)))
-    return numbers, Collisions.from_buckets(found, Memberships.concat(large), digests.shape[1])
+    return numbers, Collisions.from_buckets(found, large, digests.shape[1])
 
 
 @dataclass(frozen=True)

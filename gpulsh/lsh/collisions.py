@@ -16,9 +16,8 @@ from gpulsh.backends.parts import run_in_fitting_parts
 from gpulsh.backends.protocol import Backend, Result
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.pairs import renumber
 from gpulsh.params import check_type
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, merged_distinct
 
 SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the definition of the decision
 FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
@@ -53,12 +52,6 @@ class Memberships(NamedTuple):
     band: Numbers
     bucket: Numbers
 
-    @classmethod
-    def concat(cls, parts: Sequence[Memberships]) -> Memberships:
-        """The memberships of all `parts`, end to end."""
-        none = np.empty(0, np.int64)
-        return cls(*map(np.concatenate, zip((none, none, none), *parts, strict=True)))
-
 
 @dataclass(frozen=True)
 class Collisions:
@@ -69,12 +62,11 @@ class Collisions:
     bucket: NDArray[np.signedinteger]  # [c, bands]: the large bucket of each in each band, by any number, or -1
 
     @classmethod
-    def from_buckets(cls, pairs: Array, large: Memberships, bands: int) -> Collisions:
+    def from_buckets(cls, pairs: Array, large: Sequence[Memberships], bands: int) -> Collisions:
         """The collisions by pairs of small buckets and memberships in large ones."""
-        in_large, place = renumber(large.document, int(large.document.max(initial=-1)) + 1)
-        bucket = np.full((len(in_large), bands), -1, np.int64)
-        bucket[place, large.band] = large.bucket
-        return cls(pairs, in_large, bucket)
+        in_large = merged_distinct(part.document for part in large)
+        names = max((int(part.bucket.max(initial=0)) + 1 for part in large), default=1)
+        return cls(pairs, in_large, bucket_table(in_large, large, names, bands))
 
     def share_large_bucket(self, i: Numbers, j: Numbers) -> NDArray[np.bool_]:
         """bool [m]: whether rows i [m] and j [m] of `in_large` share a large bucket."""
@@ -82,6 +74,14 @@ class Collisions:
         for band in self.bucket.T:
             shared |= (band[i] == band[j]) & (band[i] >= 0)
         return shared
+
+
+def bucket_table(in_large: Numbers, parts: Iterable[Memberships], names: int, bands: int) -> NDArray[np.signedinteger]:
+    """`Collisions.bucket` of the documents `in_large` [c], of buckets whose names are below `names`."""
+    bucket = np.full((len(in_large), bands), -1, np.min_scalar_type(-names))
+    for part in parts:
+        bucket[np.searchsorted(in_large, part.document), part.band] = part.bucket
+    return bucket
 
 
 class Digests(Protocol):
@@ -130,8 +130,10 @@ class SmallBuckets:
             yield self.ops.asnumpy(self.ops.candidates(Buckets(self.ids, self.offset), (start, stop)))
 
 
-def find_buckets(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Memberships]:
-    """The small buckets of all bands, and the members of the large ones.
+def find_buckets(
+    digests: Digests, ops: Backend, advance: Callable[[int], None], add_large: Callable[[Memberships], None]
+) -> SmallBuckets:
+    """The small buckets of all bands; `add_large` takes the members of the large ones of some bands at a time.
 
     The bands are sorted one after another, or together where a device has room.
     """
@@ -149,7 +151,7 @@ def find_buckets(digests: Digests, ops: Backend, advance: Callable[[int], None])
             every = [[_buckets_at_once(digests, ops)]]
     if not every:
         every, at_once = _map_bands(digests.bands, digests.documents, ops, of_band), 1
-    members, member_sizes, large = list[Array](), list[Array](), list[Memberships]()
+    members, member_sizes = list[Array](), list[Array]()
     for found in every:
         for buckets, band in found:
             ids, sizes = buckets.ids, buckets.lengths
@@ -158,12 +160,12 @@ def find_buckets(digests: Digests, ops: Backend, advance: Callable[[int], None])
                 bucket = bucket_of_member(buckets)
                 in_large = is_large[bucket]
                 bucket = bucket[in_large]
-                large.append(Memberships(*map(ops.asnumpy, (ids[in_large], band[bucket], ids[buckets.offset[bucket]]))))
+                add_large(Memberships(*map(ops.asnumpy, (ids[in_large], band[bucket], ids[buckets.offset[bucket]]))))
                 ids, sizes = ids[~in_large], sizes[~is_large]
             members.append(ids)
             member_sizes.append(sizes)
         advance(at_once)
-    return SmallBuckets.concat(members, member_sizes, digests.documents, ops), Memberships.concat(large)
+    return SmallBuckets.concat(members, member_sizes, digests.documents, ops)
 
 
 def _buckets_at_once(digests: Digests, ops: Backend) -> tuple[Buckets, Array]:

@@ -268,9 +268,10 @@ def decide(
         else:
             left_out = np.sort(np.concatenate([copies, same]))
             digests = DigestsByBand(signed.digests, left_out, method.banding.bands, funnel.documents, ops)
-            small, large = find_buckets(digests, ops, progress.advance)
+            large = list[Memberships]()
+            small = find_buckets(digests, ops, progress.advance, large.append)
             met = Collisions.from_buckets(small.pairs(), large, method.banding.bands)
-            del small  # as large as the pairs
+            del small, large  # as large as the collisions
         signed.digests.clear()
         funnel.crowded = len(met.in_large)
     with ops.use_device():
@@ -307,7 +308,7 @@ def _containment_collisions(
     either = not method.drop_contained_only
     pairs = np.sort(documents[ordered][containing_pairs(texts, method.threshold, ops, either=either)], axis=1)
     pairs = pairs[lexicographic_order(pairs[:, 0], pairs[:, 1])]
-    return Collisions.from_buckets(ops.asarray(pairs), Memberships.concat([]), method.banding.bands)
+    return Collisions.from_buckets(ops.asarray(pairs), [], method.banding.bands)
 
 
 def _ranks(order: Array) -> Array:

@@ -199,7 +199,7 @@ def joined(texts: list[str], ops: Backend, rules: DropRules = NO_RULES) -> Outco
     """The kept documents, and the edges, where all documents are in one large bucket."""
     ids = np.arange(len(texts))
     met = Collisions.from_buckets(
-        np.empty((0, 2), np.int64), Memberships(ids, np.zeros_like(ids), np.zeros_like(ids)), 1
+        np.empty((0, 2), np.int64), [Memberships(ids, np.zeros_like(ids), np.zeros_like(ids))], 1
     )
     join = LargeBucketJoin(ids, met, source_of(texts, ops), Method.choose(), ops, rules)
     status = np.zeros(len(texts), np.int8)
@@ -286,7 +286,9 @@ def test_every_join_finds_the_pairs_of_a_full_comparison(
 def test_memberships_are_grouped_by_sparse_document_numbers(first: int) -> None:
     """Numbers of a run are dense, those of a group of a large run are not."""
     members = Memberships(*(np.array(column) for column in ([7, 3, 3, 9, 7], [0, 0, 1, 1, 2], [3, 3, 3, 3, 7])))
-    found = Collisions.from_buckets(np.empty((0, 2), np.int64), members._replace(document=members.document + first), 3)
+    found = Collisions.from_buckets(
+        np.empty((0, 2), np.int64), [members._replace(document=members.document + first)], 3
+    )
     assert found.in_large.tolist() == [first + 3, first + 7, first + 9]
     assert found.bucket.tolist() == [[3, 3, -1], [3, -1, 7], [-1, 3, -1]]
 

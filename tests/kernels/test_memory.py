@@ -164,7 +164,7 @@ def test_digests_beyond_device_memory_are_grouped_in_parts(documents: int, bands
     pieces, none = [ops.asarray(digests[:50]), ops.asarray(digests[50:])], ops.asarray(np.empty(0, np.int64))
     gc.collect()
     with scarce_memory(12_000):
-        small, _ = find_buckets(DigestsByBand(pieces, none, bands, documents, ops), ops, no_progress)
+        small = find_buckets(DigestsByBand(pieces, none, bands, documents, ops), ops, no_progress, [].append)
     assert len(pieces) == 2 and small.ids.get().tolist() == bands * [0, documents - 1]
 
 

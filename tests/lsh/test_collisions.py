@@ -18,7 +18,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh import collisions
-from gpulsh.lsh.collisions import find_buckets
+from gpulsh.lsh.collisions import Memberships, find_buckets
 from gpulsh.lsh.pairs import lexicographic_order, radix_order
 from tests.support.rows import lists_of, table
 from tests.support.texts import batch_of, documents_of
@@ -43,16 +43,17 @@ def test_bands_are_bucketed_in_order_by_any_number_of_threads(few: int, monkeypa
     table = random.integers(0, 2**63, (900, 21), np.uint64)
     table[random.random(table.shape) < 0.4] = 5 << 40  # a large bucket in each band
     table[600:] = table[300:600]
-    wanted, large = find_buckets(columns(table), OPS, lambda done: None)
-    assert {int(band) for band in large.band} == set(range(21))
+    large, again = list[Memberships](), list[Memberships]()
+    wanted = find_buckets(columns(table), OPS, lambda done: None, large.append)
+    assert [set(part.band.tolist()) for part in large] == [{band} for band in range(21)]
     monkeypatch.setattr(collisions, "FEW_DOCUMENTS", few)
     steps: list[int] = []
     ops = select_backend("cpu", threads=3)
-    small, again = find_buckets(columns(table), ops, steps.append)
+    small = find_buckets(columns(table), ops, steps.append, again.append)
     np.testing.assert_array_equal(small.ids, wanted.ids)
     np.testing.assert_array_equal(small.offset, wanted.offset)
-    for column, same in zip(again, large, strict=True):
-        np.testing.assert_array_equal(column, same)
+    for part, same in zip(again, large, strict=True):
+        np.testing.assert_array_equal(part, same)
     assert steps == [1] * 21
 
 
@@ -80,13 +81,14 @@ def test_a_device_buckets_all_bands_in_one_pass(memory: int) -> None:
                 raise DeviceMemoryError("too many at once")
             return OPS.collisions(digests, ids)
 
-    steps: list[int] = []
-    small, large = find_buckets(columns(table), Device(), steps.append)
+    steps, large = list[int](), list[Memberships]()
+    small = find_buckets(columns(table), Device(), steps.append, large.append)
     found = [small.ids[start:stop].tolist() for start, stop in pairwise(small.offset.tolist())]
-    for band, first in dict.fromkeys(zip(large.band.tolist(), large.bucket.tolist(), strict=True)):
-        found.append(large.document[(large.band == band) & (large.bucket == first)].tolist())
+    document, band, bucket = np.concatenate(large, axis=1)
+    for one in dict.fromkeys(zip(band.tolist(), bucket.tolist(), strict=True)):
+        found.append(document[(band == one[0]) & (bucket == one[1])].tolist())
     assert sorted(found) == sorted(wanted)
-    assert set(large.band.tolist()) == {2} and sum(steps) == 5
+    assert set(band.tolist()) == {2} and sum(steps) == 5
     assert calls == ([4500] if memory == 4500 else [4500, *[900] * 5])
 
 
@@ -148,6 +150,12 @@ def test_cuts_do_not_copy_narrow_offsets() -> None:
         found = list(ragged.row_ranges(offset, 1 << 20, 1 << 16))
     assert found == list(ragged.row_ranges(offset.astype(np.int64), 1 << 20, 1 << 16))
     assert list(ragged.row_ranges(offset[-3:], (1 << 31) - 1, 1)) == [(0, 1), (1, 2)]  # the sum is beyond 32 bits
+
+
+@given(st.lists(st.lists(st.integers(-3, 30), max_size=20)))
+def test_parts_are_merged_into_their_different_values(parts: list[list[int]]) -> None:
+    found = ragged.merged_distinct(np.array(part, np.int64) for part in parts)
+    assert found.dtype == np.int64 and found.tolist() == sorted(set().union(*parts))
 
 
 @given(st.lists(st.integers(0, 4)))

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -10,8 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import gpulsh
 from gpulsh.arrays import SignedBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
@@ -21,7 +24,8 @@ from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
 from gpulsh.method import Method
 from gpulsh.ragged import offsets
-from gpulsh.run.job import JobContext, Layout, step_of
+from gpulsh.run import driver
+from gpulsh.run.job import JobContext, Layout, TaskResult, step_of
 from gpulsh.run.passages import documents
 from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.tables import FIRSTS, SAMPLES, PlaceRows, SampleRows
@@ -63,6 +67,25 @@ def test_groups_are_made_in_the_memory_that_the_plan_states(tmp_path: Path, monk
     with at_most(formula.CONNECT_BYTES * count + (1 << 18)):
         made = connect.form_groups(context, cast(Layout, range(count)), tables.Ranges(met=1))
     assert made.facts["documents"] == made.facts["meeting"] == count
+
+
+def test_near_copies_take_less_memory_than_their_memberships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is in a large bucket of each of 21 bands, 24 bytes a membership; one task decides about all of them."""
+    count, done = 20_000, list[str]()
+
+    def measured(work: Any, *given: Any) -> TaskResult:
+        done.append(work.__name__)
+        with at_most(1000 * count):
+            return cast(TaskResult, work(*given))
+
+    for work in (driver.find_collisions, driver.decide_group):
+        monkeypatch.setattr(driver, work.__name__, partial(measured, work))
+    page = " ".join(f"word{place}" for place in range(40))
+    texts = [f"{page} end{number}" for number in range(count)]
+    gpulsh.deduplicate(texts[:300], backend="cpu", threads=2)  # compiled, and caches filled
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    found = gpulsh.deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="cpu", threads=2)
+    assert found.funnel["kept"] == 1 and {"find_collisions", "decide_group"} <= set(done)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="the system does not tell which pages were touched")

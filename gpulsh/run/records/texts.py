@@ -125,7 +125,13 @@ def group_rows(table: Table[Row], folder: Path, count: int, group: int, first: t
 
     That takes files of pairs, in which the first column ascends.
     """
-    found = []
+    return table.joined(group_runs(table, folder, count, group, first))
+
+
+def group_runs(
+    table: Table[Row], folder: Path, count: int, group: int, first: tuple[int, int] | None = None
+) -> Iterator[Row]:
+    """The rows of `group_rows`, a run at a time."""
     for number in range(count):
         file = MappedColumns(GROUPS.path(folder, table.route_step(number)), table.row)
         for of, columns in zip(file.runs_of(GROUPS.row), file.runs(), strict=True):
@@ -134,6 +140,5 @@ def group_rows(table: Table[Row], folder: Path, count: int, group: int, first: t
                 low, high = np.searchsorted(columns[0][rows], first).tolist()
                 rows = slice(rows.start + low, rows.start + high)
             if rows.start < rows.stop:
-                found.append(table.row(*(column[rows].copy() for column in columns)))
+                yield table.row(*(column[rows].copy() for column in columns))
                 file.release()  # the pages that all tasks read would add up
-    return table.joined(found)

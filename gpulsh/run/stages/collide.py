@@ -128,14 +128,21 @@ PAIRS_AT_ONCE = 1 << 20  # made and written together
 
 def find_collisions(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
     """Find documents that share a bucket in one of `parts` equal ranges of digests; later copies are left out."""
-    bands = context.job.method.banding.bands
-    with context.ops.use_device():
+    bands, forest = context.job.method.banding.bands, _Forest(context, layout)
+    facts = {"amount": bands, "memberships": 0}
+    with context.ops.use_device(), tables.MEMBERSHIPS.create(context.folder, part) as out:
+
+        def add_large(memberships: Memberships) -> None:
+            out.append(memberships)
+            facts["memberships"] += len(memberships.document)
+            forest.connect(np.stack([memberships.bucket, memberships.document], axis=1), False)
+
         digests = _Digests(context, layout, ranges, part, parts)
-        small, memberships = find_buckets(digests, context.ops, lambda done: None)
+        small = find_buckets(digests, context.ops, lambda done: None, add_large)
         del digests
-        made = _write_collisions(context, layout, part, small.pieces(PAIRS_AT_ONCE), memberships)
+        made = out.finish_by_name() | _write_pairs(context, part, small.pieces(PAIRS_AT_ONCE), forest)
     context.progress.advance(bands)
-    return TaskResult(made, {"amount": bands, "memberships": len(memberships.document)})
+    return TaskResult(made, facts)
 
 
 class _Digests:
@@ -161,34 +168,33 @@ class _Digests:
         return digests, ids
 
 
-def _write_collisions(
-    context: JobContext, layout: Layout, part: int, runs: Iterable[Numbers], memberships: Memberships
-) -> dict[str, FileFact]:
-    """PAIRS of a range from ascending runs [m, 2], MEMBERSHIPS, and the FOREST of the documents that both connect.
+class _Forest:
+    """The FOREST of the documents that a range connects, which takes memory for these alone."""
 
-    It takes memory for the connected documents, and for one run of pairs.
-    """
-    none, ops = np.empty(0, np.int64), context.ops
-    forest = tables.ForestRows(none, none, none.astype(np.int32))
+    def __init__(self, context: JobContext, layout: Layout) -> None:
+        self._ops, self._documents, none = context.ops, len(layout), np.empty(0, np.int64)
+        self.rows = tables.ForestRows(none, none, none.astype(np.int32))
 
-    def connect(edges: Numbers, is_pair: bool) -> tables.ForestRows:
-        known = np.stack([forest.label, forest.document], axis=1)
-        document, places = renumber(np.concatenate([edges, known]), len(layout))
-        root = ops.asnumpy(ops.components(len(document), ops.asarray(places)))
+    def connect(self, edges: Numbers, is_pair: bool) -> None:
+        """Connect the two documents of each of `edges` [m, 2]; pairs are counted."""
+        known = np.stack([self.rows.label, self.rows.document], axis=1)
+        document, places = renumber(np.concatenate([edges, known]), self._documents)
+        root = self._ops.asnumpy(self._ops.components(len(document), self._ops.asarray(places)))
         pairs = np.zeros(len(document), np.int32)
-        pairs[places[len(edges) :, 1]] = forest.pairs
+        pairs[places[len(edges) :, 1]] = self.rows.pairs
         if is_pair:
             pairs += np.bincount(places[: len(edges), 0], minlength=len(document)).astype(np.int32)
-        return tables.ForestRows(document, document[root], pairs)
+        self.rows = tables.ForestRows(document, document[root], pairs)
 
+
+def _write_pairs(context: JobContext, part: int, runs: Iterable[Numbers], forest: _Forest) -> dict[str, FileFact]:
+    """PAIRS of a range from ascending runs [m, 2], and its FOREST, which they connect further."""
     with tables.PAIRS.create(context.folder, part) as out:
         for pairs in runs:
-            forest = connect(pairs, True)
+            forest.connect(pairs, True)
             out.append(tables.Pairs(*np.ascontiguousarray(pairs.T)))
         made = out.finish_by_name()
-    forest = connect(np.stack([memberships.bucket, memberships.document], axis=1), False)
-    made |= tables.MEMBERSHIPS.write(context.folder, part, memberships)
-    return made | tables.FOREST.write(context.folder, part, forest)
+    return made | tables.FOREST.write(context.folder, part, forest.rows)
 
 
 MIN_BITS, MAX_BITS = 10, 26  # of a slot
@@ -282,4 +288,5 @@ def join_prefixes(context: JobContext, layout: Layout, ranges: Ranges, part: int
         unpack_pairs(sorted_distinct(np.concatenate(found))) for found in bundles(possible_pairs(), PAIRS_AT_ONCE, len)
     )
     with context.ops.use_device():
-        return TaskResult(_write_collisions(context, layout, part, runs, tables.MEMBERSHIPS.empty()))
+        made = tables.MEMBERSHIPS.write(context.folder, part, tables.MEMBERSHIPS.empty())
+        return TaskResult(made | _write_pairs(context, part, runs, _Forest(context, layout)))

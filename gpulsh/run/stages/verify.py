@@ -11,6 +11,7 @@ documents and the pairs at or above the threshold.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import numpy as np
 
@@ -20,15 +21,15 @@ from gpulsh.decide.decide import ComparedComponent, UndecidedDocuments
 from gpulsh.decide.edges import Edges, PairSampler
 from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.meeting import Meeting
-from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
+from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, bucket_table
 from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import merged_distinct, sorted_distinct
 from gpulsh.run.job import JobContext, Layout, TaskResult, step_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, rules_of
 from gpulsh.run.records.sightings import seen_in_group, sightings_at
 from gpulsh.run.records.tables import CONNECT, Ranges
-from gpulsh.run.records.texts import GroupTexts, group_rows
+from gpulsh.run.records.texts import GroupTexts, group_rows, group_runs
 from gpulsh.stats.counts import SUMMED_COUNTS
 from gpulsh.stats.stages import Funnel, Progress
 
@@ -43,7 +44,7 @@ def compare_share(context: JobContext, layout: Layout, ranges: Ranges, share: in
     involved, there = np.argsort(rank), context.ops.asarray
     wanted = ((number, members[part]) for number, part in layout.by_partition(members))
     texts = ShingledTexts(involved, context.ops, GroupTexts(context.folder, group, wanted), job.method, context.keys)
-    met_here = Collisions.from_buckets(there(candidates), Memberships.concat([]), job.method.banding.bands)
+    met_here = Collisions.from_buckets(there(candidates), [], job.method.banding.bands)
     rules = rules_of(members, job.policy, layout)
     sampler = PairSampler(members)
     with context.ops.use_device():
@@ -60,7 +61,9 @@ def compare_share(context: JobContext, layout: Layout, ranges: Ranges, share: in
 def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: int, group: int) -> TaskResult:
     """Decide about a group. `gathered` partitions have its texts; `compare` did a group with shares before."""
     job, folder, there = context.job, context.folder, context.ops.asarray
-    memberships = group_rows(tables.MEMBERSHIPS, folder, ranges.met, group)
+    # Of a large component these are hundreds of bytes a document: they are read twice, and never held together.
+    memberships = partial(group_runs, tables.MEMBERSHIPS, folder, ranges.met, group)
+    in_large = merged_distinct(run.document for run in memberships())
     copies = group_rows(tables.COPIES, folder, ranges.copies, group)
     copies = tables.COPIES.rows(copies, np.argsort(copies.document))
     twins = group_rows(tables.TWINS, folder, ranges.copies if job.policy.by_source() else 0, group)
@@ -72,7 +75,7 @@ def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: 
     if shares:
         meeting = texts.documents
     else:
-        meeting = sorted_distinct(np.concatenate([*met, memberships.document, memberships.bucket]))
+        meeting = sorted_distinct(np.concatenate([*met, in_large]))
     members = sorted_distinct(np.concatenate([meeting, *copies, *twins, *keyed]))
 
     def member_places(documents: Numbers) -> Numbers:
@@ -82,10 +85,11 @@ def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: 
         found = tables.EDGES.joined(tables.EDGES.read(folder, share) for share in shares)
         return Edges(member_places(found.earlier), member_places(found.later), found.similarity).moved(there)
 
-    collisions = Collisions.from_buckets(
+    large = (run._replace(bucket=member_places(run.bucket)) for run in (memberships() if len(in_large) else ()))
+    collisions = Collisions(
         there(unpack_pairs(sorted_distinct(pack_pairs(*map(member_places, met))))),  # a pair may meet in several ranges
-        Memberships(member_places(memberships.document), memberships.band, member_places(memberships.bucket)),
-        job.method.banding.bands,
+        member_places(in_large),
+        bucket_table(in_large, large, len(members), job.method.banding.bands),
     )
     sampler, retention = PairSampler(members), job.policy.retention
     case = UndecidedDocuments(
