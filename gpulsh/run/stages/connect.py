@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.ragged import first_of_runs, row_ranges, sorted_distinct
+from gpulsh.ragged import merged_distinct, row_ranges, sorted_distinct, stable_order
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.tables import CONNECT, FOREST, MEMBERS, SHARES, Members, Places, Ranges, Shares
@@ -40,14 +40,7 @@ def form_groups(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResu
     folder, most = context.folder, context.job.cut.group
     forests, copies = FOREST.open_all(folder, ranges.met), ranges.all_copies(folder)
     document = _connected_documents(forests, copies, folder)
-    pairs = np.full(len(document), NO_PAIR, np.int32)  # how often each is the first of a candidate pair
-    for file in forests:
-        known, _, count = file.whole()
-        for rows in _row_slices(len(known)):
-            places = np.searchsorted(document, known[rows])
-            pairs[places] = np.maximum(pairs[places], 0) + count[rows]
-            file.release()
-    label = _components(document, [*forests, *copies], context.ops)
+    label, pairs = _components(document, forests, copies, context.ops)
 
     def costs(rows: slice) -> Numbers:
         """int64 [rows]: bytes that some documents cost, with their pairs; texts of copies are not read."""
@@ -57,16 +50,18 @@ def form_groups(context: JobContext, layout: Layout, ranges: Ranges) -> TaskResu
         return cost
 
     # Groups of whole components, which overwrite their labels; groups larger than `most` are single components.
-    growing = Column(label.dtype, folder)
+    components = 0
     for rows in _row_slices(len(label)):
-        growing.append(rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop)))
-    roots = growing.whole()
-    offset = np.zeros(len(roots) + 1, np.int64)  # of the components
+        here = label[rows]
+        is_root = here == np.arange(rows.start, rows.stop)  # it comes before the others of its component
+        count = int(np.count_nonzero(is_root))
+        here[is_root] = np.arange(components, components + count)
+        here[~is_root] = label[here[~is_root]]
+        components += count
+    offset = np.zeros(components + 1, np.int64)
     for rows in _row_slices(len(label)):
-        label[rows] = np.searchsorted(roots, label[rows])
         np.add.at(offset[1:], label[rows], costs(rows))
     np.cumsum(offset, out=offset)
-    del growing, roots
     of_component, oversized = np.empty(len(offset) - 1, label.dtype), []
     for number, (start, stop) in enumerate(row_ranges(offset, most)):
         of_component[start:stop] = number
@@ -108,25 +103,30 @@ def _connected_documents(forests: Files, copies: Files, folder: Path) -> Numbers
     while columns := [column for column in columns if len(column)]:
         last = min(column[:each][-1] for column in columns)
         stops = [int(np.searchsorted(column[:each], last, side="right")) for column in columns]
-        some = np.sort(np.concatenate([column[:stop] for column, stop in zip(columns, stops, strict=True)]))
-        document.append(some[first_of_runs(some)])
+        document.append(merged_distinct(column[:stop] for column, stop in zip(columns, stops, strict=True)))
         columns = [column[stop:] for column, stop in zip(columns, stops, strict=True)]
         for file in (*forests, *copies):
             file.release()
     return document.whole()
 
 
-def _components(document: Numbers, files: Files, ops: Backend) -> Places:
-    """[m]: the place in `document` [m] of the least document that each is connected with, by the pairs of all files."""
+def _components(document: Numbers, forests: Files, copies: Files, ops: Backend) -> tuple[Places, NDArray[np.int32]]:
+    """[m]: the place in `document` [m] of the least document that each is connected with, by the pairs of all files;
+    and how often each is the first of a candidate pair.
+    """
     parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
+    pairs = np.full(len(document), NO_PAIR, np.int32)
     with ops.use_device():
-        for file in files:
-            first, second, *_ = file.whole()
+        for file in (*forests, *copies):
+            first, second, *counts = file.whole()
             for rows in _row_slices(len(first)):
+                edges = np.empty((rows.stop - rows.start, 2), np.int64)
+                edges[:, 1] = np.searchsorted(document, first[rows])
                 # Ascending numbers are found in a fraction of the time; the first ones ascend.
-                others, at = np.unique(second[rows], return_inverse=True)
-                places = np.searchsorted(document, others)[at], np.searchsorted(document, first[rows])
-                edges = np.stack(places, axis=1)
+                order = stable_order(second[rows])
+                edges[order, 0] = np.searchsorted(document, second[rows][order])
+                for count in counts:
+                    pairs[edges[:, 1]] = np.maximum(pairs[edges[:, 1]], 0) + count[rows]
                 file.release()
                 roots = _roots(parent, edges)
                 apart = roots[roots[:, 0] != roots[:, 1]]
@@ -136,7 +136,7 @@ def _components(document: Numbers, files: Files, ops: Backend) -> Places:
                 parent[edges] = parent[roots]
     for rows in _row_slices(len(parent)):  # parents come before their children
         parent[rows] = _roots(parent, parent[rows])
-    return parent
+    return parent, pairs
 
 
 def _roots(parent: Places, places: Places) -> Places:
