@@ -153,7 +153,8 @@ class _Tile:
                 sizes, bitmaps = fingerprints.lengths, None
                 if self.threshold > 0 and len(rows) > BITMAPS_PAY * len(places):
                     bitmaps = ops.bitmaps(fingerprints, bitmap_words(sizes, len(sizes), self.threshold))
-                at_once = PAIRS_AT_ONCE if self.threshold > 0 else max(len(rows), 1)  # each call may make signatures
+                is_signing = getattr(self.measure, "func", None) is estimated_jaccard  # in each call, for all documents
+                at_once = max(len(rows), 1) if is_signing else PAIRS_AT_ONCE
                 for start in range(0, len(rows), at_once):
                     some = rows[start : start + at_once]
                     is_drawn = self.is_drawn[numbers.start + start : numbers.start + start + len(some)]

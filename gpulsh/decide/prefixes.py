@@ -48,6 +48,7 @@ from gpulsh.ragged import (
     row_ranges,
     select_rows,
     sorted_distinct,
+    stable_order,
 )
 
 SAMPLED = 32  # the sample has at least one of so many documents
@@ -290,9 +291,13 @@ class Owners:
         self.known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]
 
     def pairs_with(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-        """Pairs (holder, owner), some at a time, of each holder [h] of `fingerprints` [h] with every owner."""
+        """Pairs (holder, owner), some at a time, of each holder [h] of `fingerprints` [h] with every owner.
+
+        Holders ascend. So the rows of a pair come together, one for each fingerprint, and a caller can make them one.
+        """
         met, slots = find_sorted(self.known, fingerprints)
-        holders = holders[met]
+        order = stable_order(holders[met])
+        holders, slots = holders[met][order], slots[order]
         begin, counts = self._offset[slots], self._offset[slots + 1] - self._offset[slots]
         for start, stop in row_ranges(offsets(counts), LARGEST_JOIN):
             some = counts[start:stop]

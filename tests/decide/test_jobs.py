@@ -13,6 +13,8 @@ import gpulsh
 from gpulsh.backends.protocol import Sizes
 from gpulsh.cli import group as command
 from gpulsh.decide.fingerprint_source import ShingledTexts
+from gpulsh.decide.prefixes import Owners
+from gpulsh.lsh.pairs import pack_pairs
 from gpulsh.ragged import total_size
 from tests.sketch.test_main_job import decide_all_ways, documents, dropped_rows
 from tests.support import naive
@@ -78,6 +80,14 @@ def test_a_page_larger_than_memory_is_not_read_for_each_quote(monkeypatch: pytes
     monkeypatch.setattr(ShingledTexts, "_batch", lambda *of: read.append(total_size(found := batch(*of))) or found)
     assert gpulsh.deduplicate(texts, measure="containment", backend="cpu").duplicate_of.tolist() == [0] * len(texts)
     assert 3 < sum(size == len(texts[0]) for size in read) < 30
+
+
+def test_a_pair_of_many_fingerprints_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fingerprints come one after another from files and indexes, each with many documents."""
+    fingerprints, documents = np.repeat(np.arange(20, dtype=np.uint64), 40), np.tile(np.arange(40), 20)
+    monkeypatch.setattr("gpulsh.decide.prefixes.LARGEST_JOIN", 2 * 20 * 40)  # rows of two holders
+    parts = [pack_pairs(*part) for part in Owners(fingerprints, documents).pairs_with(fingerprints, documents)]
+    assert len(parts) == 20 and sum(len(np.unique(part)) for part in parts) == 40 * 40
 
 
 def test_exact_copies_have_similarity_1_without_verification(tmp_path: Path) -> None:

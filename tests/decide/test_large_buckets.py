@@ -179,7 +179,9 @@ def test_progress_advances_in_small_steps(files: bool, tmp_path: Path, monkeypat
         gpulsh.deduplicate_files(tmp_path / "in.parquet", tmp_path / "out", backend="cpu", progress=True)
     else:
         gpulsh.deduplicate(pages(400, 12), backend="cpu", num_perm=6, bands=6, rows=1, progress=True)
-        assert reported.is_small_steps("resolve")
+        assert reported.is_small_steps("resolve") and reported.is_small_steps("verify")
+        reported.of.clear()
+        gpulsh.deduplicate(near_copies(120, 1), backend="cpu", measure="containment", progress=True)
     assert reported.is_small_steps("verify")
 
 
