@@ -29,7 +29,17 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import texts_named
 from gpulsh.io.rows import normalized
 from gpulsh.params import MAX_INT64, Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, with_form
-from gpulsh.ragged import expand_ranges, find_sorted, first_of_runs, mask_of, offsets, row_of, row_ranges, run_places
+from gpulsh.ragged import (
+    expand_ranges,
+    find_sorted,
+    first_of_runs,
+    mask_of,
+    offsets,
+    row_of,
+    row_ranges,
+    run_places,
+    stable_order,
+)
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.text.documents import BATCH_BYTES, Documents
@@ -99,6 +109,14 @@ class Flags(NamedTuple):
     flag: NDArray[np.bool_]
 
 
+class Matches(NamedTuple):
+    """Windows of items that documents hold."""
+
+    row: Numbers  # ascending
+    token: Numbers  # where the window begins; ascends in each document and window
+    window: Numbers  # its number in `ItemWindows`
+
+
 class FoundItems(NamedTuple):
     """Items that documents hold, by row, then item."""
 
@@ -151,16 +169,28 @@ class Benchmark:
         order = np.argsort(self.places.item, kind="stable")
         return self.places.item[order], windows[order]
 
-    def find(self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys) -> FoundItems:
-        """The items that documents of a batch hold. `text` is normalized."""
-        return self._find_items(*self._matches(ops, text, reading, keys))
+    def matches(self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys) -> list[Matches]:
+        """The windows that documents of a batch hold, some documents at a time. `text` is normalized.
 
-    def cover(
-        self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys
-    ) -> tuple[FoundItems, ItemSpans]:
-        """The same, and the windows of these items that the documents hold, anywhere."""
+        Each part has at most about `PLACES_AT_ONCE` places of items, or one document.
+        """
         row, token, window = self._matches(ops, text, reading, keys)
-        found = self._find_items(row, token, window)
+        order = stable_order(row)
+        row, token, window = row[order], token[order], window[order]
+        bounds = np.append(np.flatnonzero(first_of_runs(row)), len(row))  # of whole documents
+        places = offsets(np.diff(self.windows.stop, prepend=0)[window])[bounds]
+        parts = (slice(bounds[start], bounds[stop]) for start, stop in row_ranges(places, PLACES_AT_ONCE))
+        return [Matches(row[some], token[some], window[some]) for some in parts]
+
+    def find(self, matches: Matches) -> FoundItems:
+        """The items that these documents hold."""
+        row, token, window = matches
+        _, first = np.unique(row * len(self.windows.stop) + window, return_index=True)  # ascending in each document
+        return self._measure_coverage(row[first], token[first], window[first])
+
+    def cover(self, matches: Matches) -> tuple[FoundItems, ItemSpans]:
+        """The same, and the windows of these items that the documents hold, anywhere."""
+        found, (row, token, window) = self.find(matches), matches
         if not len(found.row):
             return found, ItemSpans(*(found.row[:0] for _ in ItemSpans._fields))
         items, windows = self._windows_by_item
@@ -177,19 +207,10 @@ class Benchmark:
         )
         return found, _merge_stretches(row, item, first, first + size)
 
-    def _find_items(self, row: Numbers, token: Numbers, window: Numbers) -> FoundItems:
-        number = row * len(self.windows.stop) + window
-        _, first = np.unique(number, return_index=True)  # ascending in each document and window
-        row, token, window = row[first], token[first], window[first]
-        bounds = np.append(np.flatnonzero(first_of_runs(row)), len(row))  # of whole documents
-        places = offsets(np.diff(self.windows.stop, prepend=0)[window])[bounds]
-        parts = (slice(bounds[start], bounds[stop]) for start, stop in row_ranges(places, PLACES_AT_ONCE))
-        return FoundItems.concat(self._measure_coverage(row[some], token[some], window[some]) for some in parts)
-
     def _matches(
         self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """Each window that a document holds: the document, the token where it begins, in order, and its number."""
+        """The columns of `Matches`, those of windows of each size in turn."""
         none = np.empty(0, np.int64)
         row, token, window = [none], [none], [none]
         tokens = ops.tokens(text, reading, keys)
@@ -375,7 +396,8 @@ def contamination(
         index = index_items(ops, items.batches(), reading, keys, overlap)
 
     def held(ops: Backend, text: TextBatch) -> tuple[FoundItems, Numbers, int]:
-        found = index.find(ops, normalized(text, form), reading, keys)
+        matches = index.matches(ops, normalized(text, form), reading, keys)
+        found = FoundItems.concat(map(index.find, matches))
         return found, byte_spans(replace(documents, ops=ops), text, found.row, found.first, found.stop), len(text)
 
     parts, spans, first = [], [np.empty((0, 2), np.int64)], 0

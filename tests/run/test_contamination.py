@@ -19,7 +19,7 @@ from gpulsh.repeats.benchmark import Benchmark
 from gpulsh.report.reproduce import command as reproducing
 from gpulsh.report.reproduce import describe_method
 from gpulsh.report.summary import funnel_table, summary
-from gpulsh.run.stages.contamination import split_of
+from gpulsh.run.stages.contamination import screen_partition, split_of
 from gpulsh.stats.counts import CONTAMINATION, COUNTS
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import MEMORY, cut_as
@@ -31,6 +31,7 @@ from tests.support.naive_contamination import common, contamination, windows
 from tests.support.pages import ROOT
 from tests.support.runs import below, evidence, run, small_partitions
 from tests.support.texts import licences
+from tests.support.traced import at_most
 
 SIZE, SHARE = 4, Fraction(3, 4)
 OPTIONS: dict[str, Any] = {"passages": SIZE, "coverage": float(SHARE)}
@@ -196,10 +197,28 @@ def test_items_are_not_looked_up_in_one_another(folder: Path, monkeypatch: pytes
     """Items with the same instructions cost the square of their number."""
     write_rows("train.jsonl", ["instructions", "one"])
     write_rows("test.jsonl", [f"instructions {number}" for number in range(100)])
-    read, find = list[int](), Benchmark.find
-    monkeypatch.setattr(Benchmark, "find", lambda *given: read.append(len(given[2])) or find(*given))
+    read, matches = list[int](), Benchmark.matches
+    monkeypatch.setattr(Benchmark, "matches", lambda *given: read.append(len(given[2])) or matches(*given))
     run("train.jsonl", protect="test.jsonl", passages=1, coverage=0.5)
     assert sum(read) == 2 and [row["row"] for row in rows_of(folder / "out")] == [0] * 100
+
+
+@pytest.mark.parametrize("marks", [False, True])
+def test_similar_items_take_little_memory(folder: Path, monkeypatch: pytest.MonkeyPatch, marks: bool) -> None:
+    """Each of 300 documents holds each of 300 items, and a part of them has at most 1,000 windows of items."""
+
+    def screen(*given: Any) -> Any:
+        with at_most(2 << 20):
+            return screen_partition(*given)
+
+    write_rows("train.jsonl", ["question"] * 300)
+    write_rows("test.jsonl", [f"question {number}" for number in range(300)])
+    monkeypatch.setattr("gpulsh.run.driver.screen_partition", screen)
+    monkeypatch.setattr("gpulsh.repeats.benchmark.PLACES_AT_ONCE", 1000)
+    find = gpulsh.passages_files if marks else gpulsh.deduplicate_files
+    find("train.jsonl", "out", protect="test.jsonl", passages=1, coverage=0.5, backend="cpu", threads=1)
+    found = [(row["row"], row["item"]) for row in rows_of(folder / "out")]
+    assert found == [(row, item) for row in range(300) for item in range(300)]
 
 
 def test_a_benchmark_beyond_the_memory_budget_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -298,6 +298,7 @@ def _holder_counts(context: PassagesContext, partitions: int, items: Numbers) ->
     wanted = sorted_distinct(items)
     counts = np.zeros(len(wanted), np.int64)
     for partition in range(partitions) if len(wanted) else ():
-        _, at = find_sorted(wanted, HELD.read(context.folder, partition).item)
-        counts += np.bincount(at, minlength=len(counts))
+        for run in HELD.open(context.folder, partition).runs():
+            _, at = find_sorted(wanted, run.item)
+            counts += np.bincount(at, minlength=len(counts))
     return counts[np.searchsorted(wanted, items)]

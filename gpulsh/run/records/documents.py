@@ -19,7 +19,7 @@ from gpulsh.decide.edges import DropRules
 from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import REJECTED, Rejected
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import distinct
 from gpulsh.run.job import FileJob, JobContext, Layout, TaskResult, step_file, step_of
 from gpulsh.run.policy import Policy, kind_of
 from gpulsh.run.records import tables
@@ -87,7 +87,8 @@ def contaminated_rows(context: JobContext, partition: int) -> Numbers:
     """int64 [m]: the rows of a partition, ascending, that hold items of a benchmark."""
     if context.job.policy.overlap is None:
         return np.empty(0, np.int64)
-    return sorted_distinct(tables.HELD.read(context.folder, partition).row)
+    runs = tables.HELD.open(context.folder, partition).runs()
+    return np.concatenate([np.empty(0, np.int64), *(distinct(run.row) for run in runs)])  # a document is in one run
 
 
 HELD_ROWS = 1 << 16

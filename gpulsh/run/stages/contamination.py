@@ -11,8 +11,9 @@ dropped for them. Each task maps the index, so the tasks of a machine share one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from gpulsh.io.arrow.buffers import string_array, to_arrow
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import first_of_runs
-from gpulsh.repeats.benchmark import Benchmark, index_items
+from gpulsh.repeats.benchmark import Benchmark, Matches, index_items
 from gpulsh.repeats.places import byte_spans
 from gpulsh.run.job import FileJob, Layout, TaskContext, TaskResult
 from gpulsh.run.records import tables
@@ -39,11 +40,11 @@ PROTECT = "protect"  # the step
 ITEMS: Sequence[tables.Table[Any]] = tables.ITEM_WINDOWS, tables.ITEM_PLACES, tables.ITEM_TOKENS, tables.ITEM_FLAGS
 FILE = "contamination.parquet"
 SHARE = 4  # of the memory, the part for the index
-ROWS_AT_ONCE = 1 << 16
 SHARD = re.compile(r"[-_.]\d+([-_]of[-_]\d+)?$")  # as in test-00000-of-00001
 
 
 ScreeningContext = TaskContext[FileJob]
+HeldRows = tuple[tables.HeldItems, tables.HeldSpans]
 
 
 def index_protected_items(context: ScreeningContext, pieces: Sequence[Piece]) -> TaskResult:
@@ -69,33 +70,43 @@ def screen_partition(context: ScreeningContext, partition: Partition) -> TaskRes
     facts, reading, folding = PartitionFacts(), screening.shingling, screening.folding
     index = Benchmark(screening.overlap, *(table.read(context.folder, PROTECT) for table in ITEMS))
 
-    def find(ops: Backend, text: TextBatch) -> tuple[int, tables.HeldItems, tables.HeldSpans]:
-        given = ops, normalized(text, folding.form), reading, context.keys
+    def measure(ops: Backend, text: TextBatch, matches: Matches) -> HeldRows:
         how = TextReading(ops=ops, shingling=reading, folding=folding)
-        found, spans = index.cover(*given) if screening.marks else (index.find(*given), None)
+        found, spans = index.cover(matches) if screening.marks else (index.find(matches), None)
         places = byte_spans(how, text, found.row, found.first, found.stop)
         items = tables.HeldItems(found.row, found.item, found.coverage, *places.T)
         marked = tables.HELD_SPANS.empty()
         if spans is not None:
             start, stop = byte_spans(how, text, spans.row, spans.first, spans.stop).T
             marked = tables.HeldSpans(spans.row, start, stop, spans.stop - spans.first, spans.item)
-        return len(text), items, marked
+        return items, marked
 
-    parts, marks = list[tables.HeldItems](), list[tables.HeldSpans]()
+    def find(ops: Backend, text: TextBatch) -> tuple[int, list[HeldRows], list[Callable[[], HeldRows]]]:
+        """The rows of a batch. Near-copies of an item make many, so all but the first part are made when written."""
+        parts = index.matches(ops, normalized(text, folding.form), reading, context.keys)
+        first = [measure(ops, text, part) for part in parts[:1]]
+        return len(text), first, [partial(measure, context.ops, text, part) for part in parts[1:]]
+
+    marks, dropped = list[tables.HeldSpans](), 0
     protected, own = (
         [piece for piece in partition.pieces if job.protects(piece.file) == protects] for protects in (True, False)
     )
-    with context.unchanged_pieces(partition.pieces), context.ops.use_device():
+    with (
+        context.unchanged_pieces(partition.pieces),
+        context.ops.use_device(),
+        tables.HELD.create(*where) as out,
+    ):
         documents = sum(map(len, context.read(protected, facts)))  # they hold themselves
-        for count, items, marked in map_batches(context.ops, context.read(own, facts), find):
-            parts.append(items._replace(row=items.row + documents))
-            marks.append(marked._replace(row=marked.row + documents))
+        for count, first, others in map_batches(context.ops, context.read(own, facts), find):
+            for items, marked in chain(first, (make() for make in others)):
+                out.append(items._replace(row=items.row + documents))
+                marks.append(marked._replace(row=marked.row + documents))
+                dropped += int(np.count_nonzero(first_of_runs(items.row)))
             documents += count
-    held = tables.HELD.joined(parts)
-    made = tables.HELD.write(*where, held)
+        made = out.finish_by_name()
     if screening.marks:
         made |= tables.HELD_SPANS.write(*where, tables.HELD_SPANS.joined(marks))
-    dropped = 0 if screening.marks else int(np.count_nonzero(first_of_runs(held.row)))
+        dropped = 0
     return TaskResult(made, {**reading_facts(facts, {}), "dropped": dropped})
 
 
@@ -106,13 +117,13 @@ def write_contamination(context: ScreeningContext, layout: Layout) -> TaskResult
 
     def row_tables() -> Iterator[pa.Table]:
         for partition, start in enumerate(layout.partitions[:-1].tolist()):
-            held = tables.HELD.read(context.folder, partition)
-            for at in range(0, len(held.row), ROWS_AT_ONCE):
-                some = tables.HELD.rows(held, slice(at, at + ROWS_AT_ONCE))
+            held = tables.HELD.open(context.folder, partition)
+            for some in held.runs():
                 item = *job.file_and_row(layout, some.item), splits.take(to_arrow(layout.file_of(some.item)))
                 document = job.file_and_row(layout, some.row + start)
                 coverage, first, stop = map(to_arrow, some[2:])
                 yield pa.table([*item, coverage, *document, first, stop], schema)
+                held.release()
 
     return TaskResult(write_result(context.folder, FILE, schema, row_tables()), {"amount": 0})
 
