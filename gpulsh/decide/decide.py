@@ -31,7 +31,7 @@ from gpulsh.stats.stages import MEMORY_STAGES, Funnel, Progress
 def documents_in_buckets(met: Collisions, documents: int, ops: Backend) -> Array:
     """The documents that share a bucket with others, ascending."""
     meets = np.zeros(documents, bool, like=met.pairs)
-    meets[met.pairs] = meets[ops.asarray(met.in_large)] = True
+    meets[met.pairs if met.small is None else met.small.ids] = meets[ops.asarray(met.in_large)] = True
     return np.flatnonzero(meets)
 
 
@@ -73,14 +73,16 @@ class UndecidedDocuments:
 
         Without `ordered`, its pairs, which may be many, have no order and no similarity.
         """
-        with self.ops.use_device(), funnel.stage(progress, MEMORY_STAGES["verify"], len(self.collisions.pairs)):
-            if self.compared is None:
-                small = self.meeting.similar_pairs(progress.advance, self.sampler)
-            else:
-                small = self.compared.edges().renumber(self.meeting.places)
+        met, candidates, found = self.collisions, 0, list[Edges]()
+        total = len(met.pairs) if met.small is None else None
+        with self.ops.use_device(), funnel.stage(progress, MEMORY_STAGES["verify"], total):
+            for pairs in met.pieces() if self.compared is None else ():
+                found.append(self.meeting.similar_pairs(progress.advance, self.sampler, pairs))
+                candidates += len(pairs)
+            small = self.compared.edges().renumber(self.meeting.places) if self.compared else Edges.concat(found)
         with self.ops.use_device(), funnel.stage(progress, MEMORY_STAGES["resolve"], len(self.collisions.in_large)):
             kept, edges = self.meeting.resolve(small, progress.advance)
-            funnel.candidates = len(self.collisions.pairs) + len(edges.later) - len(small.later)
+            funnel.candidates = candidates + len(edges.later) - len(small.later)
             decision = self._decide_all(kept, edges, funnel, ordered)
             progress.count(dropped=funnel.dropped)
             return decision

@@ -74,12 +74,16 @@ class Meeting:
             words.append(texts.simhash(np.arange(start, stop, like=self.numbers), near))
         return replace(rules, words=np.concatenate(words), places=self.places, distance=near.distance)
 
-    def similar_pairs(self, advance: Advance = no_progress, sampler: PairSampler | None = None) -> Edges:
+    def similar_pairs(
+        self, advance: Advance = no_progress, sampler: PairSampler | None = None, some: Array | None = None
+    ) -> Edges:
         """The allowed pairs of small buckets at or above the threshold; all of them without a measure.
 
-        `sampler` draws from the allowed pairs, except by containment: there the cut of the work changes the candidates.
+        `some` [m, 2] are a part of them, by number. `sampler` draws from the allowed pairs, except by containment:
+        there the cut of the work changes the candidates.
         """
-        pairs, numbers, method, ops = self._pairs, self.numbers, self.method, self.ops
+        pairs = self._in_order(self.collisions.pairs if some is None else some)
+        numbers, method, ops = self.numbers, self.method, self.ops
         if self.drop_rules is not NO_RULES:
             pairs = select_pairs(pairs, self.drop_rules.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]]))
         if method.verify == "none":
@@ -155,10 +159,9 @@ class Meeting:
             in_large = self.ops.asnumpy(np.flatnonzero(np.isin(self.numbers, self.ops.asarray(in_large))))
         return in_large
 
-    @property
-    def _pairs(self) -> Array:
-        """The pairs of small buckets, the earlier document first."""
-        pairs = self.places[self.collisions.pairs]
+    def _in_order(self, pairs: Array) -> Array:
+        """`pairs` [m, 2] of numbers as places, the earlier document first."""
+        pairs = self.places[pairs]
         first, second = pairs[:, 0], pairs[:, 1]
         if bool((first < second).all()):  # decision order is the order of numbers
             return pairs
@@ -170,7 +173,7 @@ class Meeting:
             return np.zeros_like(self.numbers)
         ops = self.ops
         rows = np.searchsorted(self.collisions.in_large, ops.asnumpy(self.numbers[ops.asarray(in_large)]))
-        edges = [self._pairs]
+        edges = [self._in_order(self.collisions.pairs)]
         for band in self.collisions.bucket.T:
             bucket = band[rows]
             members, bucket = in_large[bucket >= 0], bucket[bucket >= 0]

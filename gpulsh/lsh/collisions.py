@@ -23,6 +23,8 @@ SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the defini
 FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
 SORTED_TOGETHER = 1 << 28  # digests of all bands that a device groups at once: a band of few is mostly waiting
 MAX_PARTS = 1 << 12  # ranges of digests in a band
+# Pairs that a decision holds, about 100 bytes each: so many, or more of many documents, whose texts each piece reads.
+MOST_PAIRS, DOCUMENT_PAIRS = 1 << 22, 32
 
 
 def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
@@ -60,13 +62,30 @@ class Collisions:
     pairs: Array  # int64 [m, 2] i < j, lexicographic: all pairs of the small buckets, in the backend's memory
     in_large: Numbers  # [c] ascending: documents in a large bucket
     bucket: NDArray[np.signedinteger]  # [c, bands]: the large bucket of each in each band, by any number, or -1
+    small: SmallBuckets | None = None  # then `pairs` is empty: they come in pieces
 
     @classmethod
-    def from_buckets(cls, pairs: Array, large: Sequence[Memberships], bands: int) -> Collisions:
+    def from_buckets(
+        cls, pairs: Array, large: Sequence[Memberships], bands: int, small: SmallBuckets | None = None
+    ) -> Collisions:
         """The collisions by pairs of small buckets and memberships in large ones."""
         in_large = merged_distinct(part.document for part in large)
         names = max((int(part.bucket.max(initial=0)) + 1 for part in large), default=1)
-        return cls(pairs, in_large, bucket_table(in_large, large, names, bands))
+        return cls(pairs, in_large, bucket_table(in_large, large, names, bands), small)
+
+    def pieces(self) -> Iterator[Array]:
+        """`pairs`, or in order those of `small`, at most about `most_held` in a piece, in the backend's memory."""
+        if self.small is None:
+            yield self.pairs
+            return
+        held, count, half = [np.empty((0, 2), np.int64)], 0, self.small.most_held // 2
+        for some in self.small.pieces(half):
+            held.append(some)
+            count += len(some)
+            if count >= half:
+                yield self.small.ops.asarray(np.concatenate(held))
+                held, count = [some[:0]], 0
+        yield self.small.ops.asarray(np.concatenate(held))
 
     def share_large_bucket(self, i: Numbers, j: Numbers) -> NDArray[np.bool_]:
         """bool [m]: whether rows i [m] and j [m] of `in_large` share a large bucket."""
@@ -111,17 +130,28 @@ class SmallBuckets:
         ids, offset = np.concatenate([none[:0], *members]), np.cumsum(np.concatenate([none, *sizes]))
         return cls(ids, offset, documents, ops)
 
+    @property
+    def count(self) -> int:
+        """The number of pairs, or more: a pair counts once in every band."""
+        sizes = np.diff(self.offset)
+        return int((sizes * (sizes - 1) // 2).sum())
+
+    @property
+    def most_held(self) -> int:
+        """How many pairs a decision may hold."""
+        return max(MOST_PAIRS, DOCUMENT_PAIRS * self.documents)
+
     def pairs(self) -> Array:
         """All pairs of each bucket: int64 [m, 2], i < j, lexicographic, unique."""
         return self.ops.candidates(Buckets(self.ids, self.offset))
 
     def pieces(self, most: int) -> Iterator[Numbers]:
         """Yield the pairs on the host in pieces of at most about `most`; a pair counts once in every band."""
-        members, offset = self.ops.asnumpy(self.ids), self.ops.asnumpy(self.offset)
-        sizes = np.diff(offset)
-        if int((sizes * (sizes - 1) // 2).sum()) <= most:
+        if self.count <= most:
             yield self.ops.asnumpy(self.pairs())
             return
+        members, offset = self.ops.asnumpy(self.ids), self.ops.asnumpy(self.offset)
+        sizes = np.diff(offset)
         later = np.repeat(offset[1:], sizes) - np.arange(len(members)) - 1
         document, place = np.unique(members, return_inverse=True)
         ends = np.cumsum(np.bincount(place, later).astype(np.int64))

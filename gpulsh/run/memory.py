@@ -270,8 +270,10 @@ def decide(
             digests = DigestsByBand(signed.digests, left_out, method.banding.bands, funnel.documents, ops)
             large = list[Memberships]()
             small = find_buckets(digests, ops, progress.advance, large.append)
-            met = Collisions.from_buckets(small.pairs(), large, method.banding.bands)
-            del small, large  # as large as the collisions
+            is_whole = method.verify != "exact" or small.count <= small.most_held
+            pairs = small.pairs() if is_whole else ops.asarray(np.empty((0, 2), np.int64))
+            met = Collisions.from_buckets(pairs, large, method.banding.bands, None if is_whole else small)
+            del small, large, pairs  # as large as the collisions
         signed.digests.clear()
         funnel.crowded = len(met.in_large)
     with ops.use_device():

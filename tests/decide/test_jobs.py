@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh.backends.protocol import Sizes
 from gpulsh.cli import group as command
+from gpulsh.decide import meeting
+from gpulsh.decide.decision import COLUMNS
 from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.prefixes import Owners
 from gpulsh.lsh.pairs import pack_pairs
@@ -136,6 +138,21 @@ def test_also_applies_in_large_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 1)
     found = gpulsh.deduplicate(texts, **given)  # type: ignore[arg-type]
     np.testing.assert_array_equal(found.duplicate_of, wanted.duplicate_of)
+
+
+@every_backend
+def test_many_candidates_are_compared_in_pieces(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, compared, compare = documents(), list[int](), meeting.compare
+    given: dict[str, Any] = {"sketch": "simhash", "also": "simhash:128", "threshold": 0.6, "backend": backend}
+    wanted = gpulsh.deduplicate(texts, **given)
+    monkeypatch.setattr(meeting, "compare", lambda pairs, *rest: compared.append(len(pairs)) or compare(pairs, *rest))
+    monkeypatch.setattr("gpulsh.lsh.collisions.MOST_PAIRS", 100)
+    monkeypatch.setattr("gpulsh.lsh.collisions.DOCUMENT_PAIRS", 1)
+    found = gpulsh.deduplicate(texts, **given)
+    for name in (*COLUMNS, "pairs", "pair_similarity"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+    assert found.funnel.candidates == wanted.funnel.candidates > 500
+    assert len(compared) > 3 and max(compared) <= 100 + len(texts)
 
 
 @pytest.mark.parametrize(
