@@ -110,8 +110,8 @@ def deduplicate(
                   counts; similarities are NaN)
     resolve       "kept", or "components" to keep one document of each connected component of the verified pairs
     measure       "jaccard", or "containment": drop a document if a kept one contains at least `threshold` of its
-                  shingles, exactly, for any `sketch`. The time grows with the square of the number of near-copies of
-                  a page. With thousands of copies, first remove near-duplicates by Jaccard similarity
+                  shingles, exactly, for any `sketch`. The time and the memory grow with the square of the number of
+                  near-copies of a page. With thousands of these, first remove near-duplicates by Jaccard similarity
     drop_contained_only
                   with measure="containment". False: two documents are duplicates if either contains `threshold` of the
                   other's shingles. The later in decision order is dropped, even if it is longer, and `similarity` is
