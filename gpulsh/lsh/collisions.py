@@ -23,7 +23,8 @@ SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the defini
 FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
 SORTED_TOGETHER = 1 << 28  # digests of all bands that a device groups at once: a band of few is mostly waiting
 MAX_PARTS = 1 << 12  # ranges of digests in a band
-# Pairs that a decision holds, about 100 bytes each: so many, or more of many documents, whose texts each piece reads.
+# A decision in memory holds so many pairs, about 100 bytes each, or so many for each document. Each piece of pairs
+# reads the texts of its documents again.
 MOST_PAIRS, DOCUMENT_PAIRS = 1 << 22, 32
 
 

@@ -82,7 +82,10 @@ def screen_partition(context: ScreeningContext, partition: Partition) -> TaskRes
         return items, marked
 
     def find(ops: Backend, text: TextBatch) -> tuple[int, list[HeldRows], list[Callable[[], HeldRows]]]:
-        """The rows of a batch. Near-copies of an item make many, so all but the first part are made when written."""
+        """The number of documents of a batch, the first part of its rows, and functions that make the other parts.
+
+        Near-copies of an item make many rows. So a part is made when the part before is written.
+        """
         parts = index.matches(ops, normalized(text, folding.form), reading, context.keys)
         first = [measure(ops, text, part) for part in parts[:1]]
         return len(text), first, [partial(measure, context.ops, text, part) for part in parts[1:]]
