@@ -172,6 +172,7 @@ LAST = np.uint64((1 << 64) - 1)
 NUMBER, DATE, NULL = "number", "date", "null"
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 SOURCE = "source:"
+SHOWN = 5  # INPUTs in a message
 
 
 def _source_ranks(keep: str, inputs: Sequence[str]) -> dict[str, int]:
@@ -187,7 +188,9 @@ def _source_ranks(keep: str, inputs: Sequence[str]) -> dict[str, int]:
         meant = [given for given in ends if given.rstrip("/") == wanted] or ends
         if len(meant) != 1 or meant[0] in ranks:
             what = "an INPUT listed before" if len(meant) == 1 else f"{len(meant) or 'none'} of the INPUTs"
-            raise ParameterError(f"keep is {keep!r} and {name!r} matches {what}; the INPUTs are: {', '.join(inputs)}")
+            more = f" and {len(inputs) - SHOWN:,} more" if len(inputs) > SHOWN else ""
+            some = ", ".join(inputs[:SHOWN])
+            raise ParameterError(f"keep is {keep!r} and {name!r} matches {what}; the INPUTs are: {some}{more}")
         ranks[meant[0]] = len(ranks)
     return {given: ranks.get(given, len(ranks)) for given in inputs}
 

@@ -52,6 +52,8 @@ def test_advice_names_options_or_keywords(
     assert other.startswith("--and is given with --measure 'containment', which has no default distance")
     other = command("dedup a.jsonl -o new --keep source:z", *ON).error
     assert other.startswith("--keep is 'source:z' and 'z' matches none of the INPUTs")
+    other = command("dedup", *map(str, range(1000)), "-o", "new", "--keep", "source:z", *ON).error
+    assert other.endswith("; the INPUTs are: 0, 1, 2, 3, 4 and 995 more")
     other = command("dedup a.jsonl -o new --sketch simhash --rows 3", *ON).error
     assert other.startswith("--rows is given, and a sketch of bits has no bands")
     monkeypatch.setitem(sys.modules, "w3lib.url", None)
