@@ -19,7 +19,7 @@ from gpulsh.decide.counts.retention import NO_POLICIES, Retention
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.edges import DropRules, Edges, PairSampler
 from gpulsh.decide.fingerprint_source import ShingledTexts
-from gpulsh.decide.meeting import Meeting
+from gpulsh.decide.meeting import Meeting, Resolved
 from gpulsh.io.rows import ChosenTexts
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
@@ -68,10 +68,10 @@ class UndecidedDocuments:
     retention: Retention = NO_POLICIES  # applied to the decision
     sightings: Sightings | None = None  # of all documents, for `retention`
 
-    def decide(self, funnel: Funnel, progress: Progress, *, ordered: bool = True) -> Decision:
+    def decide(self, funnel: Funnel, progress: Progress, *, with_pairs: bool = True) -> Decision:
         """The decision; adds the counts of pairs and documents to `funnel`, which has counted the documents.
 
-        Without `ordered`, its pairs, which may be many, have no order and no similarity.
+        Without `with_pairs`, its pairs are a few that connect the same documents, and have no similarity.
         """
         met, candidates, found = self.collisions, 0, list[Edges]()
         total = len(met.pairs) if met.small is None else None
@@ -81,9 +81,9 @@ class UndecidedDocuments:
                 candidates += len(pairs)
             small = self.compared.edges().renumber(self.meeting.places) if self.compared else Edges.concat(found)
         with self.ops.use_device(), funnel.stage(progress, MEMORY_STAGES["resolve"], len(self.collisions.in_large)):
-            kept, edges = self.meeting.resolve(small, progress.advance)
-            funnel.candidates = candidates + len(edges.later) - len(small.later)
-            decision = self._decide_all(kept, edges, funnel, ordered)
+            resolved = self.meeting.resolve(small, progress.advance, whole=with_pairs)
+            funnel.candidates = candidates + resolved.pairs - len(small.later)
+            decision = self._decide_all(resolved, funnel, with_pairs)
             progress.count(dropped=funnel.dropped)
             return decision
 
@@ -99,14 +99,14 @@ class UndecidedDocuments:
         texts = ShingledTexts(order, ops, self.texts, self.method, self.keys)
         return Meeting(self.collisions, numbers, self.rules, texts, self.method, ops, is_connected=compared is not None)
 
-    def _decide_all(self, kept: Array, edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
+    def _decide_all(self, found: Resolved, funnel: Funnel, with_pairs: bool) -> Decision:
         """The decision about all documents: each copy follows its first copy; documents without a bucket stay."""
-        count, numbers, ops = self.documents, self.meeting.numbers, self.ops
+        count, numbers, edges, ops = self.documents, self.meeting.numbers, found.edges, self.ops
         counted = self.rules.can_be_dropped(self.copies)
         copies, first = self.copies[counted], self.first[counted]
         place = np.arange(count, dtype=np.int64, like=copies)
         target, similarity = place.copy(), np.ones_like(place, np.float64)
-        witnesses = self.meeting.find_witnesses(kept, edges)
+        witnesses = self.meeting.find_witnesses(found)
         later = numbers[witnesses.later]
         target[later], similarity[later] = numbers[witnesses.earlier], witnesses.similarity
         target[copies], similarity[copies] = target[first], similarity[first]
@@ -116,8 +116,9 @@ class UndecidedDocuments:
             target[copies[stays]] = copies[stays]
             gone = copies[~stays]
             joined = Edges(target[gone], gone, similarity[gone])
-        joined = Edges.concat([edges.renumber(numbers), joined])
-        if ordered:
+        funnel.verified = found.pairs + len(joined.later)
+        if with_pairs:
+            joined = Edges.concat([edges.renumber(numbers), joined])
             both = pack_pairs(np.minimum(joined.earlier, joined.later), np.maximum(joined.earlier, joined.later))
             order = np.argsort(both, kind="stable")
             how_similar = joined.similarity[order]
@@ -126,21 +127,22 @@ class UndecidedDocuments:
             del order
             pairs = unpack_pairs(both)
         else:
-            pairs, how_similar = np.stack([joined.earlier, joined.later], axis=1), similarity[:0]
+            pairs = np.concatenate([numbers[found.connecting], np.stack([joined.earlier, joined.later], axis=1)])
+            how_similar = similarity[:0]
         cluster, keep = ops.components(count, pairs), target == place
         if self.retention != NO_POLICIES:
             rank, fixed = place if self.rank is None else self.rank, target < self.rules.protected
             fixed[numbers[edges.later[numbers[edges.earlier] < self.rules.protected]]] = True
             fixed[copies] = fixed[first]
             witness, component, order, fixed = map(ops.asnumpy, (target, cluster, rank, fixed))
-            found = self.retention.apply(witness, component, order, fixed, self.sightings)
-            target, keep = map(ops.asarray, found)
+            applied = self.retention.apply(witness, component, order, fixed, self.sightings)
+            target, keep = map(ops.asarray, applied)
         dropped, exact_copy = target != place, np.zeros_like(keep)
         exact_copy[self._count_copies(target, funnel)] = True
         similarity[exact_copy | ~dropped] = 1.0  # also where nothing is measured
 
-        funnel.verified, funnel.dropped, funnel.kept = len(pairs), int(dropped.sum()), int(keep.sum())
-        funnel.similar, funnel.dissimilar = len(edges.later), funnel.candidates - len(edges.later)
+        funnel.dropped, funnel.kept = int(dropped.sum()), int(keep.sum())
+        funnel.similar, funnel.dissimilar = found.pairs, funnel.candidates - found.pairs
         funnel.few_sources = count - funnel.dropped - funnel.kept
         funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
         measured = similarity.astype(np.float32), cluster, pairs, how_similar.astype(np.float32)

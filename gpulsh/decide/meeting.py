@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +39,24 @@ from gpulsh.stats.stages import Advance, no_progress
 UNDECIDED, KEPT, DROPPED = 0, 1, 2
 ROUNDS = 64
 WALKED_AT_ONCE = 1 << 16  # pairs as Python's numbers
+
+
+class Resolved(NamedTuple):
+    """Which places are kept, and the verified pairs.
+
+    Near-copies on both sides of a rule make a pair for each two of them. So where all pairs are not wanted, `edges` has
+    each dropped place with its witness and with a protected place, and `stars` connects what the pairs connect.
+    """
+
+    kept: Array  # bool [v]
+    pairs: int  # how many were verified
+    edges: Edges
+    stars: Array | None = None  # int64 [m, 2]; None: `edges` has all pairs
+
+    @property
+    def connecting(self) -> Array:
+        """int64 [m, 2]: pairs whose components are those of all verified pairs."""
+        return np.stack([self.edges.earlier, self.edges.later], axis=1) if self.stars is None else self.stars
 
 
 @dataclass(frozen=True)
@@ -97,14 +116,16 @@ class Meeting:
             sampler.complete(ops.asnumpy(similarity[drawn]))
         return Edges(pairs[:, 0], pairs[:, 1], similarity).select(~(similarity < method.threshold))
 
-    def resolve(self, small: Edges, advance: Advance = no_progress) -> tuple[Array, Edges]:
-        """(kept bool [v], all verified pairs), from the verified pairs of small buckets."""
-        ops, in_large, found = self.ops, self._large_places(), list[Edges]()
+    def resolve(self, small: Edges, advance: Advance = no_progress, *, whole: bool = True) -> Resolved:
+        """Decide, from the verified pairs of small buckets; without `whole`, the result holds few of all pairs."""
+        ops, in_large = self.ops, self._large_places()
         status = np.zeros_like(self.numbers, np.int8)
+        found = Verified(self.numbers < self.rules.protected, whole, ops)
         if self.method.verify == "exact" or len(in_large) == 0:
             join = self._join(in_large, advance) if len(in_large) else None
-            found += resolve_blocks(status, small, join, in_large, ops)
-            return status != DROPPED, Edges.concat(found)
+            for edges in resolve_blocks(status, small, join, in_large, ops):
+                found.add(edges, status)
+            return found.resolved(status)
         # Without an exact measure the frequencies of the prefix filter decide which pairs count. They are counted
         # within one connected component, so that nothing depends on what else is decided together with it.
         label, has_large = self._component_of(in_large), np.zeros_like(status, bool)
@@ -122,18 +143,19 @@ class Meeting:
             own, rest = _split_edges(rest, stop, ops)
             own = Edges(own.earlier - start, own.later - start, own.similarity)
             of_members = status[here]
-            edges = resolve_blocks(of_members, own, self._join(ops.asnumpy(here)[chosen], advance), chosen, ops)
-            found += [some.renumber(here) for some in edges]
-            status[here] = of_members
-        found += resolve_blocks(status, small.select(~is_own), None, in_large, ops)
-        return status != DROPPED, Edges.concat(found)
+            for edges in resolve_blocks(of_members, own, self._join(ops.asnumpy(here)[chosen], advance), chosen, ops):
+                status[here] = of_members
+                found.add(edges.renumber(here), status)
+        for edges in resolve_blocks(status, small.select(~is_own), None, in_large, ops):
+            found.add(edges, status)
+        return found.resolved(status)
 
-    def find_witnesses(self, kept: Array, edges: Edges) -> Edges:
+    def find_witnesses(self, found: Resolved) -> Edges:
         """Each dropped document, ascending, with its witness, by `resolve` of the method."""
         if self.method.resolve == "kept":
-            return witnesses(kept, edges)
+            return witnesses(found.kept, found.edges)
         # The label of a component is its first place.
-        first = self.ops.components(len(self.numbers), np.stack([edges.earlier, edges.later], axis=1))
+        first = self.ops.components(len(self.numbers), found.connecting)
         later = np.flatnonzero((first != np.arange(len(first), like=first)) & self.rules.can_be_dropped(self.numbers))
         first = first[later]
         if self.method.verify == "none":
@@ -187,6 +209,33 @@ class Meeting:
         return LargeBucketJoin(
             numbers, self.collisions, self.texts.select(in_large), self.method, ops, allowed, advance
         )
+
+
+class Verified:
+    """Collects the verified pairs of `Resolved`, block by block."""
+
+    def __init__(self, is_protected: Array, whole: bool, ops: Backend) -> None:
+        self._is_protected, self._whole, self._ops = is_protected, whole, ops
+        none = np.empty_like(is_protected, np.int64, shape=0)
+        self._pairs, self._edges, self._stars = 0, list[Edges](), [np.stack([none, none], axis=1)]
+
+    def add(self, edges: Edges, status: Array) -> None:
+        """Add the pairs of a block; `status` int8 [v] has decided their places."""
+        self._pairs += len(edges.later)
+        if self._whole:
+            self._edges.append(edges)
+            return
+        guarded = edges.select(self._is_protected[edges.earlier])
+        guarded = guarded.select(radix_order(guarded.later, len(status)))
+        self._edges += [witnesses(status == KEPT, edges), guarded.select(first_of_runs(guarded.later))]
+        places, rows = renumber(np.stack([edges.earlier, edges.later], axis=1), len(status))
+        first = self._ops.components(len(places), rows)
+        self._stars.append(np.stack([places[first], places], axis=1))
+
+    def resolved(self, status: Array) -> Resolved:
+        """The result, when `status` has decided all places."""
+        stars = None if self._whole else np.concatenate(self._stars)
+        return Resolved(status != DROPPED, self._pairs, Edges.concat(self._edges), stars)
 
 
 def settle(status: Array, start: int, stop: int, earlier: Array, later: Array, ops: Backend) -> None:

@@ -3,7 +3,7 @@ out, and no decision depends on which.
 """
 
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,7 +27,7 @@ from gpulsh.decide.compare import bounds_allow
 from gpulsh.decide.edges import NO_RULES, DropRules, Edges
 from gpulsh.decide.fingerprint_source import ShingledTexts
 from gpulsh.decide.large_buckets import Bitmaps, LargeBucketJoin
-from gpulsh.decide.meeting import KEPT, resolve_blocks
+from gpulsh.decide.meeting import DROPPED, KEPT, Verified, resolve_blocks, witnesses
 from gpulsh.decide.prefixes import Matches, Prefixes
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts
@@ -208,6 +208,41 @@ def joined(texts: list[str], ops: Backend, rules: DropRules = NO_RULES) -> Outco
     edges = Edges.concat([*resolve_blocks(status, Edges(NONE, NONE, np.empty(0)), join, ids, ops)])
     found = zip(edges.earlier.tolist(), edges.later.tolist(), edges.similarity.tolist(), strict=True)
     return (status == KEPT).tolist(), sorted(found)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@given(
+    pairs=st.dictionaries(st.tuples(st.integers(0, 11), st.integers(0, 11)), st.sampled_from([0.5, 0.8, 1.0])),
+    is_kept=st.lists(st.booleans(), min_size=12, max_size=12),
+    protected=st.integers(0, 4),
+    cuts=st.sets(st.integers(0, 11)),
+)
+def test_few_pairs_give_the_witnesses_and_components_of_all(
+    backend: str, pairs: dict[tuple[int, int], float], is_kept: list[bool], protected: int, cuts: set[int]
+) -> None:
+    """Near-copies on both sides of a rule make a pair for each two of them."""
+    ops, status = BACKENDS[backend], np.where(is_kept, KEPT, DROPPED).astype(np.int8)
+    rows = sorted((j, i, similarity) for (i, j), similarity in pairs.items() if i < j)
+    few = Verified(np.arange(12) < protected, False, ops)
+    for start, stop in pairwise([0, *sorted(cuts), 12]):
+        own = [row for row in rows if start <= row[0] < stop]
+        later, earlier, similarity = (np.array([row[column] for row in own]) for column in range(3))
+        few.add(Edges(earlier.astype(np.int64), later.astype(np.int64), similarity.astype(np.float64)), status)
+    found = few.resolved(status)
+    best: dict[int, tuple[float, int]] = {}
+    for j, i, measured in rows:
+        if is_kept[i] and not is_kept[j]:
+            best[j] = min(best.get(j, (-measured, i)), (-measured, i))
+    got = witnesses(found.kept, found.edges)
+    assert list(zip(got.later, got.similarity, got.earlier, strict=True)) == [
+        (j, -s, i) for j, (s, i) in sorted(best.items())
+    ]
+    known = naive.components(12, [(i, j) for j, i, _ in rows])
+    assert naive.components(12, [tuple(pair) for pair in found.connecting.tolist()]) == known
+    assert {j for j, i in zip(found.edges.later, found.edges.earlier, strict=True) if i < protected} == {
+        j for j, i, _ in rows if i < protected
+    }
+    assert found.pairs == len(rows) and len(found.edges.later) <= 2 * len({j for j, _, _ in rows})
 
 
 @cache

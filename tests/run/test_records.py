@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
 from gpulsh.arrays import SignedBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.decide import large_buckets
 from gpulsh.forecast import formula
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
@@ -37,6 +37,7 @@ from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages import connect, sign
 from gpulsh.run.stages.sign import background_writer
 from gpulsh.store.columns import column_types, range_order
+from tests.support.files import write_rows
 from tests.support.traced import at_most, bytes_touched
 
 
@@ -69,23 +70,44 @@ def test_groups_are_made_in_the_memory_that_the_plan_states(tmp_path: Path, monk
     assert made.facts["documents"] == made.facts["meeting"] == count
 
 
-def test_near_copies_take_less_memory_than_their_memberships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is in a large bucket of each of 21 bands, 24 bytes a membership; one task decides about all of them."""
-    count, done = 20_000, list[str]()
+PAGE = " ".join(f"word{place}" for place in range(40))
 
-    def measured(work: Any, *given: Any) -> TaskResult:
+
+def decide_within(
+    patch: pytest.MonkeyPatch, size: int, inputs: list[Path], output: Path, **given: Any
+) -> dict[str, int]:
+    """The funnel of a run whose tasks that find and decide near-duplicates take less than `size` bytes each."""
+    done = list[str]()
+    gpulsh.deduplicate([f"{PAGE} end{number}" for number in range(300)], backend="cpu", threads=2)  # caches are filled
+
+    def measured(work: Any, *arguments: Any) -> TaskResult:
         done.append(work.__name__)
-        with at_most(1000 * count):
-            return cast(TaskResult, work(*given))
+        with at_most(size):
+            return cast(TaskResult, work(*arguments))
 
     for work in (driver.find_collisions, driver.decide_group):
-        monkeypatch.setattr(driver, work.__name__, partial(measured, work))
-    page = " ".join(f"word{place}" for place in range(40))
-    texts = [f"{page} end{number}" for number in range(count)]
-    gpulsh.deduplicate(texts[:300], backend="cpu", threads=2)  # compiled, and caches filled
-    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
-    found = gpulsh.deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="cpu", threads=2)
-    assert found.funnel["kept"] == 1 and {"find_collisions", "decide_group"} <= set(done)
+        patch.setattr(driver, work.__name__, partial(measured, work))
+    found = gpulsh.deduplicate_files(inputs, output, backend="cpu", threads=2, **given)
+    assert {"find_collisions", "decide_group"} <= set(done)
+    return cast(dict[str, int], found.funnel)
+
+
+def test_near_copies_take_less_memory_than_their_memberships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is in a large bucket of each of 21 bands, 24 bytes a membership; one task decides about all of them."""
+    count = 20_000
+    write_rows(tmp_path / "a.jsonl", [{"text": f"{PAGE} end{number}"} for number in range(count)])
+    assert decide_within(monkeypatch, 1000 * count, [tmp_path / "a.jsonl"], tmp_path / "out")["kept"] == 1
+
+
+def test_near_copies_on_two_sides_take_less_memory_than_their_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, files = 1000, [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file in files:
+        write_rows(file, [{"text": f"{PAGE} {file.stem}{number}"} for number in range(count)])
+    monkeypatch.setattr(large_buckets, "LARGEST_JOIN", 1 << 14)
+    funnel = decide_within(monkeypatch, 48 * count * count, files, tmp_path / "out", across=True)
+    assert funnel["kept"] == funnel["dropped"] == count and funnel["verified"] == count * count
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="the system does not tell which pages were touched")

@@ -111,7 +111,7 @@ def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: 
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
     progress = _GroupProgress(context.progress, len(members), len(collisions.pairs), len(collisions.in_large))
-    decision = case.decide(funnel, progress, ordered=False)
+    decision = case.decide(funnel, progress, with_pairs=False)
     if len(keyed.document):
         with context.ops.use_device():
             of = there(member_places(keyed.document)), there(member_places(keyed.first))
