@@ -218,15 +218,14 @@ class _Source:
 
     def _chunks(self, groups: Sequence[int], names: list[str] | None) -> list[pq.ColumnChunkMetaData]:
         """The footer's entries for the columns or fields of these names; None: for all."""
-        found = [self.metadata.row_group(number) for number in groups]
-        chunks = [group.column(place) for group in found for place in range(group.num_columns)]
-        if names is None:
-            return chunks
-        return [
-            chunk
-            for chunk in chunks
-            if chunk.path_in_schema in names or chunk.path_in_schema.partition(".")[0] in names
+        paths = column_paths(self.metadata)
+        places = [
+            place
+            for place, path in enumerate(paths)
+            if names is None or path in names or path.partition(".")[0] in names
         ]
+        found = [self.metadata.row_group(number) for number in groups]
+        return [group.column(place) for group in found for place in places]
 
     def batches(
         self, groups: Sequence[int], names: list[str] | None = None, max_bytes: int | None = None
@@ -475,23 +474,32 @@ def _text_sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
 
 
+def column_paths(footer: pq.FileMetaData) -> list[str]:
+    """The paths of all columns by the schema; a damaged footer may give chunks of a column other ones."""
+    return [footer.schema.column(place).path for place in range(footer.num_columns)]
+
+
 def writer_options(
     footer: pq.FileMetaData, codec: OutputCodec | None, added: Sequence[str] = (), text_statistics: bool = True
 ) -> dict[str, object]:
     """Options of pyarrow.parquet.ParquetWriter for the rows of a file and `added` columns."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    paths = column_paths(footer)
+    chunks = [(path, group.column(place)) for group in groups for place, path in enumerate(paths)]
     if not chunks:
         return {"compression": codec.name if codec else "zstd", "compression_level": codec.level if codec else None}
-    with_statistics = [
-        chunk for chunk in chunks if chunk.is_stats_set and (text_statistics or chunk.physical_type != "BYTE_ARRAY")
-    ]
-    codecs = {chunk.path_in_schema: CODECS.get(chunk.compression, "zstd") for chunk in chunks}
+    with_dictionary = {path for path, chunk in chunks if chunk.has_dictionary_page}
+    with_statistics = {
+        path
+        for path, chunk in chunks
+        if chunk.is_stats_set and (text_statistics or chunk.physical_type != "BYTE_ARRAY")
+    }
+    codecs = {path: CODECS.get(chunk.compression, "zstd") for path, chunk in chunks}
     first = next(iter(codecs.values()))
     codecs |= dict.fromkeys([*added, *(f"{name}.list.element" for name in added)], first)
     return {
         "compression": codec.name if codec else codecs,
         "compression_level": codec.level if codec else None,
-        "use_dictionary": sorted({chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page} | {*added}),
-        "write_statistics": sorted({chunk.path_in_schema for chunk in with_statistics} | {*added}),
+        "use_dictionary": sorted(with_dictionary | {*added}),
+        "write_statistics": sorted(with_statistics | {*added}),
     }

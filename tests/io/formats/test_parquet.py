@@ -208,3 +208,15 @@ def test_encrypted_columns_are_refused(column: str, tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a"], "number": [1]}), tmp_path / "a.parquet", encryption_properties=keys)
     with pytest.raises(DamagedInputError, match=r"a\.parquet: has encrypted columns; write it without encryption"):
         run(tmp_path / "a.parquet", tmp_path / "out")
+
+
+def test_columns_are_named_by_the_schema(tmp_path: Path) -> None:
+    """The footer names a column again in each row group. A damaged name, not UTF-8, was an unexpected error."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a b", "a b", "c"], "number": [1, 2, 3]}), path, store_schema=False)
+    before, name, after = path.read_bytes().rpartition(b"number")
+    path.write_bytes(before + name.replace(b"m", b"\x80") + after)
+    with pytest.raises(UnicodeDecodeError):
+        pq.read_metadata(path).row_group(0).column(1).path_in_schema  # noqa: B018
+    run(path, tmp_path / "out")
+    assert pq.read_table(tmp_path / "out/data").column("number").to_pylist() == [1, 3]
