@@ -161,6 +161,18 @@ def test_passages_are_found_across_every_format(tmp_path: Path) -> None:
     assert by_position(find_passages(folder, tmp_path / "out"), files) == wanted.to_pylist() and len(files) == 7
 
 
+def test_a_batch_has_few_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window takes 24 bytes, several batches are held, and each byte of a text may begin a window."""
+    monkeypatch.setattr(cpu, "SIZES", cpu.SIZES._replace(batch=160_000))
+    counts, write = list[int](), find._write_windows
+    monkeypatch.setattr(
+        find, "_write_windows", lambda run, *out: counts.extend(len(w.place) for w in run) or write(run, *out)
+    )
+    texts = [f"{number:040}" for number in range(5000)]
+    find_passages(write_rows(tmp_path / "a.jsonl", texts), tmp_path / "out", bytes=5, tokens=50)
+    assert sum(counts) == 36 * len(texts) and max(counts) <= 40_000
+
+
 # --- lines and paragraphs equal those that `gpulsh.passages` marks ---
 
 

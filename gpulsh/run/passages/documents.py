@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Generic, NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.io.rows import Bytes, join_texts, repack
+from gpulsh.io.rows import Bytes, join_texts, repack, split_batch
 from gpulsh.ragged import distinct, offsets, row_of, slice_between, slices_by_range
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PassagesContext
@@ -26,6 +27,7 @@ from gpulsh.store.columns import MappedColumns
 
 PLACES_AT_ONCE = 1 << 19  # looked up together
 DOCUMENTS_AT_ONCE = 1 << 16  # likewise
+WINDOW_ROOM = 4  # a batch is smaller by this: a window takes 24 bytes, and each character may begin one
 
 PlacesBetween = Callable[[int, int], Numbers]  # the wanted places from one to before another, ascending, each once
 
@@ -128,7 +130,10 @@ def read_documents(
     starts = range(0, len(chosen), DOCUMENTS_AT_ONCE)
     found = (np.flatnonzero(chosen[start : start + DOCUMENTS_AT_ONCE]) + start for start in starts)
     rows = np.empty(0, np.int64)
-    for text in repack(map(join_texts, chosen_texts(context, layout, partition, chosen)), context.ops.sizes().batch):
+    most = context.ops.sizes().batch // WINDOW_ROOM
+    blocks = map(join_texts, chosen_texts(context, layout, partition, chosen))
+    pieces = chain.from_iterable(map(partial(split_batch, max_bytes=most), blocks))  # holds no block beside the next
+    for text in repack(pieces, most):
         while len(rows) < len(text):
             rows = np.concatenate([rows, next(found)])
         here, rows = rows[: len(text)], rows[len(text) :]
