@@ -282,6 +282,13 @@ def test_a_line_in_every_document_takes_one_row_an_occurrence(tmp_path: Path, sm
     assert set(table["first_row"].to_pylist()) == {0}
 
 
+def test_a_document_in_pieces_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_parts: None) -> None:
+    monkeypatch.setattr(copies, "PIECE_BYTES", 50)
+    path = write_rows(tmp_path / "a.jsonl", ["the same line\n" * 40])
+    found = gpulsh.passages_files(path, tmp_path / "out", **OF_PARTS, unit="line", max_copies=1).report["passages"]
+    assert (found["passages"], found["documents_marked"]) == (39, 1)
+
+
 # --- bad records: `on_error="skip"` lists them, and no result holds them ---
 
 

@@ -143,10 +143,8 @@ def locate_bytes(context: PassagesContext, layout: Layout, places: Layout, parti
                 first = sorted_distinct(firsts.between(part.start, part.stop).place)
                 passages, starts = _bytes_and_firsts(reading, some, part, first)
                 passages = passages._replace(document=passages.document + position)
-                counts.update(amounts_marked(passages))
-                if len(passages.document):  # a document in several parts counts once
-                    counts["documents_marked"] -= int(passages.document[0]) == document
-                    document = int(passages.document[-1])
+                counts.update(amounts_marked(passages, document))
+                document = int(passages.document[-1]) if len(passages.document) else document
                 found = with_texts(frequent_candidates(passages), partial(_document_text, some, int(position)))
                 frequent = most_frequent([*frequent, *found])
                 yield passages, starts._replace(document=starts.document + position)
@@ -248,10 +246,10 @@ def _bounds_in_part(
     return bounds if pieces is None else pieces.original(bounds)
 
 
-def amounts_marked(passages: tables.ByteStretches) -> dict[str, int]:
-    """How much was marked, for the report."""
+def amounts_marked(passages: tables.ByteStretches, before: int = -1) -> dict[str, int]:
+    """How much was marked, for the report. A document in several parts counts once: `before` is the last one before."""
     size = passages.stop - passages.start
-    documents = len(sorted_distinct(passages.document))
+    documents = int(np.count_nonzero(sorted_distinct(passages.document) != before))
     amounts = {"tokens": int(passages.tokens.sum()), "bytes_marked": int(size.sum())}
     return {"passages": len(size), **amounts, "documents_marked": documents}
 

@@ -123,6 +123,7 @@ def pick_copies(
     counts = Counter[str]()
     often = np.zeros((len(CLASS_COUNTS), len(CLASSES)), np.int64)
     frequent: list[list[Any]] = []
+    marked = -1  # the last document
     with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
         spots_of, copies_of = tables.SPOTS.open(folder, number), tables.COPIES_HERE.open(folder, number)
         for spots, copies in zip(spots_of.runs(), copies_of.runs(), strict=True):
@@ -135,7 +136,8 @@ def pick_copies(
             picked = tables.BYTES.rows(tables.ByteStretches(*rows), ~stays)
             out.append(picked)
             often += class_counts(all_.occurrences, is_first, stays)
-            counts.update(windows=len(at), stretches=len(picked.document), **amounts_marked(picked))
+            counts.update(windows=len(at), stretches=len(picked.document), **amounts_marked(picked, marked))
+            marked = int(picked.document[-1]) if len(picked.document) else marked
             frequent = most_frequent([*frequent, *frequent_candidates(picked)])
             start += len(spots.document)
             spots_of.release()
