@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
@@ -83,9 +85,11 @@ class Cuts:
     def text(self, row: int, text: Bytes) -> bytes:
         """A row's text without its spans."""
         low, high = np.searchsorted(self.row, [row, row + 1]).tolist()
-        begins = [0, *self.stop[low:high].tolist()]
-        ends = [*self.start[low:high].tolist(), len(text)]
-        return b"".join(bytes(text[begin:end]) for begin, end in zip(begins, ends, strict=True))
+        left = BytesIO()  # a list of the pieces may take several times the memory of the text
+        begins, ends = (map(int, column[low:high]) for column in (self.stop, self.start))
+        for begin, end in zip(chain([0], begins), chain(ends, [len(text)]), strict=True):
+            left.write(text[begin:end])
+        return left.getvalue()
 
 
 Mask = NDArray[np.bool_]

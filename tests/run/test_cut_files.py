@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,8 +16,11 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import ChangedInputError, InputError, OutputError, ParameterError
+from gpulsh.io.columns import Columns
+from gpulsh.io.format import Cuts
 from tests.support.files import documents, read_rows, read_table, record, write_rows
 from tests.support.runs import tree
+from tests.support.traced import at_most
 
 SHARED = "one two three four five six seven"
 TEXTS = [
@@ -317,3 +321,10 @@ def test_texts_of_several_column_names_are_cut(tmp_path: Path) -> None:
     data = gpulsh.passages_files(inputs, tmp_path / "out", format="parquet", **given).data
     found = [read_rows(data / name) for name in ("a.parquet", "b.parquet", "c.parquet")]
     assert [row.get("content", row.get("text")) for (row,) in found] == ["one two three", "more: ", "others: "]
+
+
+def test_many_cuts_of_a_text_take_little_beside_it() -> None:
+    text, start = memoryview(b"ab" * 500_000), np.arange(0, 1_000_000, 2)
+    cuts = Cuts(np.zeros_like(start), start, start + 1, Columns("text"))
+    with at_most(3 * len(text)):
+        assert cuts.text(0, text) == b"b" * 500_000

@@ -205,6 +205,7 @@ def _cut_file(
             found.append(_short_rows(context, number, batch, cuts, here, count))
         count += len(batch)
         context.progress.advance(len(batch))
+        del batch  # before the file is read again
     if len(cuts.row) and cuts.row[-1] >= count:
         raise InputError(f"{file.name}: has {plural(count, 'row')}, and {path} lists passages of row {cuts.row[-1]}")
     short, bad = SHORTS.joined(found), Rejected(rejected)
