@@ -367,6 +367,8 @@ class Index:
             missing = np.flatnonzero(numbers == ABSENT)
             if len(missing):
                 key = array[int(missing[0])].as_py()
+                if len(missing) > 1:
+                    raise ParameterError(f"{len(missing):,} keys are not in the index, such as {key!r}; leave them out")
                 raise ParameterError(f"the key {key!r} is not in the index; leave it out")
             self.collection.forget(numbers)
 

@@ -282,6 +282,8 @@ def test_keys_must_be_unique_and_of_one_type() -> None:
         index.insert(["x", "y"], ["one two three", 5])
     with pytest.raises(ParameterError, match="the key 'z' is not in the index"):
         index.remove(["a", "z"])
+    with pytest.raises(ParameterError, match="2 keys are not in the index, such as 'z'; leave them out"):
+        index.remove(["z", "a", "y"])
     assert len(index) == 1 and "a" in index and "x" not in index and 1 not in index and None not in index
     assert "\ud800" not in index and 10**30 not in index
 
