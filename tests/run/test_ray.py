@@ -4,6 +4,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -155,6 +156,25 @@ def test_one_worker_is_requested_after_all_nodes_are_lost(monkeypatch: pytest.Mo
     pool._start(7)
     pool._start(7)
     assert list(pool._busy) == asked and len(asked) == 1
+
+
+def test_nodes_that_are_lost_with_workers_that_begin_do_not_end_the_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until Ray notices that a node is lost, the driver requests as many workers there as it had."""
+    monkeypatch.setattr(engine.ray, "kill", lambda actor: None)
+    pool = object.__new__(engine.RayRunner)
+    pool._ready_members, pool._ended = [], Counter()
+    lost = RuntimeError(
+        "The actor died unexpectedly.\n\tip: 192.0.2.7\nThe actor died because its node has died. Node Id: 1"
+    )
+    for _ in range(engine.ATTEMPTS + 1):
+        pool._replace(engine._Member(None), None, lost)
+    assert "begin: a worker on node 192.0.2.7 ended: its node has died; another worker" in caplog.text
+    absent = RuntimeError("The actor died: (pid=7, ip=192.0.2.8, x)\nNo module named 'gpulsh'")
+    with pytest.raises(BackendError, match=r"4 .* the last on node 192\.0\.2\.8: No module named 'gpulsh'; if"):
+        for _ in range(engine.ATTEMPTS):
+            pool._replace(engine._Member(None), None, absent)
 
 
 def test_runs_of_several_threads_take_turns_in_clusters_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

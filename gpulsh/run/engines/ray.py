@@ -53,6 +53,8 @@ SPARE_DISK = 16 << 20  # bytes, for the logs and addresses that a cluster of our
 ATTEMPTS = 4  # at a task whose workers end
 LONG_TUPLE = 64  # a tuple of more is sent once, and not with each task
 PATIENCE = 60.0  # seconds without any worker until a warning
+SOMEWHERE = "a node"  # the place of a worker that has not said where it is
+NODE_LOST = "its node has died"  # why a worker ended, as Ray reports it
 
 _log = logging.getLogger("gpulsh")
 
@@ -200,7 +202,10 @@ def _join(address: str | None) -> bool:
             raise BackendError(
                 f"a Ray cluster could not be started on this machine: {reason}{_advice_on_space()}"
             ) from error
-        raise BackendError(f"the Ray cluster at {address!r} could not be joined: {reason}") from error
+        raise BackendError(
+            f"the Ray cluster at {address!r} could not be joined: {reason}; this machine must be a node of it, by"
+            " `ray start --address=HOST:PORT`"
+        ) from error
     except SystemExit as end:
         if end.code == signal.SIGTERM and callable(before):  # Ray's handler took the signal
             before(signal.SIGTERM, None)
@@ -247,7 +252,7 @@ class _Member:
     """A worker: an actor, and where it is once that is known."""
 
     actor: Any
-    place: str = "a node"
+    place: str = SOMEWHERE
     load: int = 0  # of the tasks that it can do in parallel
 
 
@@ -402,14 +407,18 @@ class RayRunner:
         with suppress(Exception):
             ray.kill(member.actor)  # it may live, and be out of reach
         step = request.step if request else "begin"
-        self._ended[step] += 1
-        why = re.search(r"No module named [^\n]*|The actor is dead because ([^.\n]*)", str(error))  # as Ray reports it
+        said = str(error)  # by Ray
+        why = re.search(r"No module named [^\n]*|The actor (?:is dead|died) because (?!of )([^.\n]*)", said)
         reason = _first_line(error) if why is None else why[1] or why[0]
+        if member.place == SOMEWHERE and (address := re.search(r"\bip(?:: |=)([^\s,)]+)", said)):
+            member.place = f"node {address[1]}"
+        if request or reason != NODE_LOST:  # until Ray notices a lost node, all new workers may be requested there
+            self._ended[step] += 1
         if self._ended[step] >= ATTEMPTS:
             what = f"at {step}" if request else "before they could begin"
             raise BackendError(
                 f"{ATTEMPTS} workers ended {what}, the last on {member.place}: {reason}; if memory ran out, give less"
-                " memory or fewer threads; all nodes must have gpulsh"
+                " memory or fewer threads; all nodes must have this version of gpulsh"
             ) from error
         _log.warning("%s: a worker on %s ended: %s; another worker repeats the task", step, member.place, reason)
 
