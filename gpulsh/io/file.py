@@ -368,6 +368,7 @@ class Stamps:
 
     files: tuple[File, ...]
     known: Sequence[Stamp]
+    compared: int | None = None  # how many values of each stamp; None: all
 
     @classmethod
     def of(cls, files: Sequence[File]) -> Self:
@@ -396,7 +397,7 @@ class Stamps:
             pass
 
     def _check(self, number: int) -> None:
-        file, before = self.files[number], self.known[number]
+        file, before = self.files[number], self.known[number][: self.compared]
         try:
             now = file.stamp()
         except InputError as error:

@@ -102,6 +102,11 @@ class FileJob(ABC):
         return 0
 
     @property
+    def other_files(self) -> tuple[str, ...]:
+        """Paths of files that tasks read, besides its files and those of the work folder."""
+        return ()
+
+    @property
     def protected_inputs(self) -> tuple[str, ...]:
         """The INPUTs whose documents are never dropped; their files are the first ones."""
         return ()

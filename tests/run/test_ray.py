@@ -7,9 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +20,7 @@ import gpulsh
 import gpulsh.run.engines.ray as engine
 from gpulsh.cli.terminal import clean_exit
 from gpulsh.errors import BackendError, ParameterError
-from gpulsh.io.file import File
+from gpulsh.io.file import File, Stamps
 from gpulsh.run.engines import worker
 from gpulsh.run.engines.ray import check_reachable
 from gpulsh.store.manifest import Manifest
@@ -247,6 +248,16 @@ def test_other_versions_are_refused(joined: str, inputs: Path, tmp_path: Path, m
     assert not (tmp_path / "out").exists()
 
 
+@dataclass(frozen=True)
+class Job:
+    """The part of a job that a worker needs to begin."""
+
+    files: tuple[File, ...]
+    stamps: Stamps
+    cut: Any
+    earlier_files: int = 1
+
+
 def test_a_node_without_the_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "PATIENCE", 0.2)
     limited: list[int] = []
@@ -255,11 +266,14 @@ def test_a_node_without_the_files_is_named(tmp_path: Path, monkeypatch: pytest.M
     out.mkdir(parents=True)
     seen.touch()
 
-    def reply(folder: Path, *paths: Path) -> str:
-        files = tuple(File(path.name, path.name, str(path), source=path.name) for path in paths)
-        job: Any = SimpleNamespace(files=files, cut=SimpleNamespace(memory=1 << 30))
-        answer = worker.Worker().begin(worker.WorkerSetup(job, folder, "mine", "reference", 1), "192.0.2.7")
-        return str(answer)
+    began = worker.Worker()
+    stamp: list[int | str | None] = [0, seen.stat().st_mtime_ns, 7]  # with the inode of another node
+    gone = File("gone", "gone", str(tmp_path / "gone"), source="gone")  # of an earlier run
+
+    def reply(folder: Path, *paths: Path, others: tuple[str, ...] = ()) -> str:
+        files = (gone, *(File(path.name, path.name, str(path), source=path.name) for path in paths))
+        job = Job(files, Stamps(files, [stamp] * len(files)), SimpleNamespace(memory=1 << 30))
+        return str(began.begin(worker.WorkerSetup(cast(Any, job), folder, "mine", "reference", 1, others), "192.0.2.7"))
 
     not_shared = "node 192.0.2.7 does not see it; give an output folder on storage that all nodes share"
     assert not_shared in reply(tmp_path / "nowhere")
@@ -271,7 +285,12 @@ def test_a_node_without_the_files_is_named(tmp_path: Path, monkeypatch: pytest.M
     Manifest.begin(out, {}, bytes(32))
     assert reply(out, seen) == "None"
     assert limited == [1 << 30]
-    assert f"unseen.jsonl: node 192.0.2.7 does not see it as {unseen}; put the inputs where" in reply(out, seen, unseen)
+    began._context.job.stamps.check([1])
+    assert f"unseen.jsonl: node 192.0.2.7 does not see it as {unseen}; put it where" in reply(out, seen, unseen)
+    index = str(tmp_path / "index" / "samples.arrow")
+    assert f"{index}: node 192.0.2.7 does not see it as {index}; put it where" in reply(out, seen, others=(index,))
+    seen.write_text("longer")
+    assert f"seen.jsonl: node 192.0.2.7 sees another file as {seen}, or it has changed" in reply(out, seen)
 
 
 def test_errors_that_cannot_be_pickled_are_sent_as_text() -> None:

@@ -100,7 +100,8 @@ class Cluster:
         """Workers, started when there is work for them, and stopped at the end."""
         token = uuid4().hex
         (folder / TOKEN).write_text(token, encoding="ascii")
-        setup = WorkerSetup(job, folder, token, self._worker_size.backend, self._worker_size.threads)
+        others = tuple(map(os.path.abspath, job.other_files))
+        setup = WorkerSetup(job, folder, token, self._worker_size.backend, self._worker_size.threads, others)
         self._runner = RayRunner(setup, self._worker_size, manifest, progress)
         try:
             yield self._runner

@@ -30,6 +30,7 @@ from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
 
 TOKEN = "token"  # a file of the work folder that says whose it is
+SHARED = 2  # values of a stamp that all nodes see; some file systems number files on each node by themselves
 PATIENCE = 10.0  # seconds until a network file system shows one node's writes to another
 
 
@@ -42,6 +43,7 @@ class WorkerSetup:
     token: str
     backend: BackendName
     threads: int
+    others: tuple[str, ...] = ()  # absolute `FileJob.other_files`
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class Worker:
         if ops.name != "cuda":
             limit_memory(setup.job.cut.memory, setup.threads)
         self._node = node
-        self._context = TaskContext(setup.job, setup.folder, ops, Progress(), keys)
+        job = replace(setup.job, stamps=replace(setup.job.stamps, compared=SHARED))
+        self._context = TaskContext(job, setup.folder, ops, Progress(), keys)
         return getattr(ops, "device", None)
 
     def work(self, parallel: int, task: Callable[..., TaskResult], *arguments: object) -> WorkerAnswer | Exception:
@@ -115,7 +118,9 @@ def _with_node_note(error: Exception, node: str) -> Exception:
 
 
 def _check_visible(setup: WorkerSetup, node: str) -> None:
-    """OutputError unless the node sees the work folder, InputError unless it sees an input file of each source."""
+    """OutputError unless the node sees the work folder, InputError unless it sees an input file of each source and the
+    other files.
+    """
     token, deadline = setup.folder / TOKEN, time.monotonic() + PATIENCE
     while True:
         with suppress(OSError, ValueError):
@@ -129,9 +134,18 @@ def _check_visible(setup: WorkerSetup, node: str) -> None:
         time.sleep(0.1)
     if not os.access(setup.folder, os.W_OK | os.X_OK):
         raise OutputError(f"{setup.folder.parent}: cannot be written on node {node}: Permission denied")
-    for file in {file.source: file for file in reversed(setup.job.files)}.values():
-        if file.filesystem is None and not os.path.exists(file.path):
+    job = setup.job
+    own = reversed(range(job.earlier_files, len(job.files)))  # earlier ones may be gone, if no text repeats them
+    firsts = {job.files[number].source: number for number in own}.values()
+    local = {number: job.files[number] for number in firsts if job.files[number].filesystem is None}
+    for name, path in [(file.name, file.path) for file in local.values()] + [(path, path) for path in setup.others]:
+        if not os.path.exists(path):
             raise InputError(
-                f"{file.name}: node {node} does not see it as {file.path}; put the inputs where all nodes see them"
-                " under the same path"
+                f"{name}: node {node} does not see it as {path}; put it where all nodes see it under the same path"
+            )
+    for number, file in local.items():
+        if file.stamp()[:SHARED] != job.stamps.known[number][:SHARED]:
+            raise InputError(
+                f"{file.name}: node {node} sees another file as {file.path}, or it has changed; put it where all nodes"
+                " see the same file, or start again"
             )

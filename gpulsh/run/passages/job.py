@@ -143,6 +143,11 @@ class PassagesJob(TokenJob):
         return 0 if self.held is None else len(self.held.files)
 
     @property
+    def other_files(self) -> tuple[str, ...]:
+        """The samples of each earlier run, in the index."""
+        return () if self.held is None else tuple(str(run.samples) for run in self.held.runs)
+
+    @property
     def earlier_partitions(self) -> int:
         """How many of the partitions, the first ones, are of earlier runs."""
         return 0 if self.held is None else len(self.held.partitions)
@@ -162,6 +167,11 @@ class CutJob(TokenJob):
     passages: str
     passages_stamp: tuple[object, ...]
     cutting: Cutting
+
+    @property
+    def other_files(self) -> tuple[str, ...]:
+        """The list of passages."""
+        return (self.passages,)
 
     def parameters(self) -> Mapping[str, Any]:
         """All that decides the bytes of its results, but for the files."""
