@@ -129,6 +129,7 @@ class UndecidedDocuments:
         else:
             pairs = np.concatenate([numbers[found.connecting], np.stack([joined.earlier, joined.later], axis=1)])
             how_similar = similarity[:0]
+            del joined
         cluster, keep = ops.components(count, pairs), target == place
         if self.retention != NO_POLICIES:
             rank, fixed = place if self.rank is None else self.rank, target < self.rules.protected

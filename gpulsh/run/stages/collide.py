@@ -108,6 +108,8 @@ def _copy_finder(
 
     def rank(rows: Array) -> Array:
         some = position[ops.asnumpy(rows)]
+        if context.job.policy.keep == "first":
+            return ops.asarray(some)
         ascending = np.argsort(some)
         ranks = np.empty(len(rows), np.int64)
         ranks[ascending] = ranks_of(some[ascending], context, layout)

@@ -109,6 +109,7 @@ def decide_group(context: JobContext, layout: Layout, ranges: Ranges, gathered: 
         retention,
         sightings_at(job, folder, layout, members) if retention.min_sources > 1 else None,
     )
+    del copies, twins, meeting  # of millions of copies these take as much as the decision
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
     progress = _GroupProgress(context.progress, len(members), len(collisions.pairs), len(collisions.in_large))
     decision = case.decide(funnel, progress, with_pairs=False)
