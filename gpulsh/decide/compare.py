@@ -68,6 +68,11 @@ def estimated_jaccard(family: Family, rows: Array, parts: Iterable[Fingerprints]
         return estimates(sketch.finish(reduce(sketch.merge, map(sketch.fold, parts))), rows)
 
 
+def makes_signatures(measure: Measure) -> bool:
+    """Whether each call of a measure makes the signatures of all its documents."""
+    return isinstance(measure, partial) and measure.func is estimated_jaccard
+
+
 def measure_of(method: Method) -> Measure:
     """The measure that `verify` and `measure` choose; `verify="none"` measures nothing."""
     if method.verify == "signature":
@@ -153,8 +158,7 @@ class _Tile:
                 sizes, bitmaps = fingerprints.lengths, None
                 if self.threshold > 0 and len(rows) > BITMAPS_PAY * len(places):
                     bitmaps = ops.bitmaps(fingerprints, bitmap_words(sizes, len(sizes), self.threshold))
-                is_signing = getattr(self.measure, "func", None) is estimated_jaccard  # in each call, for all documents
-                at_once = max(len(rows), 1) if is_signing else PAIRS_AT_ONCE
+                at_once = max(len(rows), 1) if makes_signatures(self.measure) else PAIRS_AT_ONCE
                 for start in range(0, len(rows), at_once):
                     some = rows[start : start + at_once]
                     is_drawn = self.is_drawn[numbers.start + start : numbers.start + start + len(some)]
