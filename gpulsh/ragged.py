@@ -5,7 +5,7 @@ The functions take NumPy arrays, and CuPy arrays where their docstring says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeVar, cast
 
@@ -17,6 +17,7 @@ from gpulsh.cached import cached_value
 
 SomeRows = TypeVar("SomeRows", bound=Rows)
 SomeArray = TypeVar("SomeArray")
+Part = TypeVar("Part")
 
 
 def offsets(sizes: Array) -> Numbers:
@@ -92,6 +93,21 @@ def merged_distinct(parts: Iterable[Numbers]) -> Numbers:
         if sum(map(len, more)) > len(found):
             found, more = merged(), []
     return merged()
+
+
+def bundles(parts: Iterable[Part], min_rows: int, rows: Callable[[Part], int]) -> Iterator[list[Part]]:
+    """Lists of parts with `min_rows` rows or more together, the last one fewer. A list is emptied before the next."""
+    held: list[Part] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        count += rows(part)
+        if count >= min_rows:
+            yield held
+            held.clear()
+            count = 0
+    if count:
+        yield held
 
 
 def stable_order(values: Numbers) -> Numbers:

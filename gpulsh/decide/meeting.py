@@ -55,7 +55,7 @@ class Resolved(NamedTuple):
 
     @property
     def connecting(self) -> Array:
-        """int64 [m, 2]: pairs whose components are those of all verified pairs."""
+        """int64 [m, 2]: pairs that connect the same places as all verified pairs."""
         return np.stack([self.edges.earlier, self.edges.later], axis=1) if self.stars is None else self.stars
 
 
@@ -216,8 +216,7 @@ class Verified:
 
     def __init__(self, is_protected: Array, whole: bool, ops: Backend) -> None:
         self._is_protected, self._whole, self._ops = is_protected, whole, ops
-        none = np.empty_like(is_protected, np.int64, shape=0)
-        self._pairs, self._edges, self._stars = 0, list[Edges](), [np.stack([none, none], axis=1)]
+        self._pairs, self._edges, self._stars = 0, list[Edges](), list[Array]()
 
     def add(self, edges: Edges, status: Array) -> None:
         """Add the pairs of a block; `status` int8 [v] has decided their places."""

@@ -34,6 +34,7 @@ from gpulsh.memory_limit import fitting_threads, is_out_of_memory, memory_error
 _log = logging.getLogger("gpulsh")
 
 Stamp = list[int | str | None]  # of a file: its size, and its last change; JSON values
+SHARED = 2  # values of a stamp that are the same for a copy, and on each node: some file systems number files by node
 # Fields of remote stores that change when the file is written to.
 VERSIONS: tuple[str, ...] = (
     *("ETag", "etag", "md5Hash", "Content-MD5", "blob_id", "generation", "VersionId"),

@@ -17,7 +17,7 @@ from gpulsh.backends.protocol import Backend, Result
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import check_type
-from gpulsh.ragged import first_of_runs, merged_distinct
+from gpulsh.ragged import bundles, first_of_runs, merged_distinct
 
 SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the definition of the decision
 FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
@@ -75,18 +75,13 @@ class Collisions:
         return cls(pairs, in_large, bucket_table(in_large, large, names, bands), small)
 
     def pieces(self) -> Iterator[Array]:
-        """`pairs`, or in order those of `small`, at most about `most_held` in a piece, in the backend's memory."""
+        """All pairs in order, in the backend's memory: `pairs`, or pieces of `small` of about `most_held` or fewer."""
         if self.small is None:
             yield self.pairs
             return
-        held, count, half = [np.empty((0, 2), np.int64)], 0, self.small.most_held // 2
-        for some in self.small.pieces(half):
-            held.append(some)
-            count += len(some)
-            if count >= half:
-                yield self.small.ops.asarray(np.concatenate(held))
-                held, count = [some[:0]], 0
-        yield self.small.ops.asarray(np.concatenate(held))
+        half = self.small.most_held // 2
+        for some in bundles(self.small.pieces(half), half, len):
+            yield self.small.ops.asarray(np.concatenate(some))
 
     def share_large_bucket(self, i: Numbers, j: Numbers) -> NDArray[np.bool_]:
         """bool [m]: whether rows i [m] and j [m] of `in_large` share a large bucket."""

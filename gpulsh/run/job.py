@@ -103,7 +103,7 @@ class FileJob(ABC):
 
     @property
     def other_files(self) -> tuple[str, ...]:
-        """Paths of files that tasks read, besides its files and those of the work folder."""
+        """Paths of other files that tasks read, outside the work folder."""
         return ()
 
     @property

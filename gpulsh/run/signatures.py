@@ -26,10 +26,10 @@ from gpulsh.io.rows import normalized
 from gpulsh.lsh.signing import words_and_digests
 from gpulsh.method import Method, given_parameters
 from gpulsh.params import BitSketch, Sketch
+from gpulsh.ragged import bundles
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.run.output.paths import refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress
-from gpulsh.run.records.ranges import bundles
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_by_name
 from gpulsh.stats.stages import INDEX_STAGES, Progress, with_progress

@@ -22,6 +22,7 @@ from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import GpulshError, InputError, MemoryLimitError, OutputError
+from gpulsh.io.file import SHARED
 from gpulsh.memory_limit import is_out_of_memory, limit_memory, memory_error
 from gpulsh.params import SCHEME
 from gpulsh.run.job import FileJob, TaskContext, TaskResult
@@ -30,7 +31,6 @@ from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
 
 TOKEN = "token"  # a file of the work folder that says whose it is
-SHARED = 2  # values of a stamp that all nodes see; some file systems number files on each node by themselves
 PATIENCE = 10.0  # seconds until a network file system shows one node's writes to another
 
 

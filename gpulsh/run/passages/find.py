@@ -29,7 +29,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import find_sorted, mask_of, row_of, sorted_distinct, total_size
+from gpulsh.ragged import bundles, find_sorted, mask_of, row_of, sorted_distinct, total_size
 from gpulsh.repeats.places import WIDTH, read_text, spell_bytes
 from gpulsh.repeats.windows import (
     Samples,
@@ -48,7 +48,7 @@ from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows, TokenPlaces, WantedDocuments, read_documents, unchanged_files
 from gpulsh.run.passages.job import IndexContents, PassagesContext
 from gpulsh.run.records.documents import RejectionsFile, reading_facts
-from gpulsh.run.records.ranges import bundles, rows_of_file, sorted_range
+from gpulsh.run.records.ranges import rows_of_file, sorted_range
 from gpulsh.run.records.tables import Table
 from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order
 

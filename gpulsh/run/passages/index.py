@@ -24,7 +24,7 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.evidence.texts import file_of
 from gpulsh.index.folder import PASSAGES, damage
-from gpulsh.io.file import File, Stamp, Stamps
+from gpulsh.io.file import SHARED, File, Stamp, Stamps
 from gpulsh.io.files.file_texts import Partition, Piece
 from gpulsh.io.format import Part
 from gpulsh.params import SCHEME
@@ -214,7 +214,7 @@ def _index_contents(index: Path, runs: Sequence[JoinedRun]) -> IndexContents:
             pieces = [Piece(number, part and Part(*part)) for number, part in facts[-1]["pieces"]]
             partitions.append(Partition(len(partitions), tuple(pieces)))
         files += [replace(file_of(source), name=source.name) for source in run.sources]
-    stamps = tuple(stamp[:2] for run in runs for stamp in run.stamps)  # a copy has another inode
+    stamps = tuple(stamp[:SHARED] for run in runs for stamp in run.stamps)
     return IndexContents(index, tuple(files), stamps, tuple(partitions), tuple(facts), tuple(held))
 
 

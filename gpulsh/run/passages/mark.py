@@ -21,7 +21,7 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import find_sorted, row_of, sorted_distinct, stable_order
+from gpulsh.ragged import bundles, find_sorted, row_of, sorted_distinct, stable_order
 from gpulsh.repeats.lines import WholeLines, ascending_reader, lines_of_batch, lines_of_parts, widen_to_lines
 from gpulsh.repeats.places import NormalPieces, batch_byte_bounds, read_text_bounds
 from gpulsh.repeats.windows import Marker, Repeats, TokenSpans, is_long, text_parts
@@ -37,7 +37,6 @@ from gpulsh.run.passages.documents import (
 )
 from gpulsh.run.passages.evidence import Entry, frequent_candidates, most_frequent, with_reread_texts, with_texts
 from gpulsh.run.passages.job import PassagesContext, PassagesJob
-from gpulsh.run.records.ranges import bundles
 from gpulsh.run.records.tables import HELD, HELD_SPANS
 from gpulsh.run.stages.write import write_ids
 from gpulsh.text.documents import TextReading

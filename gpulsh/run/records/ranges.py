@@ -7,10 +7,9 @@ each with a range of its fingerprints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,22 +28,6 @@ RELEASE_BYTES = 16 << 20  # bytes of a mapped file that are in memory at once
 
 Hashes = NDArray[np.uint64]
 Move = Callable[[Values], Array]
-Part = TypeVar("Part")
-
-
-def bundles(parts: Iterable[Part], min_rows: int, rows: Callable[[Part], int]) -> Iterator[list[Part]]:
-    """Lists of parts with `min_rows` rows or more together, the last one fewer. A list is emptied before the next."""
-    held: list[Part] = []
-    count = 0
-    for part in parts:
-        held.append(part)
-        count += rows(part)
-        if count >= min_rows:
-            yield held
-            held.clear()
-            count = 0
-    if count:
-        yield held
 
 
 class PostingsFile(ExitStack):

@@ -33,14 +33,15 @@ from gpulsh.decide.copies import first_copies
 from gpulsh.decide.prefixes import Owners
 from gpulsh.lsh.collisions import Memberships, find_buckets
 from gpulsh.lsh.pairs import pack_pairs, renumber, unpack_pairs
-from gpulsh.ragged import first_of_runs, sorted_distinct
+from gpulsh.ragged import bundles, first_of_runs, sorted_distinct
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.key_rule import decide_by_key
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, rows_at
-from gpulsh.run.records.ranges import Participants, PostingsFile, bundles, rows_in_range
+from gpulsh.run.records.ranges import Participants, PostingsFile, rows_in_range
 from gpulsh.run.records.sightings import seen_in_group
 from gpulsh.run.records.tables import Ranges, Table
+from gpulsh.stats.stages import no_progress
 from gpulsh.store.durable import FileFact
 
 
@@ -140,7 +141,7 @@ def find_collisions(context: JobContext, layout: Layout, ranges: Ranges, part: i
             forest.connect(np.stack([memberships.bucket, memberships.document], axis=1), False)
 
         digests = _Digests(context, layout, ranges, part, parts)
-        small = find_buckets(digests, context.ops, lambda done: None, add_large)
+        small = find_buckets(digests, context.ops, no_progress, add_large)
         del digests
         made = out.finish_by_name() | _write_pairs(context, part, small.pieces(PAIRS_AT_ONCE), forest)
     context.progress.advance(bands)

@@ -111,8 +111,8 @@ def _connected_documents(forests: Files, copies: Files, folder: Path) -> Numbers
 
 
 def _components(document: Numbers, forests: Files, copies: Files, ops: Backend) -> tuple[Places, NDArray[np.int32]]:
-    """[m]: the place in `document` [m] of the least document that each is connected with, by the pairs of all files;
-    and how often each is the first of a candidate pair.
+    """Of each of `document` [m]: the place of the least document that the pairs of all files connect it with [m], and
+    how often it is the first of a candidate pair [m].
     """
     parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
     pairs = np.full(len(document), NO_PAIR, np.int32)
