@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.format import evenly_spaced
 from gpulsh.io.formats.endings import format_of
 from gpulsh.stats.stages import CONTAINMENT_STAGES, ESTIMATED_STAGES, ITEM_STAGES
-from gpulsh.store.durable import writing
+from gpulsh.store.durable import ChecksummedFile, writing
 
 MIN_FILES, MAX_FILES = 16, 4096  # sampled files, where there are as many
 
@@ -58,7 +59,8 @@ def sample_files(files: Sequence[File], share: float, folder: Path, protected: S
             # The number keeps the order, and makes names unique.
             path = str(own / f"{len(names):06d}-{os.path.basename(file.plain_path)}")
             names[path] = file.name
-            taken += total_bytes([file]) * format_of(file).write_sample(file, each, path)
+            new_file = partial(ChecksummedFile, path, path)
+            taken += total_bytes([file]) * format_of(file).write_sample(file, each, new_file)
     return SampledFiles(folders, names, taken / max(total_bytes(files), 1))
 
 

@@ -41,7 +41,7 @@ from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet
 from gpulsh.io.formats.text import PlainText
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.limits import COPIES, Limit, too_costly
-from gpulsh.io.output_codec import OutputCodec, compressed_writer
+from gpulsh.io.output_codec import NewFile, OutputCodec, compressed_writer
 from gpulsh.ragged import offsets, row_ranges
 
 FormatName = Literal["parquet", "jsonl"]
@@ -76,7 +76,7 @@ def with_format_names(files: Sequence[File], name: FormatName, codec: OutputCode
 
 
 def write_kept(
-    name: FormatName | None, columns: Columns, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]
+    name: FormatName | None, columns: Columns, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]
 ) -> None:
     """`Format.write_kept` in the format `name`. Without kept rows, no file of another format is written."""
     kind, codec = format_of(file), how.get("codec")
@@ -121,7 +121,7 @@ def _compression(file: File, codec: OutputCodec | None) -> Compression:
     return compression_of(file.plain_path)
 
 
-def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str, codec: OutputCodec | None) -> None:
+def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: NewFile, codec: OutputCodec | None) -> None:
     """Write the rows of a file; none makes no file. A row group ends with the batch that fills it."""
     first = next(batches, None)
     if first is None:
@@ -136,7 +136,7 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
             field.name for field in first.schema if not (is_text(field.type) or field.type.num_fields)
         ],
     }
-    with pq.ParquetWriter(target, schema, version="2.6", **options) as out:
+    with target() as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
         batches = chain([first], batches)
         del first
         for table in _row_groups(file, batches, schema):

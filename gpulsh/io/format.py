@@ -23,7 +23,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, wrong_row_count
 from gpulsh.io.limits import Limit
-from gpulsh.io.output_codec import OutputCodec
+from gpulsh.io.output_codec import NewFile, OutputCodec
 from gpulsh.io.rows import Bytes, Rows
 
 MakeColumns = Callable[[Numbers], pa.RecordBatch]
@@ -227,8 +227,8 @@ class Format(ABC):
         return False
 
     @abstractmethod
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
-        """Write a file of the same format with the rows where `keep` [rows] is true."""
+    def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
+        """Write a file, which `target` opens, of the same format with the rows where `keep` [rows] is true."""
 
     @abstractmethod
     def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
@@ -238,7 +238,7 @@ class Format(ABC):
         """
 
     @abstractmethod
-    def write_sample(self, file: File, share: float, target: str) -> float:
+    def write_sample(self, file: File, share: float, target: NewFile) -> float:
         """Write about a `share` of the rows, from 0 to 1, to a file of the same format and compression.
 
         They come from all over the file where it has parts, otherwise from its beginning, and are at least one row.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Protocol
@@ -44,10 +44,13 @@ class Sink(Protocol):
         """Append bytes to the file."""
 
 
+NewFile = Callable[[], AbstractContextManager[BinaryIO]]  # opens a file for writing, once
+
+
 @contextmanager
-def compressed_writer(target: str, compression: Compression, level: int | None = None) -> Iterator[Sink]:
+def compressed_writer(target: NewFile, compression: Compression, level: int | None = None) -> Iterator[Sink]:
     """A file for writing; the same content gives the same bytes (no time, no name in the header) at the same level."""
-    with open(target, "wb") as raw:
+    with target() as raw:
         if compression == "":
             yield raw
         elif compression in ("gz", "bz2"):

@@ -7,13 +7,13 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from io import FileIO
+from io import BufferedWriter, FileIO
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Any, Self
 from uuid import uuid4
 
 from gpulsh.errors import GpulshError, OutputError
@@ -38,28 +38,20 @@ class FileFact:
     crc32: int
 
 
-class ChecksummedFile:
-    """A file being written, with the checksum of its content so far."""
+class ChecksummedFile(BufferedWriter):
+    """A new file being written at `part`, with the checksum of its content so far; errors name it `path`."""
 
-    closed = False
-
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        self._file, self._path = file, path
+    def __init__(self, part: str | Path, path: str | Path, *, private: bool = False) -> None:
+        super().__init__(FileIO(part, "xb", opener=partial(os.open, mode=0o600) if private else None))
+        self._path = path
         self._size = self._crc32 = 0
 
-    def write(self, data: bytes | memoryview) -> int:
-        """Write bytes, as a file does."""
+    def write(self, data: Any, /) -> int:
+        """Write bytes."""
         self._crc32 = crc32_of(data, self._crc32)
         self._size += memoryview(data).nbytes
         with naming(self._path):  # here, because several files may be written in parallel
-            return self._file.write(data)
-
-    def tell(self) -> int:
-        """Bytes written."""
-        return self._size
-
-    def flush(self) -> None:
-        """Do nothing: the file is made durable at its end."""
+            return super().write(data)
 
     def fact(self) -> FileFact:
         """Return the size and checksum of all that was written."""
@@ -70,8 +62,8 @@ class ChecksummedFile:
 def durable_file(path: Path, *, private: bool = False) -> Iterator[ChecksummedFile]:
     """A new file, `private` to its owner if so, that appears and survives a crash when the context ends well."""
     with temporary_path(path) as part:
-        with open(part, "xb", opener=partial(os.open, mode=0o600) if private else None) as file:
-            yield ChecksummedFile(file, path)
+        with ChecksummedFile(part, path, private=private) as file:
+            yield file
         sync(part, path)
         os.replace(part, path)
         sync(path.parent)
@@ -104,38 +96,41 @@ class DurableFiles:
 
     def __init__(self, folder: Path) -> None:
         self._attempt = uuid4().hex
-        self._parts: list[tuple[str, str]] = []
+        self._parts: list[tuple[str, str, ChecksummedFile]] = []
         # Open before the files are written: errors from then on are reported.
         self._folder = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
 
-    def part(self, prefix: str, path: str) -> str:
-        """A temporary name that begins with `prefix`, on the same disk as `path`, for the content of `path`."""
-        part = f"{prefix}.{self._attempt}{PART_SUFFIX}"
-        self._parts.append((part, path))
-        return part
+    def part(self, prefix: str, path: str) -> Callable[[], ChecksummedFile]:
+        """A function that opens a file for the content of `path`; without a call, none is made.
+
+        Its temporary name begins with `prefix`, on the same disk as `path`.
+        """
+
+        def open_part() -> ChecksummedFile:
+            part = f"{prefix}.{self._attempt}{PART_SUFFIX}"
+            made = ChecksummedFile(part, path)
+            self._parts.append((part, path, made))
+            return made
+
+        return open_part
 
     def complete(self) -> dict[str, FileFact]:
         """Sync all files that were written, then rename them; their facts by path."""
-        at_once = len(self._parts) >= MANY_FILES and REPORTS_ERRORS
-        if at_once:
+        if len(self._parts) >= MANY_FILES and REPORTS_ERRORS:
             sync_file_system(self._folder)
-        facts = {}
-        for part, path in self._parts:
-            with naming(path):
-                fact = fact_of(part, durable=not at_once)
-                if fact is not None:
-                    facts[path] = fact
-        for part, path in self._parts:
-            if path in facts:
-                os.replace(part, path)
-        return facts
+        else:
+            for part, path, _ in self._parts:
+                sync(part, path)
+        for part, path, _ in self._parts:
+            os.replace(part, path)
+        return {path: made.fact() for _, path, made in self._parts}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         os.close(self._folder)
-        for part, _ in self._parts if kind is not None else ():
+        for part, *_ in self._parts if kind is not None else ():
             with suppress(FileNotFoundError):
                 os.unlink(part)
 
@@ -149,21 +144,22 @@ def sync_file_system(handle: int) -> None:
 
 def rename_durably(part: Path, path: Path) -> FileFact:
     """Rename `part`, which others wrote, to `path`, on the same disk, so that it survives a crash; the file's fact."""
-    fact = fact_of(part, durable=True)
+    sync(part, path)
+    fact = fact_of(part)
     assert fact is not None
     os.replace(part, path)
     sync(path.parent)
     return fact
 
 
-def sync(path: Path, called: Path | None = None) -> None:
+def sync(path: str | Path, called: str | Path | None = None) -> None:
     """Make the content of a file or folder survive a crash; an error names it `called`."""
     handle = os.open(path, os.O_RDONLY)
     try:
         with naming(called or path):
             os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL or not path.is_dir():  # some network file systems cannot sync a folder
+        if error.errno != errno.EINVAL or not os.path.isdir(path):  # some network file systems cannot sync a folder
             raise
     finally:
         os.close(handle)
@@ -199,13 +195,11 @@ def write_error(path: str | os.PathLike[str], error: OSError, left: str = "") ->
     return OutputError(f"{os.fspath(path)}: cannot be written: {cause}{left}")
 
 
-def fact_of(path: str | Path, *, durable: bool = False) -> FileFact | None:
-    """The fact of a file on disk, synced first if `durable`; None if no file has this name."""
+def fact_of(path: str | Path) -> FileFact | None:
+    """The fact of a file on disk; None if no file has this name."""
     size = crc32 = 0
     try:
         with open_file(path) as file:
-            if durable:
-                os.fsync(file.fileno())
             room = max(min(os.fstat(file.fileno()).st_size, READ_AT_ONCE), 1)  # small files need no large buffer
             data = memoryview(bytearray(room))
             while read := file.readinto(data):

@@ -25,7 +25,7 @@ from gpulsh.io.compression import Compression, Piece, blocks, intact_members, me
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import split_lines
 from gpulsh.io.output_codec import LEVELS, OutputCodec, compressed_writer
-from tests.support.files import PACK, UNPACK, flipped, record, rejected, write_kept, write_rows
+from tests.support.files import PACK, UNPACK, flipped, new_file, record, rejected, write_kept, write_rows
 from tests.support.runs import run
 from tests.support.texts import licences
 
@@ -171,7 +171,7 @@ def test_output_reads_back(kind: Compression, content: bytes, tmp_path: Path, mo
     written = []
     for threads, step in ((1, 1000), (4, 1 << 20)):
         monkeypatch.setattr(output_codec, "processors", lambda threads=threads: threads)
-        with compressed_writer(str(tmp_path / "out"), kind) as out:
+        with compressed_writer(new_file(tmp_path / "out"), kind) as out:
             for start in range(0, len(content), step):
                 out.write(content[start : start + step])
         written.append((tmp_path / "out").read_bytes())

@@ -29,7 +29,7 @@ from gpulsh.io.formats import json_text
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.limits import Limit
-from tests.support.files import UNPACK, read_rows, read_table, record, write_rows
+from tests.support.files import UNPACK, new_file, read_rows, read_table, record, write_rows
 from tests.support.runs import evidence, interrupted, interrupting
 from tests.support.runs import run as run_plain
 
@@ -200,7 +200,7 @@ def test_texts_are_freed_once_they_are_converted(name: str, tmp_path: Path) -> N
 def test_row_groups_are_filled_with_whole_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversion, "GROUP_ROWS", 5)
     batches: Iterator[pa.RecordBatch] = (pa.record_batch({"n": [place, place]}) for place in range(4))
-    conversion.write_row_groups(File("a", "a", "a"), batches, str(tmp_path / "a"), None)
+    conversion.write_row_groups(File("a", "a", "a"), batches, new_file(tmp_path / "a"), None)
     found = pq.ParquetFile(tmp_path / "a").metadata
     assert [found.row_group(number).num_rows for number in range(found.num_row_groups)] == [6, 2]
 

@@ -32,6 +32,7 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.warc_records import warc_records
 from gpulsh.run.records.tables import DECISIONS, Decisions
 from gpulsh.run.stages.write import read_kept
+from tests.support.files import new_file
 
 
 @contextmanager
@@ -119,7 +120,7 @@ def test_blank_lines_take_linear_time(name: str, ending: str, tmp_path: Path) ->
     path.write_bytes(pack(content[:-2]))
     (file,) = find_files([str(path)])
     with limited_to(5):
-        format_of(file).write_kept(file, np.array([False, True]), str(tmp_path / "out"))
+        format_of(file).write_kept(file, np.array([False, True]), new_file(tmp_path / "out"))
     kept = tmp_path / f"kept.jsonl{ending}"
     (tmp_path / "out").rename(kept)
     assert [len(batch) for batch in FileTexts(find_files([str(kept)]), Columns(text="text")).batches(100)] == [1]

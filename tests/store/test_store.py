@@ -32,7 +32,8 @@ def test_a_file_is_whole_or_absent(tmp_path: Path) -> None:
         file.write(b"half")
         raise ValueError("no more")
     with pytest.raises(ValueError, match="no more"), durable.DurableFiles(tmp_path) as files:
-        Path(files.part(f"{tmp_path}/a", f"{tmp_path}/a.txt")).write_bytes(b"x")
+        with files.part(f"{tmp_path}/a", f"{tmp_path}/a.txt")() as file:
+            file.write(b"x")
         raise ValueError("no more")
     assert list(tmp_path.iterdir()) == []
     with durable_file(path) as file:
@@ -117,9 +118,10 @@ def test_files_are_synced_before_they_are_renamed(
     monkeypatch.setattr(durable, "REPORTS_ERRORS", reports)
     with durable.DurableFiles(tmp_path) as files:
         for number in range(count):
-            part = files.part(f"{tmp_path}/step-{number}", f"{tmp_path}/{number}.txt")
+            open_part = files.part(f"{tmp_path}/step-{number}", f"{tmp_path}/{number}.txt")
             if number != 7:
-                Path(part).write_bytes(b"x" * number)
+                with open_part() as file:
+                    file.write(b"x" * number)
         facts = files.complete()
     assert done == syncs + ["replace"] * (count - 1)
     assert facts == {str(path): fact_of(path) for path in tmp_path.iterdir()} and len(facts) == count - 1

@@ -8,7 +8,7 @@ import json
 import lzma
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.format import Rules
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
+from gpulsh.io.output_codec import NewFile
 
 
 def _zstandard() -> Any:
@@ -121,10 +122,19 @@ def texts_of(path: str | Path, column: str = "text", **rules: Any) -> list[bytes
     return found
 
 
+def new_file(path: str | Path) -> NewFile:
+    """What opens a file there for writing."""
+
+    def opened() -> BinaryIO:
+        return open(path, "wb")
+
+    return opened
+
+
 def write_kept(path: Path, keep: Any, name: str = "kept", **how: Any) -> Path:
     """Write the kept rows of a file to a file beside it."""
     (file,) = find_files([str(path)])
-    format_of(file).write_kept(file, np.asarray(keep, bool), str(path.with_name(name)), **how)
+    format_of(file).write_kept(file, np.asarray(keep, bool), new_file(path.with_name(name)), **how)
     return path.with_name(name)
 
 

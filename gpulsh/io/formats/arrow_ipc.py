@@ -38,6 +38,7 @@ from gpulsh.io.format import (
     with_added,
 )
 from gpulsh.io.formats.blocks import OrderColumn, batch_block
+from gpulsh.io.output_codec import NewFile
 from gpulsh.io.rows import ROW_COST
 
 BATCH_BYTES = 64 << 20  # of a record batch that are written together
@@ -89,7 +90,7 @@ class Ipc(Format):
         with reading(file), _opened(file) as source:
             yield from source.values(column, np.arange(count), most)
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """Write a batch for each batch, several for one beyond BATCH_BYTES, in the same codec. A stream stays one."""
         cuts = how.get("cuts")
         with _opened(file) as source:
@@ -104,7 +105,7 @@ class Ipc(Format):
         with _opened(file) as source:
             yield from _kept(file, source, keep)
 
-    def write_sample(self, file: File, share: float, target: str) -> float:
+    def write_sample(self, file: File, share: float, target: NewFile) -> float:
         """The first rows of each record batch."""
         rows = taken = 0
 
@@ -252,7 +253,7 @@ def _kept(file: File, source: _Source, keep: Mask) -> Iterator[pa.RecordBatch]:
 
 def _write(
     source: _Source,
-    target: str,
+    target: NewFile,
     schema: pa.Schema,
     batches: Iterator[pa.RecordBatch],
     added: AddedColumns | None = None,
@@ -260,7 +261,7 @@ def _write(
     if added is not None:
         schema = pa.schema([*schema, *added.schema], schema.metadata)
     options = pa.ipc.IpcWriteOptions(compression=source.codec())
-    with open(target, "wb") as sink:
+    with target() as sink:
         writer = (pa.ipc.new_stream if source.stream else pa.ipc.new_file)(sink, schema, options=options)
         for batch in with_added(batches, added):
             writer.write_batch(batch)

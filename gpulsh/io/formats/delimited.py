@@ -36,6 +36,7 @@ from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, St
 from gpulsh.io.formats.blocks import OrderColumn
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16_file
 from gpulsh.io.limits import COPIES, Limit, check_sizes, too_large
+from gpulsh.io.output_codec import NewFile
 from gpulsh.io.rows import gather_texts
 from gpulsh.params import plural
 from gpulsh.ragged import own_values
@@ -170,7 +171,7 @@ class Delimited(Streamed):
         if found != len(rows):
             raise wrong_row_count(file)
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """The header and kept records as they are, in the same compression."""
         cuts, codec = how.get("cuts"), how.get("codec")
         with self._opened(file) as opened, self._writer(target, codec) as out, counting_rows(file, keep) as read:
@@ -215,7 +216,7 @@ class Delimited(Streamed):
                 if len(rows):
                     yield pa.record_batch(self._columns(records.part(rows), len(opened.names)), names=opened.names)
 
-    def write_sample(self, file: File, share: float, target: str) -> float:
+    def write_sample(self, file: File, share: float, target: NewFile) -> float:
         """The header and the first records."""
         with file.open() as source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share, heading=1)

@@ -41,7 +41,7 @@ from gpulsh.io.formats.streamed import (
     split_lines,
 )
 from gpulsh.io.limits import COPIES, Limit
-from gpulsh.io.output_codec import Sink
+from gpulsh.io.output_codec import NewFile, Sink
 from gpulsh.ragged import mask_of
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
@@ -158,7 +158,7 @@ class JsonLines(Streamed):
             (number,) = next(self._kept_lines(file, source, np.arange(row + 1) == row, more=True)).numbers
         return f"{file.unit} {number}"
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """Kept lines as they are, in the same compression."""
         file, source = self._opened(file)
         with source, self._writer(target, how.get("codec")) as out:
@@ -197,7 +197,7 @@ class JsonLines(Streamed):
                     del some
             del kept  # its lines may be as large as a document may be
 
-    def write_sample(self, file: File, share: float, target: str) -> float:
+    def write_sample(self, file: File, share: float, target: NewFile) -> float:
         """The first lines, as `write_kept` writes them."""
         file, source = self._opened(file)
         with source, self._writer(target, None) as out:

@@ -44,7 +44,7 @@ from gpulsh.io.format import (
     evenly_spaced,
 )
 from gpulsh.io.formats.blocks import OrderColumn, batch_block
-from gpulsh.io.output_codec import OutputCodec
+from gpulsh.io.output_codec import NewFile, OutputCodec
 from gpulsh.io.rows import piece_rows
 from gpulsh.memory_limit import check_room
 from gpulsh.ragged import mask_of
@@ -118,7 +118,7 @@ class Parquet(Format):
         """True: a Parquet file takes every codec."""
         return True
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """The schema, its metadata and its codecs are the input's; small row groups next to one another become one."""
         with _opened(file) as source:
             schema, added = source.schema, how.get("added")
@@ -130,7 +130,7 @@ class Parquet(Format):
                 schema = cut.schema(schema)
             if added is not None:
                 schema = pa.schema([*schema, *added.schema], schema.metadata)
-            with open(target, "wb") as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
+            with target() as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
                 for groups, tables in _kept_runs(source, keep, how):
                     # The same rows give the same bytes, in tables of any size.
                     count, size = (sum(of[number] for number in groups) for of in (source.counts, source.sizes))
@@ -149,7 +149,7 @@ class Parquet(Format):
             for _, tables in _kept_runs(source, keep, how):
                 yield from _as_batches(tables)
 
-    def write_sample(self, file: File, share: float, target: str) -> float:
+    def write_sample(self, file: File, share: float, target: NewFile) -> float:
         """Some runs of rows, evenly spread over some row groups, which are too."""
         with _opened(file) as source:
             bounds = [(start, stop) for start, stop in pairwise(source.starts) if start < stop]

@@ -18,7 +18,7 @@ from gpulsh.io.compression import CODECS, Compression, blocks
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Format
 from gpulsh.io.limits import Limit, too_large
-from gpulsh.io.output_codec import OutputCodec, Sink, compressed_writer
+from gpulsh.io.output_codec import NewFile, OutputCodec, Sink, compressed_writer
 
 STEP = 1 << 20  # bytes of a file that are split into rows together
 UTF16 = (b"\xff\xfe", b"\xfe\xff")  # such a file begins with one of these; no UTF-8 file does
@@ -74,7 +74,7 @@ class Streamed(Format):
         """Text of UTF-8 in the encoding of the file."""
         return text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
 
-    def _writer(self, target: str, codec: OutputCodec | None) -> AbstractContextManager[Sink]:
+    def _writer(self, target: NewFile, codec: OutputCodec | None) -> AbstractContextManager[Sink]:
         level = codec.level if codec is not None and self.takes_codec(codec) else None
         return compressed_writer(target, self.compression, level)
 

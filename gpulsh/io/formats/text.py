@@ -30,6 +30,7 @@ from gpulsh.io.file import File, reading, wrong_row_count
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, WriteOptions, counting_rows
 from gpulsh.io.formats.streamed import END, UTF16, Beginning, Line, Streamed, utf16_file, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
+from gpulsh.io.output_codec import NewFile
 from gpulsh.io.rows import Bytes, piece_rows
 
 CHECKED_BYTES = 1 << 16  # bytes of a file's beginning
@@ -92,7 +93,7 @@ class PlainText(Streamed):
         """Raise InputError, as plain text has no column."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """The file, byte for byte; none where the document is dropped, for an empty one would be another document."""
         if len(keep) != 1:
             raise wrong_row_count(file)
@@ -102,7 +103,7 @@ class PlainText(Streamed):
                 for block in self.read(file, Columns("text"), rules=Rules(limit=how.get("limit"))):
                     packed.write(self._encoded(cuts.text(0, block.texts.pieces(np.zeros(1, np.int64))[0])))
         elif keep[0]:
-            with file.open(buffering=0) as source, open(target, "wb") as out:
+            with file.open(buffering=0) as source, target() as out:
                 shutil.copyfileobj(source, out, COPIED)
 
     def kept_batches(self, file: File, keep: Mask, **how: Unpack[WriteOptions]) -> Iterator[pa.RecordBatch]:
@@ -116,7 +117,7 @@ class PlainText(Streamed):
                     yield pa.record_batch([strings_of(texts.gather(np.flatnonzero(stays)))], names=["text"])
                 del texts
 
-    def write_sample(self, file: File, share: float, target: str) -> float:
+    def write_sample(self, file: File, share: float, target: NewFile) -> float:
         """Copy the file, which is one row."""
         self.write_kept(file, np.ones(1, np.bool_), target)
         return 1.0
@@ -140,7 +141,7 @@ class TextLines(PlainText):
                 row += len(block.texts)
                 yield block
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """Kept lines as they are."""
         cuts = how.get("cuts")
         codec = how.get("codec")
@@ -165,7 +166,7 @@ class TextLines(PlainText):
                     sizes = np.diff(ends, prepend=0)
                     out.write(np.frombuffer(piece, np.uint8)[np.repeat(stays, sizes)].data)
 
-    def write_sample(self, file: File, share: float, target: str) -> float:
+    def write_sample(self, file: File, share: float, target: NewFile) -> float:
         """The first lines."""
         with file.open() as source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share)

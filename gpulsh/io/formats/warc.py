@@ -33,7 +33,7 @@ from gpulsh.io.formats.blocks import Instant, RecordRows, in_runs, parse_instant
 from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
 from gpulsh.io.formats.web_text import UTF8, Page, content_kind, http_page, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
-from gpulsh.io.output_codec import gzip_member
+from gpulsh.io.output_codec import NewFile, gzip_member
 from gpulsh.io.rows import Bytes, join_texts
 from gpulsh.memory_limit import memory_error
 
@@ -130,7 +130,7 @@ class Warc(Format):
         if found != count:
             raise wrong_row_count(file)
 
-    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[WriteOptions]) -> None:
+    def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """Kept documents and the records that accompany them."""
         dropped: set[str] = set()  # ids of dropped documents
         named: set[str] = set()  # ids of records that they name as their own
@@ -140,7 +140,7 @@ class Warc(Format):
                 dropped.update(record.headers.get(ID.lower(), ()))
                 named.update(record.headers.get("warc-concurrent-to", ()))
         row = 0
-        with file.open() as packed, open(target, "wb") as out:
+        with file.open() as packed, target() as out:
             for record, page in self._records(file):
                 if page is not None:
                     row += 1
@@ -183,10 +183,10 @@ class Warc(Format):
         if row != len(keep):
             raise wrong_row_count(file)
 
-    def write_sample(self, file: File, share: float, target: str) -> float:
+    def write_sample(self, file: File, share: float, target: NewFile) -> float:
         """The first records."""
         size, documents, end = max(file.size() or 0, 1), 0, None
-        with file.open() as packed, open(target, "wb") as out:
+        with file.open() as packed, target() as out:
             for record, page in self._records(file):
                 if documents and record.offset >= share * size:
                     end = record.offset

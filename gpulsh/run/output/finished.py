@@ -31,6 +31,7 @@ from gpulsh.io.files.places import Targets
 from gpulsh.io.files.rejected import REJECTED
 from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
+from gpulsh.io.output_codec import NewFile
 from gpulsh.params import checked_folder, is_url
 from gpulsh.report.evidence import Evidence
 from gpulsh.report.originals import Originals, rejected_rows, shares_to_json, value_shares
@@ -191,7 +192,7 @@ def weigh_run(
     return rows
 
 
-def _write(file: File, target: str, weight: NDArray[np.float64]) -> int:
+def _write(file: File, target: NewFile, weight: NDArray[np.float64]) -> int:
     """Write a file again with the weights of its rows."""
 
     def column(rows: Numbers) -> pa.RecordBatch:

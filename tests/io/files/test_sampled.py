@@ -16,7 +16,7 @@ from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats import streamed
 from gpulsh.io.formats.endings import format_of
-from tests.support.files import record, texts_of, write_rows
+from tests.support.files import new_file, record, texts_of, write_rows
 
 ROWS = 3000
 TEXTS = [f"page {number} has {'other ' * (number % 9)}words" for number in range(ROWS)]
@@ -48,7 +48,7 @@ def test_samples_take_a_share_of_each_format(name: str, tmp_path: Path, monkeypa
     assert len(row) == ROWS
     for share in (1e-9, 0.02, 0.3, 1.0):
         target = tmp_path / f"{share}-{name}"
-        taken = format_of(file).write_sample(file, share, str(target))
+        taken = format_of(file).write_sample(file, share, new_file(target))
         found = texts_of(target)
         places = [row[text] for text in found]
         assert places == sorted(set(places))  # rows of the file, in its order
@@ -64,14 +64,14 @@ def test_a_full_disk_while_sampling_is_an_os_error(name: str, tmp_path: Path) ->
     MAKERS[name](tmp_path / name)
     file = opened(tmp_path / name)
     with pytest.raises(OSError, match="No space left on device") as caught:
-        format_of(file).write_sample(file, 0.3, "/dev/full")
+        format_of(file).write_sample(file, 0.3, new_file("/dev/full"))
     assert not isinstance(caught.value, GpulshError)
 
 
 def test_samples_of_parquet_are_spread_over_row_groups(tmp_path: Path) -> None:
     MAKERS["a.parquet"](tmp_path / "a.parquet")
     file = opened(tmp_path / "a.parquet")
-    assert format_of(file).write_sample(file, 0.08, str(tmp_path / "b.parquet")) == pytest.approx(0.08, rel=0.01)
+    assert format_of(file).write_sample(file, 0.08, new_file(tmp_path / "b.parquet")) == pytest.approx(0.08, rel=0.01)
     groups = np.array(pq.read_table(tmp_path / "b.parquet")["id"]) // 100
     assert len(set(groups.tolist())) == 16 and np.bincount(groups).max() == 15
     assert np.diff(np.unique(groups)).max() == 2  # of 30
@@ -81,7 +81,7 @@ def test_samples_are_spread_over_a_large_row_group(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": list(map(str, range(20_000)))}), path)
     for share, runs in ((0.2, 32), (0.02, 6), (0.0001, 1)):  # which are no shorter than 64 rows where there are several
-        taken = format_of(opened(path)).write_sample(opened(path), share, str(tmp_path / "b"))
+        taken = format_of(opened(path)).write_sample(opened(path), share, new_file(tmp_path / "b"))
         assert taken == pytest.approx(share, rel=0.02)
         starts = np.flatnonzero(np.diff(pq.read_table(tmp_path / "b")["text"].to_numpy().astype(int), prepend=-2) > 1)
         assert len(starts) == runs

@@ -16,7 +16,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats import arrow_ipc
 from gpulsh.io.formats.endings import format_of
-from tests.support.files import read_table
+from tests.support.files import new_file, read_table
 
 ROWS = 300
 TEXTS = [None if row % 7 == 0 else f"{row} " + "long enough " * (row % 5) for row in range(ROWS)]
@@ -73,7 +73,7 @@ def test_rows_of_every_type_are_read_and_written(ending: str, codec: str | None,
         assert source.values(file, column, rows).to_pylist() == [values[row] for row in rows]
         assert source.column_type(file, column) == TABLE.schema.field(column).type
     keep = rng.random(ROWS) < 0.7
-    source.write_kept(file, keep, str(tmp_path / f"out.{ending}"))
+    source.write_kept(file, keep, new_file(tmp_path / f"out.{ending}"))
     found = read_table(tmp_path / f"out.{ending}")
     assert found.schema == TABLE.schema
     assert found.to_pylist() == [row for row, stays in zip(TABLE.to_pylist(), keep, strict=True) if stays]
@@ -98,7 +98,7 @@ def test_large_batches_are_split(kind: str, ending: str, tmp_path: Path, monkeyp
     chosen = list(format_of(file).read(file, Columns("text"), wanted))
     assert len(chosen) == 2 and all(wanted[block.start :][: len(block.texts)].any() for block in chosen)
     keep = np.random.default_rng(3).random(ROWS) < 0.7
-    format_of(file).write_kept(file, keep, str(tmp_path / f"out.{ending}"))
+    format_of(file).write_kept(file, keep, new_file(tmp_path / f"out.{ending}"))
     assert read_table(tmp_path / f"out.{ending}").equals(given.filter(pa.array(keep)))
 
 
@@ -155,6 +155,6 @@ def test_damaged_metadata_is_a_named_error(tmp_path: Path) -> None:
             path.write_bytes(broken.tobytes())
             try:
                 texts(file, "text")
-                format_of(file).write_kept(file, np.ones(ROWS, bool), str(tmp_path / "out"))
+                format_of(file).write_kept(file, np.ones(ROWS, bool), new_file(tmp_path / "out"))
             except (InputError, MemoryLimitError) as error:
                 assert path.name in str(error)

@@ -17,7 +17,7 @@ from gpulsh.io.format import Rules
 from gpulsh.io.formats import delimited
 from gpulsh.io.formats.delimited import split_records
 from gpulsh.io.formats.endings import format_of
-from tests.support.files import PACK, UNPACK, rejected
+from tests.support.files import PACK, UNPACK, new_file, rejected
 from tests.support.runs import evidence, run
 
 DRAW = random.Random(4)
@@ -51,7 +51,7 @@ def test_records_and_values_equal_those_of_csv(step: int, tmp_path: Path, monkey
         assert bad == {row for row, fields in enumerate(wanted) if fields not in good}, content
         assert [text for row, text in enumerate(texts) if row not in bad] == [text for text, _ in good], content
         keep = [draw.random() < 0.5 for _ in texts]
-        format_of(file).write_kept(file, np.array(keep, bool), str(tmp_path / "kept"))
+        format_of(file).write_kept(file, np.array(keep, bool), new_file(tmp_path / "kept"))
         assert as_csv_has_it((tmp_path / "kept").read_bytes())[1:] == list(compress(wanted, keep)), content
         keep = [stays and row not in bad for row, stays in enumerate(keep)]
         rows = [row for batch in format_of(file).kept_batches(file, np.array(keep, bool)) for row in batch.to_pylist()]

@@ -25,7 +25,7 @@ from gpulsh.io.formats.json_record import LargeObject, LongString
 from gpulsh.io.formats.json_text import FEW_ROWS, member_texts, with_text
 from gpulsh.io.formats.streamed import split_elements
 from gpulsh.io.limits import CostError, Limit
-from tests.support.files import documents, rejected
+from tests.support.files import documents, new_file, rejected
 from tests.support.runs import evidence, run
 from tests.support.traced import at_most
 
@@ -246,7 +246,7 @@ def test_large_lines_give_the_same_ids_and_kept_lines(tmp_path: Path, monkeypatc
     assert jsonl.JsonLines("").values(file, "id", np.arange(5)).to_pylist() == whole
     assert whole[:4] == ids[:4]
     assert documents(tmp_path / "a.jsonl", Limit(1 << 20)) == [b"t" * 4000] * 5
-    jsonl.JsonLines("").write_kept(file, np.array([False, True, True, False, False]), str(tmp_path / "out"))
+    jsonl.JsonLines("").write_kept(file, np.array([False, True, True, False, False]), new_file(tmp_path / "out"))
     assert (tmp_path / "out").read_bytes() == lines[1] + lines[2]
 
 

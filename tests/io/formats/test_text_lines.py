@@ -15,7 +15,7 @@ from gpulsh.errors import DamagedInputError, GpulshError, InputError, OutputErro
 from gpulsh.io.file import File
 from gpulsh.io.formats import text as text_lines
 from gpulsh.io.formats.text import TextLines
-from tests.support.files import PACK, UNPACK, texts_of
+from tests.support.files import PACK, UNPACK, new_file, texts_of
 from tests.support.runs import run
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(9)]
@@ -37,11 +37,11 @@ def test_rows_are_lines_in_blocks_of_any_size(step: int, tmp_path: Path, monkeyp
         lines = split(case)
         assert texts_of(path) == lines
         keep = np.array([rng.random() < 0.5 for _ in lines], bool)
-        TextLines().write_kept(File("a", "a", str(path)), keep, str(kept))
+        TextLines().write_kept(File("a", "a", str(path)), keep, new_file(kept))
         whole = re.findall(rb"[^\n]*\n|[^\n]+\Z", case)
         assert kept.read_bytes() == b"".join(line for line, stays in zip(whole, keep, strict=True) if stays)
         with pytest.raises(InputError, match="changed"):
-            TextLines().write_kept(File("a", "a", str(path)), np.ones(len(lines) + 1, bool), str(kept))
+            TextLines().write_kept(File("a", "a", str(path)), np.ones(len(lines) + 1, bool), new_file(kept))
 
 
 @pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
