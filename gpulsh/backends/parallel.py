@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
 
@@ -26,6 +28,16 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def is_python() -> bool:
+    """Whether this process is Python, and not a program that embeds it."""
+    return Path(sys.executable or "").name.startswith("python")
+
+
+def python_command(code: str) -> list[str]:
+    """The command that runs `code` in another process, which imports from the same places."""
+    return [sys.executable, "-c", f"import sys; sys.path[:] = sys.argv[1:]; {code}", *sys.path]
 
 
 def pipelined_map(items: Iterable[Item], workers: Sequence[Callable[[Item], Result]]) -> Iterator[Result]:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
+from gpulsh.backends.parallel import python_command
 from gpulsh.errors import InputError
 
 SMALL = 4096  # bytes of a page that takes little time with any content
@@ -22,7 +23,7 @@ MIN_SECONDS, BYTE_SECONDS = 10.0, 1e-5  # of processor time for a page; usual on
 PAGE = struct.Struct("<qqd")  # bytes of a charset and of a page, and the seconds that it may take
 ANSWER = struct.Struct("<?q")  # whether the page is damaged, and bytes of its text or of the reason
 READY = b"+"
-CHILD = "import sys; sys.path[:] = sys.argv[1:]; from gpulsh.io.html import serve_pages; serve_pages()"
+CHILD = f"from {__name__} import serve_pages; serve_pages()"
 
 
 def page_text(body: bytes, charset: str | None, *, is_html: bool) -> bytes:
@@ -79,7 +80,7 @@ class _Reader:
     """A process that reads pages of HTML, one after another. It ends when its standard input does."""
 
     def __init__(self) -> None:
-        command, pipe = [sys.executable, "-c", CHILD, *sys.path], subprocess.PIPE
+        command, pipe = python_command(CHILD), subprocess.PIPE
         try:  # in a session of its own: Ctrl-C is for this process alone
             self._process = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True

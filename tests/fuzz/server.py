@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from gpulsh.backends.parallel import python_command
 from gpulsh.io.html import CHILD
 from tests.fuzz.case import Case
 from tests.support import server
@@ -207,7 +208,7 @@ def watch(folder: Path, writes: Sequence[str], found: list[str]) -> None:
 
     def acts(event: str, arguments: tuple[Any, ...]) -> list[str]:
         if event in EXECUTES:
-            is_own = event == "subprocess.Popen" and arguments[1][:3] == [sys.executable, "-c", CHILD]
+            is_own = event == "subprocess.Popen" and arguments[1] == python_command(CHILD)
             return [] if is_own or _is_compiler() else [f"{event} {arguments[:2]!r}"[:300]]
         if event == "open":
             path, mode, flags = arguments

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from subprocess import DEVNULL, Popen
 
 import numpy as np
@@ -18,7 +16,7 @@ from gpulsh.backends.cpu import buckets, intersect, passages, rows, shingle, sim
 from gpulsh.backends.cpu.sketches import sketch_of
 from gpulsh.backends.cpu.threads import MEMORY, Threads, ranges_of_size
 from gpulsh.backends.kernel_cache import kernel_cache
-from gpulsh.backends.parallel import pipelined_map, processors
+from gpulsh.backends.parallel import is_python, pipelined_map, processors, python_command
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
 from gpulsh.params import Family
 
@@ -74,10 +72,6 @@ class CpuBackend(Threads, Backend):
 add_operations(CpuBackend, buckets, intersect, passages, rows, shingle, simhash, texts, weighted)
 
 
-# The other process imports from the same places.
-_CODE = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import compile_late; compile_late()"
-
-
 @contextmanager
 def second_compiler() -> Iterator[None]:
     """Inside, the first kernel to be compiled starts a process that compiles others; it ends with the context.
@@ -88,15 +82,14 @@ def second_compiler() -> Iterator[None]:
     as well.
     """
     started: list[Popen[bytes]] = []
-    command = [sys.executable, "-c", _CODE, *sys.path]
+    command = python_command(f"from {__name__} import compile_late; compile_late()")
 
     def start() -> None:
         if not started:
             with suppress(OSError):
                 started.append(Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL))
 
-    python = Path(sys.executable or "").name.startswith("python")  # not a program that embeds Python
-    if kernel_cache().folder is None or processors() < 2 or not python:
+    if kernel_cache().folder is None or processors() < 2 or not is_python():
         yield
         return
     with COMPILING.listen(start):

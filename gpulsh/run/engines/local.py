@@ -1,25 +1,36 @@
-"""Run tasks in this process: one after another if each uses all threads of the backend, otherwise in parallel."""
+"""Run tasks on this machine: one after another if each uses all threads of the backend, otherwise in parallel.
+
+Tasks run in threads of this process; those of a long run, in processes of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+from gpulsh.backends.parallel import is_python
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import TASK_MEMORY, held_bytes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
 from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.memory_limit import is_out_of_memory, memory_error
+from gpulsh.run.engines.children import Children
+from gpulsh.run.engines.worker import WorkerSetup
 from gpulsh.run.job import FileJob, Stage, Task, TaskContext, TaskResult, report_done
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
 from gpulsh.store.columns import release_memory
 from gpulsh.store.manifest import Manifest
+
+MIN_CHILDREN, MIN_BYTES = 4, 1 << 30  # tasks at once, and bytes of input, from which on processes are used
+_log = logging.getLogger("gpulsh")
 
 READERS = 4  # of the files that an earlier run made; each holds some MiB of one
 
@@ -51,12 +62,14 @@ class ThisProcess:
     def __init__(self, ops: Backend, threads: int, memory: int) -> None:
         self.ops, self.memory = ops, memory
         self._threads = threads
+        self._processes = 1
 
     @contextmanager
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[InProcess]:
         """A runner that does all tasks of the job in the work folder `folder`, until the context is left."""
         parallel = max_parallel(self._threads, self.memory)
-        size = held_bytes(self.memory, device=self.ops.sizes().device > 0)
+        apart = self._tasks_run_apart(job, parallel)
+        size = 0 if apart else held_bytes(self.memory, device=self.ops.sizes().device > 0)
         held = HeldTexts(size) if size else None
         context = TaskContext(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
         with ExitStack() as stack:
@@ -64,21 +77,49 @@ class ThisProcess:
                 from gpulsh.backends.cpu import second_compiler  # loads Numba
 
                 stack.enter_context(second_compiler())
-            yield InProcess(context, manifest, parallel)
+
+            def begin_children() -> Children | None:
+                if not apart:
+                    return None
+                shared = replace(job, cut=replace(job.cut, memory=self.memory // parallel))
+                try:
+                    children = Children(WorkerSetup.of(shared, folder, "cpu", self._threads // parallel), parallel)
+                except Exception as error:
+                    _log.warning("tasks share one process, because no others could begin: %s", error)
+                    return None
+                stack.callback(children.kill)
+                self._processes = parallel
+                return children
+
+            yield InProcess(context, manifest, parallel, begin_children)
+
+    def _tasks_run_apart(self, job: FileJob, parallel: int) -> bool:
+        """Whether so many tasks are to run in processes of their own."""
+        if parallel < MIN_CHILDREN or self.ops.name != "cpu" or not is_python():
+            return False
+        sizes = (job.stamps.known[number][0] for number in range(job.earlier_files, len(job.files)))
+        return sum(size for size in sizes if isinstance(size, int)) >= MIN_BYTES
 
     def to_json(self) -> Mapping[str, Any]:
         """The engine's entry in the report."""
-        return {"name": "local", "workers": 1}
+        return {"name": "local", "workers": self._processes}
 
 
 class InProcess:
-    """Runs tasks in this process, with `workers` threads for tasks that run in parallel.
+    """Runs tasks in this process, with `workers` threads for tasks that run in parallel, which children may do.
 
     `resumed` are the stages with tasks that an earlier run finished.
     """
 
-    def __init__(self, context: TaskContext[Any], manifest: Manifest, workers: int) -> None:
+    def __init__(
+        self,
+        context: TaskContext[Any],
+        manifest: Manifest,
+        workers: int,
+        begin_children: Callable[[], Children | None] = lambda: None,
+    ) -> None:
         self._context, self._manifest, self._workers = context, manifest, workers
+        self._begin_children = begin_children
         self.resumed: set[str] = set()
         self.held = context.held
 
@@ -100,6 +141,10 @@ class InProcess:
             raise memory_error(stage.row.name) from error
         release_memory()
         return [facts for facts in found if facts is not None]
+
+    @cached_property
+    def _children(self) -> Children | None:
+        return self._begin_children()
 
     def _run_in_turn(self, tasks: Mapping[int, Task], progress: Progress) -> Iterator[tuple[int, TaskResult]]:
         """One after another, each with all memory. Where a device signs in turn, texts wait in a part of it."""
@@ -125,14 +170,16 @@ class InProcess:
         """
         workers, stopped = min(self._workers, len(tasks)), Event()
         parallel = workers + (self._context.held is not None)
+        children = self._children if workers > 1 else None
         ops = self._context.ops.shared_by(workers)
         context = replace(self._context, ops=ops, parallel=parallel, progress=_StoppableProgress(stopped))
 
         def attempt(task: Task) -> TaskResult | None:
             try:
-                return task.work(context, *task.arguments)
+                return children.work(task) if children else task.work(context, *task.arguments)
             except Exception as error:
-                if parallel == 1 or not (isinstance(error, LargeDocumentError) or is_out_of_memory(error)):
+                too_large = isinstance(error, (LargeDocumentError, MemoryLimitError)) or is_out_of_memory(error)
+                if parallel == 1 or not too_large:
                     raise
                 return None
 
@@ -159,6 +206,10 @@ class InProcess:
                         yield number, made
                     else:
                         large[number] = tasks[number]
+            except BaseException:
+                if children:
+                    children.kill()
+                raise
             finally:
                 stopped.set()
                 pool.shutdown(wait=False, cancel_futures=True)

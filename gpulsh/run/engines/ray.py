@@ -27,7 +27,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, cast
-from uuid import uuid4
 
 import ray
 
@@ -40,7 +39,7 @@ from gpulsh.io.limits import MIN_MEMORY
 from gpulsh.params import plural
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import max_parallel, report_finished
-from gpulsh.run.engines.worker import TOKEN, Worker, WorkerAnswer, WorkerSetup, versions
+from gpulsh.run.engines.worker import Worker, WorkerAnswer, WorkerSetup, versions
 from gpulsh.run.job import FileJob, Layout, Stage, report_done
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
@@ -98,10 +97,7 @@ class Cluster:
     @contextmanager
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[RayRunner]:
         """Workers, started when there is work for them, and stopped at the end."""
-        token = uuid4().hex
-        (folder / TOKEN).write_text(token, encoding="ascii")
-        others = tuple(map(os.path.abspath, job.other_files))
-        setup = WorkerSetup(job, folder, token, self._worker_size.backend, self._worker_size.threads, others)
+        setup = WorkerSetup.of(job, folder, self._worker_size.backend, self._worker_size.threads)
         self._runner = RayRunner(setup, self._worker_size, manifest, progress)
         try:
             yield self._runner

@@ -1,6 +1,6 @@
-"""A worker of a cluster: a process that does tasks, some in parallel.
+"""A worker: a process that does tasks, some in parallel.
 
-It answers each task with a WorkerAnswer or the error, and does not know the cluster.
+It answers each task with a WorkerAnswer or the error, and does not know who sends it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
+from typing import Self
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -22,7 +24,7 @@ from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import GpulshError, InputError, MemoryLimitError, OutputError
-from gpulsh.io.file import SHARED
+from gpulsh.io.file import SHARED, File
 from gpulsh.memory_limit import is_out_of_memory, limit_memory, memory_error
 from gpulsh.params import SCHEME
 from gpulsh.run.job import FileJob, TaskContext, TaskResult
@@ -44,6 +46,13 @@ class WorkerSetup:
     backend: BackendName
     threads: int
     others: tuple[str, ...] = ()  # absolute `FileJob.other_files`
+
+    @classmethod
+    def of(cls, job: FileJob, folder: Path, backend: BackendName, threads: int) -> Self:
+        """The setup for workers of a run, with a new token in its work folder."""
+        token = uuid4().hex
+        (folder / TOKEN).write_text(token, encoding="ascii")
+        return cls(job, folder, token, backend, threads, tuple(map(os.path.abspath, job.other_files)))
 
 
 @dataclass(frozen=True)
@@ -118,8 +127,8 @@ def _with_node_note(error: Exception, node: str) -> Exception:
 
 
 def _check_visible(setup: WorkerSetup, node: str) -> None:
-    """OutputError unless the node sees the work folder, InputError unless it sees an input file of each source and the
-    other files.
+    """OutputError unless the node sees the work folder, InputError unless it sees a file of each source or store,
+    and the other files.
     """
     token, deadline = setup.folder / TOKEN, time.monotonic() + PATIENCE
     while True:
@@ -136,14 +145,18 @@ def _check_visible(setup: WorkerSetup, node: str) -> None:
         raise OutputError(f"{setup.folder.parent}: cannot be written on node {node}: Permission denied")
     job = setup.job
     own = reversed(range(job.earlier_files, len(job.files)))  # earlier ones may be gone, if no text repeats them
-    firsts = {job.files[number].source: number for number in own}.values()
-    local = {number: job.files[number] for number in firsts if job.files[number].filesystem is None}
-    for name, path in [(file.name, file.path) for file in local.values()] + [(path, path) for path in setup.others]:
+
+    def place(file: File) -> object:
+        return file.source if file.filesystem is None else id(file.filesystem)
+
+    firsts = {number: job.files[number] for number in {place(job.files[number]): number for number in own}.values()}
+    local = [(file.name, file.path) for file in firsts.values() if file.filesystem is None]
+    for name, path in [*local, *((path, path) for path in setup.others)]:
         if not os.path.exists(path):
             raise InputError(
                 f"{name}: node {node} does not see it as {path}; put it where all nodes see it under the same path"
             )
-    for number, file in local.items():
+    for number, file in firsts.items():
         if file.stamp()[:SHARED] != job.stamps.known[number][:SHARED]:
             raise InputError(
                 f"{file.name}: node {node} sees another file as {file.path}, or it has changed; put it where all nodes"

@@ -1,0 +1,105 @@
+"""Processes of this machine that do tasks, because threads take turns wherever they hold Python's lock.
+
+A thread that signs JSON lines holds it for most of its time, so more threads hardly help. A child does one task at a
+time. It is this Python with the same modules, but it does not run the program that called gpulsh again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection, Pipe
+from queue import SimpleQueue
+from subprocess import DEVNULL, Popen
+from threading import Thread
+from typing import Any
+
+from gpulsh.backends.compiling import COMPILING
+from gpulsh.backends.parallel import python_command
+from gpulsh.errors import BackendError
+from gpulsh.run.engines.worker import Worker, WorkerAnswer, WorkerSetup
+from gpulsh.run.job import Task, TaskResult
+
+
+class Children:
+    """So many processes with the job of `setup`. All have begun, or an error says why one has not."""
+
+    def __init__(self, setup: WorkerSetup, count: int) -> None:
+        self._children: list[_Child] = []
+        self._free: SimpleQueue[_Child] = SimpleQueue()
+        try:
+            for _ in range(count):
+                self._children.append(_Child())
+                self._children[-1].send(setup)
+            for child in self._children:
+                answer = child.receive()
+                if isinstance(answer, Exception):
+                    raise answer
+                self._free.put(child)
+        except BaseException:
+            self.kill()
+            raise
+
+    def work(self, task: Task) -> TaskResult:
+        """The result of a task, by a child that is free; or its error."""
+        child = self._free.get()
+        try:
+            child.send(task)
+            answer = child.receive()
+        finally:
+            self._free.put(child)
+        if not isinstance(answer, WorkerAnswer):
+            raise answer
+        seconds = answer.compiled.seconds / len(self._children)  # they compile side by side
+        COMPILING.count_elsewhere(replace(answer.compiled, seconds=seconds))
+        return answer.result
+
+    def kill(self) -> None:
+        """End all, whatever they do."""
+        for child in self._children:
+            child.process.kill()
+            child.process.wait()
+
+
+class _Child:
+    def __init__(self) -> None:
+        self._connection, other_end = Pipe()
+        with other_end:
+            handle = other_end.fileno()
+            command = python_command(f"from {__name__} import serve; serve({handle})")
+            # In a group of its own, out of reach of Ctrl-C: this process ends it.
+            self.process = Popen(command, stdin=DEVNULL, pass_fds=[handle], process_group=0)
+
+    def send(self, message: object) -> None:
+        with suppress(BrokenPipeError):  # `receive` says why
+            self._connection.send(message)
+
+    def receive(self) -> Any:
+        try:
+            return self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            code = self.process.wait()
+            how = signal.Signals(-code).name if code < 0 else f"status {code}"
+            raise BackendError(
+                f"a process that did a task ended with {how}; if memory ran out, give less memory or fewer threads"
+            ) from None
+
+
+def serve(handle: int) -> None:
+    """Do tasks for the process at the other end, and end with it."""
+    other_end, requests, worker = Connection(handle), SimpleQueue[Any](), Worker()
+
+    def receive() -> None:
+        try:
+            while True:
+                requests.put(other_end.recv())
+        finally:
+            os._exit(1)
+
+    Thread(target=receive, daemon=True).start()
+    other_end.send(worker.begin(requests.get(), "this machine"))
+    while True:
+        task = requests.get()
+        other_end.send(worker.work(1, task.work, *task.arguments))

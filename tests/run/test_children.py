@@ -1,0 +1,172 @@
+"""Tasks in processes of their own: the same bytes as in threads, the ends of processes, and when there are any."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+import gpulsh
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.budget import TaskSizes
+from gpulsh.errors import BackendError, InputError, LargeDocumentError
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import Stamps
+from gpulsh.run.engines import children, local
+from gpulsh.run.engines.children import Children
+from gpulsh.run.engines.local import InProcess
+from gpulsh.run.engines.worker import WorkerSetup
+from gpulsh.run.job import FileJob, TaskContext, TaskResult
+from gpulsh.store.manifest import Manifest
+from tests.crash.test_resume import results, write_inputs
+from tests.run.test_parallel import Listener, Steps, stage_of
+
+CUT = TaskSizes(memory=1 << 30, partition=9000, digests=700, group=9000, parallel=4000)
+Processes = list[subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
+    """The processes that a test begins, where even short runs use them; all have ended after it."""
+    found: Processes = []
+
+    def begin(*given: Any, **options: Any) -> subprocess.Popen[bytes]:
+        found.append(subprocess.Popen(*given, **options))
+        return found[-1]
+
+    monkeypatch.setattr(children, "Popen", begin)
+    monkeypatch.setattr(local, "MIN_CHILDREN", 2)
+    monkeypatch.setattr(local, "MIN_BYTES", 1)
+    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: CUT)
+    yield found
+    assert all(process.returncode == -signal.SIGKILL for process in found)
+
+
+def run(source: Path | str, out: Path, **options: Any) -> Any:
+    return gpulsh.deduplicate_files(source, out, backend="cpu", threads=2, memory="1GiB", **options)
+
+
+def test_processes_give_the_bytes_of_threads(begun: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"keep": "score", "write": "marked"}
+    (source := tmp_path / "in").mkdir()
+    write_inputs(source)
+    apart = run(source, tmp_path / "apart", **options)
+    assert len(begun) == 2 and apart.report["engine"] == {"name": "local", "workers": 2}
+    monkeypatch.setattr(local, "MIN_BYTES", 1 << 30)
+    together = run(source, tmp_path / "together", **options)
+    assert len(begun) == 2 and together.report["engine"] == {"name": "local", "workers": 1}
+    assert results(tmp_path / "apart") == results(tmp_path / "together")
+    assert apart.funnel["dropped"] == together.funnel["dropped"] > 0
+
+
+@pytest.mark.parametrize("cause", ["a store in memory", "no process", "an embedded Python"])
+def test_threads_do_what_processes_cannot(
+    cause: str, begun: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    source: Path | str = tmp_path / "in"
+    Path(source).mkdir()
+    write_inputs(Path(source))
+    if cause == "a store in memory":
+        fsspec.filesystem("memory").put(f"{source}/b.jsonl", "/lake/b.jsonl")
+        source = "memory://lake/b.jsonl"
+    elif cause == "no process":
+        monkeypatch.setattr(children, "Popen", lambda *_, **__: os.open("/nowhere", 0))
+    else:
+        monkeypatch.setattr(sys, "executable", "/usr/bin/editor")
+    with caplog.at_level(logging.WARNING, "gpulsh"):
+        assert run(source, tmp_path / "out").report["engine"]["workers"] == 1
+    said = caplog.text.partition("no others could begin: ")[2]
+    assert said.strip() == {
+        "a store in memory": "memory://lake/b.jsonl: cannot be read: no such file",
+        "no process": "[Errno 2] No such file or directory: '/nowhere'",
+    }.get(cause, "")
+
+
+# --- single tasks ---
+
+
+class Nothing(FileJob):
+    def parameters(self) -> Mapping[str, Any]:
+        return {}
+
+
+def runner_of(folder: Path, steps: Any = None) -> InProcess:
+    """Two processes do what two threads would."""
+    Manifest.begin(folder, {}, bytes(32))
+    job = Nothing(files=(), columns=Columns("text"), stamps=Stamps((), []))
+    setup = WorkerSetup.of(job, folder, "reference", 1)
+    context = TaskContext(job, folder, ReferenceBackend(), Listener(), None)  # type: ignore[arg-type]
+    return InProcess(context, Steps() if steps is None else steps, 2, lambda: Children(setup, 2))
+
+
+ERRORS = {
+    "large": LargeDocumentError("too large"),
+    "memory": MemoryError(),
+    "input": InputError("a.jsonl: is damaged"),
+    "other": ZeroDivisionError("by zero"),
+}
+
+
+def fail_elsewhere(context: Any, number: int, error: str, home: int) -> TaskResult:
+    """Raise an error in another process than `home`."""
+    if error and os.getpid() != home:
+        raise ERRORS[error]
+    return TaskResult(facts={"at_home": os.getpid() == home})
+
+
+def end(context: Any, number: int) -> TaskResult:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return TaskResult()
+
+
+def sleep(context: Any, number: int, seconds: float) -> TaskResult:
+    time.sleep(seconds)
+    return TaskResult()
+
+
+def test_a_task_that_needs_more_memory_comes_home(begun: Processes, tmp_path: Path) -> None:
+    runner = runner_of(tmp_path)
+    try:
+        facts = runner.run(stage_of(fail_elsewhere, *((error, os.getpid()) for error in ("", "large", "memory", ""))))
+        assert [of["at_home"] for of in facts] == [False, True, True, False]
+        for error in ("input", "other"):
+            with pytest.raises(type(ERRORS[error]), match=str(ERRORS[error])):
+                runner.run(stage_of(fail_elsewhere, ("", 0), (error, 0)))
+        with pytest.raises(BackendError, match="ended with SIGKILL; if memory ran out, give less memory or fewer thr"):
+            runner.run(stage_of(end, (), ()))
+    finally:
+        assert runner._children is not None
+        runner._children.kill()
+
+
+def test_an_interrupt_ends_the_processes(begun: Processes, tmp_path: Path) -> None:
+    steps, began = Steps(), time.monotonic()
+    steps.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        runner_of(tmp_path, steps).run(stage_of(sleep, (0,), (600,)))
+    assert time.monotonic() - began < 60
+
+
+ENDS = """
+import os, sys
+from pathlib import Path
+from tests.run.test_children import runner_of, sleep, stage_of
+import threading
+runner = runner_of(Path(sys.argv[1]))
+assert runner._children
+threading.Timer(1, lambda: os.kill(os.getpid(), 9)).start()
+runner.run(stage_of(sleep, (600,), (600,)))
+"""
+
+
+def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
+    # They have its standard output, which is open until all have ended.
+    ended = subprocess.run([sys.executable, "-c", ENDS, tmp_path], stdout=subprocess.PIPE, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL
