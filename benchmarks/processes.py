@@ -39,7 +39,7 @@ def child(folder: str, out: str, threads: str, apart: str) -> dict[str, float]:
     import gpulsh
     from gpulsh.run.engines import local
 
-    local.MIN_CHILDREN, local.MIN_BYTES = (1, 0) if apart == "True" else (2, 1 << 60)
+    local.MIN_CHILDREN, local.MIN_BYTES = 2, 0 if apart == "True" else 1 << 60
     found: dict[str, float] = {}
     for _ in range(2):
         before, began = os.times(), time.perf_counter()

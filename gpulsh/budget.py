@@ -57,9 +57,9 @@ def parse_memory(given: int | str | None) -> int:
     return int(memory)
 
 
-def task_sizes(memory: int, sizes: Sizes) -> TaskSizes:
-    """The sizes for a budget of `memory` bytes."""
-    free = memory - PROGRAM_BYTES
+def task_sizes(memory: int, sizes: Sizes, tasks: int = 1) -> TaskSizes:
+    """The sizes for a budget of `memory` bytes, which so many tasks share in processes of their own."""
+    free = memory // tasks - PROGRAM_BYTES
     return TaskSizes(
         memory=memory,
         partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch if sizes.readers > 1 else 0),

@@ -65,7 +65,7 @@ def test_runs_have_exactly_the_stages_of_the_table(
     assert list(result.funnel.seconds) == list(MEMORY_STAGES)
     with monkeypatch.context() as patch:  # so that one component is larger than a task
         small = TaskSizes(memory=1 << 30, partition=999, digests=40, group=1500)
-        patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: small)
+        patch.setattr("gpulsh.run.file_run.task_sizes", lambda *_: small)
         report = deduplicate_files(corpus, tmp_path / "out", backend="reference").report
     assert list(report["funnel"]["seconds"]) == list(FILE_STAGES)
     report = deduplicate_files(corpus, tmp_path / "with", backend="reference", index=tmp_path / "known").report

@@ -131,7 +131,7 @@ def run_job(
 
 def with_cut(job: AnyJob, engine: Engine) -> AnyJob:
     """The job with its work cut for the engine."""
-    return replace(job, cut=task_sizes(engine.memory, engine.ops.sizes()))
+    return replace(job, cut=task_sizes(engine.memory, engine.ops.sizes(), engine.processes(job)))
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def write_inputs(folder: Path) -> Path:
 
 def outlive_an_error(patch: pytest.MonkeyPatch, cut: TaskSizes) -> None:
     """Cut runs so, keep their state after any error, and skip the slow parts that are tested elsewhere."""
-    patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
+    patch.setattr("gpulsh.run.file_run.task_sizes", lambda *_: cut)
     patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     patch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
     patch.setattr(os, "fsync", lambda handle: None)

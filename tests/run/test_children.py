@@ -27,9 +27,13 @@ from gpulsh.run.job import FileJob, TaskContext, TaskResult
 from gpulsh.store.manifest import Manifest
 from tests.crash.test_resume import results, write_inputs
 from tests.run.test_parallel import Listener, Steps, stage_of
+from tests.support.runs import interrupting
 
-CUT = TaskSizes(memory=1 << 30, partition=9000, digests=700, group=9000, parallel=4000)
 Processes = list[subprocess.Popen[bytes]]
+
+
+def cut(memory: int, sizes: Any, tasks: int) -> TaskSizes:
+    return TaskSizes(memory=memory, partition=9000, digests=1400 // tasks, group=18000 // tasks, parallel=4000)
 
 
 @pytest.fixture
@@ -44,7 +48,8 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
     monkeypatch.setattr(children, "Popen", begin)
     monkeypatch.setattr(local, "MIN_CHILDREN", 2)
     monkeypatch.setattr(local, "MIN_BYTES", 1)
-    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: CUT)
+    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", cut)
+    monkeypatch.setattr(local, "task_sizes", cut)
     yield found
     assert all(process.returncode == -signal.SIGKILL for process in found)
 
@@ -57,13 +62,36 @@ def test_processes_give_the_bytes_of_threads(begun: Processes, tmp_path: Path, m
     options: dict[str, Any] = {"keep": "score", "write": "marked"}
     (source := tmp_path / "in").mkdir()
     write_inputs(source)
+    in_turn, here = InProcess._run_in_turn, list[str]()
+    monkeypatch.setattr(
+        InProcess, "_run_in_turn", lambda self, tasks, shown: here.append(tasks) or in_turn(self, tasks, shown)
+    )
     apart = run(source, tmp_path / "apart", **options)
     assert len(begun) == 2 and apart.report["engine"] == {"name": "local", "workers": 2}
+    assert [task.step for tasks in here for task in tasks.values()] == ["connect"]
     monkeypatch.setattr(local, "MIN_BYTES", 1 << 30)
     together = run(source, tmp_path / "together", **options)
     assert len(begun) == 2 and together.report["engine"] == {"name": "local", "workers": 1}
     assert results(tmp_path / "apart") == results(tmp_path / "together")
     assert apart.funnel["dropped"] == together.funnel["dropped"] > 0
+
+
+@pytest.mark.parametrize("first", [1, 1 << 30])
+def test_a_run_goes_on_in_processes_or_threads(
+    first: int, begun: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source := tmp_path / "in").mkdir()
+    write_inputs(source)
+    monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
+    run(source, tmp_path / "whole")
+    begun.clear()
+    monkeypatch.setattr(local, "MIN_BYTES", first)
+    with interrupting("form_groups"):
+        run(source, tmp_path / "out")
+    monkeypatch.setattr(local, "MIN_BYTES", (1 << 30) + 1 - first)
+    run(source, tmp_path / "out", resume=True)
+    assert len(begun) == 2
+    assert results(tmp_path / "whole") == results(tmp_path / "out")
 
 
 @pytest.mark.parametrize("cause", ["a store in memory", "no process", "an embedded Python"])

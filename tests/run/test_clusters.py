@@ -103,7 +103,7 @@ def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple
 def test_clusters_and_marks_equal_a_run_in_memory(
     inputs: Any, cut: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: CUTS[cut])
+    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda *_: CUTS[cut])
     paths, every = inputs
     seen = {"id_column": "id", "source_column": "where", "date_column": "when"}
     result = run(paths, tmp_path / "out", write="marked", **{**HOW, **seen, **options})

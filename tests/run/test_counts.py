@@ -220,7 +220,7 @@ def test_candidates_below_the_threshold_equal_brute_force(
     write_rows(tmp_path / "a.jsonl", texts)
     monkeypatch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
     cut = TaskSizes(memory=1 << 30, partition=2000, digests=1 << 40, group=group)
-    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
+    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda *_: cut)
     given: dict[str, Any] = {"shingling": "word:1", "num_perm": 32, "bands": 16, "rows": 2, "backend": "cpu"}
     report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **given).report
 

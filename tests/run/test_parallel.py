@@ -246,6 +246,7 @@ def test_wrong_memory_amounts_are_refused(given: Any, message: str) -> None:
 def test_more_memory_gives_larger_cuts(memory: int) -> None:
     sizes = Sizes(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
     less, more = task_sizes(memory, sizes), task_sizes(2 * memory, sizes)
+    assert task_sizes(2 * memory, sizes, 2) == replace(less, memory=2 * memory)
     assert 0 < less.group <= more.group < 2 * memory and 0 < less.digests <= more.digests
     assert less.group < memory and less.digests * 8 < memory
 
@@ -281,6 +282,6 @@ def test_an_unfinished_run_resumes_with_as_much_memory_or_more(tmp_path: Path) -
     assert again.report == before.report and results(out) == expected
 
 
-def few_at_once(memory: int, sizes: Sizes) -> TaskSizes:
+def few_at_once(memory: int, sizes: Sizes, tasks: int) -> TaskSizes:
     """Sizes that follow from the memory, and cut a few documents."""
-    return replace(task_sizes(memory, sizes), digests=memory >> 27, group=memory >> 20)
+    return replace(task_sizes(memory, sizes, tasks), digests=memory >> 27, group=memory >> 20)

@@ -155,7 +155,7 @@ cuts = st.builds(
 def cut_as(cut: TaskSizes, *, run: int = 20) -> Iterator[None]:
     """Cut runs over files so, and sign in runs of so many digests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
+        patch.setattr("gpulsh.run.file_run.task_sizes", lambda *_: cut)
         patch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
         for bound in ("sign.RUN_DIGESTS", *(f"{stage}.ROWS_AT_ONCE" for stage in ("arrange", "connect", "write"))):
             patch.setattr(f"gpulsh.run.stages.{bound}", run)

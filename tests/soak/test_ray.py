@@ -66,7 +66,7 @@ def test_engines_share_an_index(joined: str, inputs: Path, tmp_path: Path, monke
     local = gpulsh.passages_files(inputs, tmp_path / "local", **given, **here)
     small = TaskSizes(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
     with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: small)
+        patch.setattr("gpulsh.run.file_run.task_sizes", lambda *_: small)
         remote = gpulsh.passages_files(inputs, tmp_path / "ray", **given, **there)
     assert results(remote.output) == results(local.output) and local.report["passages"]["first_earlier"] > 50
     for part in ("passages", "windows", "frequent"):
@@ -94,7 +94,7 @@ def test_a_large_document_gets_a_worker_alone(joined: str, tmp_path: Path, monke
         write_rows(folder / f"{number}.jsonl", [text])
     gpulsh.deduplicate_files(folder, tmp_path / "local", **OPTIONS)
     cut = TaskSizes(partition=1, digests=1000, group=1 << 28, memory=512 << 20, parallel=1)
-    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
+    monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda *_: cut)
     monkeypatch.setattr(engine, "max_parallel", lambda threads, memory: 8)
     refused: list[Any] = []
     answers = engine.RayRunner.exchange
@@ -238,7 +238,7 @@ def finish_and_wait(self, step, *made, **how):
     if len(finished) == 3:
         time.sleep(600)  # for its end, which may be long in coming
 Manifest.add = finish_and_wait
-gpulsh.run.file_run.task_sizes = lambda memory, sizes: TaskSizes(partition=1, digests=1000, group=5_000, memory=1 << 30)
+gpulsh.run.file_run.task_sizes = lambda *_: TaskSizes(partition=1, digests=1000, group=5_000, memory=1 << 30)
 gpulsh.run.output.folder.worth_resuming = lambda manifest: True
 sys.exit(main(sys.argv[1:]))
 """

@@ -85,7 +85,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def small(partition: int) -> None:
         cut = TaskSizes(partition=partition, digests=1000, group=5_000, memory=1 << 30)
-        monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: cut)
+        monkeypatch.setattr("gpulsh.run.file_run.task_sizes", lambda *_: cut)
 
     return small
 
@@ -132,7 +132,7 @@ def passages_as_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, **opti
     local = gpulsh.passages_files(inputs, tmp_path / "local", **given, secret=SECRETS[0])
     small = TaskSizes(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.file_run.task_sizes", lambda memory, sizes: small)
+        patch.setattr("gpulsh.run.file_run.task_sizes", lambda *_: small)
         found = gpulsh.passages_files(inputs, tmp_path / "ray", **given, engine="ray", address=joined)
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     assert found.report["engine"]["name"] == "ray" and local.report["passages"]["passages"] > 50

@@ -17,7 +17,7 @@ from typing import Any
 
 from gpulsh.backends.parallel import is_python
 from gpulsh.backends.protocol import Backend
-from gpulsh.budget import TASK_MEMORY, held_bytes
+from gpulsh.budget import TASK_MEMORY, held_bytes, task_sizes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
 from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.memory_limit import is_out_of_memory, memory_error
@@ -67,9 +67,8 @@ class ThisProcess:
     @contextmanager
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[InProcess]:
         """A runner that does all tasks of the job in the work folder `folder`, until the context is left."""
-        parallel = max_parallel(self._threads, self.memory)
-        apart = self._tasks_run_apart(job, parallel)
-        size = 0 if apart else held_bytes(self.memory, device=self.ops.sizes().device > 0)
+        parallel, processes = max_parallel(self._threads, self.memory), self.processes(job)
+        size = 0 if processes > 1 else held_bytes(self.memory, device=self.ops.sizes().device > 0)
         held = HeldTexts(size) if size else None
         context = TaskContext(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
         with ExitStack() as stack:
@@ -79,26 +78,29 @@ class ThisProcess:
                 stack.enter_context(second_compiler())
 
             def begin_children() -> Children | None:
-                if not apart:
+                if processes == 1:
                     return None
-                shared = replace(job, cut=replace(job.cut, memory=self.memory // parallel))
+                shared = replace(job, cut=replace(job.cut, memory=self.memory // processes))
                 try:
-                    children = Children(WorkerSetup.of(shared, folder, "cpu", self._threads // parallel), parallel)
+                    children = Children(WorkerSetup.of(shared, folder, "cpu", self._threads // processes), processes)
                 except Exception as error:
                     _log.warning("tasks share one process, because no others could begin: %s", error)
                     return None
                 stack.callback(children.kill)
-                self._processes = parallel
+                self._processes = processes
                 return children
 
-            yield InProcess(context, manifest, parallel, begin_children)
+            small = task_sizes(self.memory, self.ops.sizes(), processes)
+            fits = processes > 1 and job.cut.group <= small.group and job.cut.digests <= small.digests
+            yield InProcess(context, manifest, parallel, begin_children, fits)
 
-    def _tasks_run_apart(self, job: FileJob, parallel: int) -> bool:
-        """Whether so many tasks are to run in processes of their own."""
+    def processes(self, job: FileJob) -> int:
+        """How many processes share the memory: 1, or one for each parallel task of a long run."""
+        parallel = max_parallel(self._threads, self.memory)
         if parallel < MIN_CHILDREN or self.ops.name != "cpu" or not is_python():
-            return False
+            return 1
         sizes = (job.stamps.known[number][0] for number in range(job.earlier_files, len(job.files)))
-        return sum(size for size in sizes if isinstance(size, int)) >= MIN_BYTES
+        return parallel if sum(size for size in sizes if isinstance(size, int)) >= MIN_BYTES else 1
 
     def to_json(self) -> Mapping[str, Any]:
         """The engine's entry in the report."""
@@ -108,6 +110,7 @@ class ThisProcess:
 class InProcess:
     """Runs tasks in this process, with `workers` threads for tasks that run in parallel, which children may do.
 
+    If `all_fit`, any tasks fit into the memory side by side, and not only those of stages that are parallel.
     `resumed` are the stages with tasks that an earlier run finished.
     """
 
@@ -117,9 +120,10 @@ class InProcess:
         manifest: Manifest,
         workers: int,
         begin_children: Callable[[], Children | None] = lambda: None,
+        all_fit: bool = False,
     ) -> None:
         self._context, self._manifest, self._workers = context, manifest, workers
-        self._begin_children = begin_children
+        self._begin_children, self._all_fit = begin_children, all_fit
         self.resumed: set[str] = set()
         self.held = context.held
 
@@ -128,7 +132,7 @@ class InProcess:
         progress = self._context.progress
         found = report_finished(stage, self._manifest, progress, self.resumed)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
-        parallel = stage.parallel and bool(missing)
+        parallel = bool(missing) and (stage.parallel or (self._all_fit and len(missing) >= MIN_CHILDREN))
         try:
             for number, made in self._run_in_parallel(missing) if parallel else self._run_in_turn(missing, progress):
                 self._manifest.add(stage.tasks[number].step, made.files, made.facts, brief=made.brief)

@@ -94,6 +94,10 @@ class Cluster:
         device = self._runner.device if self._runner else None
         return cast(Backend, _BackendDescription(self._worker_size.backend, device))
 
+    def processes(self, job: FileJob) -> int:
+        """1: each worker has its own memory."""
+        return 1
+
     @contextmanager
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[RayRunner]:
         """Workers, started when there is work for them, and stopped at the end."""

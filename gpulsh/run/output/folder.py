@@ -303,7 +303,7 @@ def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[s
         )
 
 
-FROM_MEMORY = ("memory", "digests", "group")  # sizes of a cut; the latter stay if a run resumes with more memory
+FROM_MEMORY = ("memory", "digests", "group")  # sizes of a cut; the latter stay if a run resumes
 FILE_DIGESTS = {  # digests in a job, in the order of `FileJob.to_json`
     "order": "its inputs are in another order",
     "places": "its files have other places in data/",
@@ -337,7 +337,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
         elif name == "cut" and old["memory"] > new["memory"]:  # the other sizes follow from it
             was, now_is = (exact_size(job["memory"]) for job in (old, new))
             yield f"memory was {was} and is {now_is} now, which is less"
-        elif name == "cut" and old["memory"] < new["memory"]:
+        elif name == "cut":
             yield from _differences(*({**job, **dict.fromkeys(FROM_MEMORY)} for job in (old, new)))
         else:
             yield from _differences(old, new)
