@@ -20,7 +20,7 @@ from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.parallel import python_command
 from gpulsh.errors import BackendError
 from gpulsh.run.engines.worker import Worker, WorkerAnswer, WorkerSetup
-from gpulsh.run.job import Task, TaskResult
+from gpulsh.run.job import Layout, Task, TaskResult
 
 
 class Children:
@@ -46,8 +46,7 @@ class Children:
         """The result of a task, by a child that is free; or its error."""
         child = self._free.get()
         try:
-            child.send(task)
-            answer = child.receive()
+            answer = child.ask(task)
         finally:
             self._free.put(child)
         if not isinstance(answer, WorkerAnswer):
@@ -63,7 +62,13 @@ class Children:
             child.process.wait()
 
 
+class _Known:
+    """Stands for the Layout of the task before, which may be as long as the list of files."""
+
+
 class _Child:
+    _layout: Layout | None = None  # that it has
+
     def __init__(self) -> None:
         self._connection, other_end = Pipe()
         with other_end:
@@ -71,6 +76,16 @@ class _Child:
             command = python_command(f"from {__name__} import serve; serve({handle})")
             # In a group of its own, out of reach of Ctrl-C: this process ends it.
             self.process = Popen(command, stdin=DEVNULL, pass_fds=[handle], process_group=0)
+
+    def ask(self, task: Task) -> Any:
+        """The answer to a task."""
+        layout = next((given for given in task.arguments if isinstance(given, Layout)), None)
+        if layout is not None and layout is self._layout:
+            task = replace(task, arguments=tuple(_Known() if given is layout else given for given in task.arguments))
+        elif layout is not None:
+            self._layout = layout
+        self.send(task)
+        return self.receive()
 
     def send(self, message: object) -> None:
         with suppress(BrokenPipeError):  # `receive` says why
@@ -100,6 +115,9 @@ def serve(handle: int) -> None:
 
     Thread(target=receive, daemon=True).start()
     other_end.send(worker.begin(requests.get(), "this machine"))
+    layout: Layout | None = None
     while True:
         task = requests.get()
-        other_end.send(worker.work(1, task.work, *task.arguments))
+        arguments = [layout if isinstance(given, _Known) else given for given in task.arguments]
+        layout = next((given for given in arguments if isinstance(given, Layout)), layout)
+        other_end.send(worker.work(1, task.work, *arguments))
