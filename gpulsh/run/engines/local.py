@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -55,7 +54,7 @@ def report_finished(
 
 
 class ThisProcess:
-    """The engine "local" in this process, with `memory` bytes."""
+    """The engine "local", with `memory` bytes: this process, and for a long run its children."""
 
     remote = False
 
@@ -78,6 +77,7 @@ class ThisProcess:
                 stack.enter_context(second_compiler())
 
             def begin_children() -> Children | None:
+                nonlocal processes
                 if processes == 1:
                     return None
                 shared = replace(job, cut=replace(job.cut, memory=self.memory // processes))
@@ -85,6 +85,7 @@ class ThisProcess:
                     children = Children(WorkerSetup.of(shared, folder, "cpu", self._threads // processes), processes)
                 except Exception as error:
                     _log.warning("tasks share one process, because no others could begin: %s", error)
+                    processes = 1
                     return None
                 stack.callback(children.kill)
                 self._processes = processes
@@ -124,6 +125,7 @@ class InProcess:
     ) -> None:
         self._context, self._manifest, self._workers = context, manifest, workers
         self._begin_children, self._all_fit = begin_children, all_fit
+        self._children: Children | None = None
         self.resumed: set[str] = set()
         self.held = context.held
 
@@ -146,10 +148,6 @@ class InProcess:
         release_memory()
         return [facts for facts in found if facts is not None]
 
-    @cached_property
-    def _children(self) -> Children | None:
-        return self._begin_children()
-
     def _run_in_turn(self, tasks: Mapping[int, Task], progress: Progress) -> Iterator[tuple[int, TaskResult]]:
         """One after another, each with all memory. Where a device signs in turn, texts wait in a part of it."""
         held = self._context.held if self._context.ops.sizes().device else None
@@ -164,6 +162,9 @@ class InProcess:
         """Run tasks one by one when the others have ended and their memory is free."""
         if tasks and self._context.held is not None:
             self._context.held.close()
+        if tasks and self._children is not None:
+            self._children.kill()
+            self._children = None
         return self._run_in_turn(tasks, Progress())
 
     def _run_in_parallel(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, TaskResult]]:
@@ -174,6 +175,8 @@ class InProcess:
         """
         workers, stopped = min(self._workers, len(tasks)), Event()
         parallel = workers + (self._context.held is not None)
+        if workers > 1 and self._children is None:
+            self._children = self._begin_children()
         children = self._children if workers > 1 else None
         ops = self._context.ops.shared_by(workers)
         context = replace(self._context, ops=ops, parallel=parallel, progress=_StoppableProgress(stopped))
