@@ -116,7 +116,8 @@ def largest_sentence(report: Mapping[str, Any]) -> str:
 def _machine(report: Mapping[str, Any]) -> str:
     backend, engine = report["backend"], report.get("engine", {})
     device = f" ({backend['device']})" if backend["device"] else ""
-    workers = f", {plural(engine['workers'], 'Ray worker')}" if engine.get("name") == "ray" else ""
+    kind, count = "Ray worker" if engine.get("name") == "ray" else "worker", engine.get("workers", 1)
+    workers = f", {plural(count, kind)}" if count > 1 or kind == "Ray worker" else ""
     return f"{backend['name']}{device}{workers}"
 
 
