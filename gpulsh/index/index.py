@@ -437,11 +437,11 @@ class Index:
 
 
 def _local_folder(path: object) -> Path:
-    """The folder of an index; ParameterError for a URL."""
+    """The folder of an index, the same after the program changes its own folder; ParameterError for a URL."""
     folder = checked_folder("path", path)
     if is_url(folder):
         raise ParameterError(f"path is {folder!r}, and an index is a local folder; give its path")
-    return Path(folder)
+    return Path(folder).absolute()
 
 
 def _check_read(read: object, evidence: EvidenceName) -> None:

@@ -322,6 +322,22 @@ def test_a_replaced_index_is_not_written_to(tmp_path: Path) -> None:
         index.add(["b"], [PAGES[0]])  # under a secret by which no copy is known
 
 
+def test_an_index_stays_in_its_folder_if_the_program_changes_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        with new_index() as index:
+            index.add(["a"], [PAGES[0]])
+            index.save("i")
+    monkeypatch.chdir(tmp_path / "one")
+    with Index.open("i", backend="cpu") as index:
+        index.add(["b"], [PAGES[1]])
+        monkeypatch.chdir(tmp_path / "other")  # which has an index of this name, too
+    assert [len(Index.open(tmp_path / name / "i", backend="cpu")) for name in ("one", "other")] == [2, 1]
+
+
 @pytest.mark.parametrize("there", [False, True])
 def test_an_index_closed_before_its_first_save_says_so(there: bool, tmp_path: Path) -> None:
     path = tmp_path / "i"
