@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, on_host
 from gpulsh.backends.select import BackendName
@@ -192,7 +191,9 @@ def study(
     def on_text(curve: SCurve) -> BandingOnText:
         digests = Banding(bands=curve.bands, rows=curve.rows)(signatures, **where)
         values, expected = on_host(digests.values), spread.expected(curve)
-        met: NDArray[np.bool_] = (values[pairs[:, 0]] == values[pairs[:, 1]]).any(axis=1)  # in a band
+        met = np.zeros(len(pairs), np.bool_)
+        for digest in values.T:  # all bands at once take hundreds of bytes a pair
+            met |= digest[pairs[:, 0]] == digest[pairs[:, 1]]
         return BandingOnText(
             bands=curve.bands,
             rows=curve.rows,

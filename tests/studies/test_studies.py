@@ -24,6 +24,7 @@ from gpulsh.studies.compare import KINDS, METHODS, SIMHASH, read_pairs
 from gpulsh.theory import SCurve, default_banding
 from tests.support.command import Command
 from tests.support.files import write_rows
+from tests.support.traced import at_most
 
 SHINGLING = gpulsh.Shingling(size=2)
 THRESHOLD = 0.6
@@ -140,6 +141,11 @@ def test_a_study_recommends_the_cheapest_sufficient_banding() -> None:
     assert (nothing.similar, nothing.recommended.recall, nothing.histogram(5).sum()) == (0, None, 0)
     assert "-0" not in str(nothing.recommended.expected_of_all)
     assert repr(nothing.spread) == "Spread(pairs=0)"  # without its thousand counts
+
+
+def test_a_study_of_copies_takes_memory_for_pairs_but_not_for_their_bands() -> None:
+    with at_most(500 * comb(600, 2)):  # a pair has 42 bands of two digests of 8 bytes
+        assert gpulsh.study(["one two three"] * 600, backend="cpu").recommended.recall == 1.0
 
 
 def test_a_study_refuses_wrong_parameters() -> None:
