@@ -79,6 +79,8 @@ class LargeBucketJoin:
         self.known = np.empty(0, np.int64)  # kept documents
         self._rows = np.searchsorted(self.collisions.in_large, self.documents)
         self._text_sizes, self._is_exact = self.ops.asnumpy(self.texts.text_sizes()), self.method.verify == "exact"
+        # Sizes bound the exact Jaccard similarity, but neither its estimate nor containment.
+        self._bound = self.method.threshold if self._is_exact and self.method.measure == "jaccard" else 0.0
         self._block_bytes, self._largest_join, max_bytes = BLOCK_BYTES, LARGEST_JOIN, MAX_BYTES
         whole = self.ops.sizes().whole
         if whole is not None:
@@ -120,6 +122,10 @@ class LargeBucketJoin:
         can_be_witness = self.rules.can_be_witness(self.documents[block.start : block.stop])
         stay = block.start + np.flatnonzero(kept & can_be_witness)
         self.known = np.concatenate([self.known, stay])
+        self._index(stay)
+
+    def _index(self, stay: Numbers) -> None:
+        """Find later documents by these documents of the block, which are kept."""
         if self._entries is not None:
             self._kept.add(self._entries.select(stay))
         elif self._prefixes is not None and len(stay):  # the block needed no prefixes, but others do
@@ -162,7 +168,7 @@ class LargeBucketJoin:
         every = len(known) * len(new)
         if self._is_exact and MATCH_COST * matches.count >= every + self._bitmaps.cost(known, new, sizes):
             return self._pairs_by_bitmaps(known, new, most)
-        _check_count(matches.count, most)
+        check_count(matches.count, most)
         pairs = unpack_pairs(sorted_distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))
         allowed = bounds_allow(pairs, None, sizes, self.method.threshold, self.ops)
         return self._allowed_pairs(select_pairs(pairs, allowed))
@@ -173,7 +179,7 @@ class LargeBucketJoin:
         for pairs in self._bitmaps.near_pairs(known, new):
             near.append(self._allowed_pairs(pairs))
             count += len(near[-1])
-            _check_count(count, most)
+            check_count(count, most)
         return np.concatenate(near)
 
     def _allowed_pairs(self, pairs: Numbers) -> Numbers:
@@ -192,9 +198,8 @@ class LargeBucketJoin:
             similarity = self.ops.asnumpy(measure(self.ops.asarray(pairs), [self._held], self.ops))
         elif self.method.verify != "none":
             places, rows = renumber(pairs, len(self._rows))
-            bound = self.method.threshold if self._is_exact else 0.0  # sizes bound the Jaccard, not its estimate
             texts = self.texts.select(places)
-            similarity = self.ops.asnumpy(compare(self.ops.asarray(rows), texts, measure, bound, self.ops))
+            similarity = self.ops.asnumpy(compare(self.ops.asarray(rows), texts, measure, self._bound, self.ops))
         edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
         return edges.select(~(similarity < self.method.threshold))  # NaN, which is not measured, counts as similar
 
@@ -245,7 +250,8 @@ class Bitmaps:
         return np.flatnonzero(wanted & ~self._made)
 
 
-def _check_count(count: int, most: float) -> None:
+def check_count(count: int, most: float) -> None:
+    """DeviceMemoryError if a block has more than `most` matches."""
     if count > most:
         raise DeviceMemoryError(f"a block of large buckets has {count} matches, and memory has room for {most}")
 

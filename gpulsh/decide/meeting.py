@@ -27,6 +27,7 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.cached import cached_value
 from gpulsh.decide.compare import compare, measure_of
+from gpulsh.decide.containment import ContainmentJoin
 from gpulsh.decide.edges import NO_RULES, DropRules, Edges, PairSampler
 from gpulsh.decide.fingerprint_source import FingerprintSource, ShingledTexts
 from gpulsh.decide.large_buckets import LargeBucketJoin
@@ -125,6 +126,11 @@ class Meeting:
             join = self._join(in_large, advance) if len(in_large) else None
             for edges in resolve_blocks(status, small, join, in_large, ops):
                 found.add(edges, status)
+            if isinstance(join, ContainmentJoin):
+                places, label = ops.asarray(in_large), found.components(status)
+                _, label = np.unique(ops.asnumpy(label[places]), return_inverse=True)
+                for edges in join.connecting_pairs(label, ops.asnumpy(status[places] == KEPT)):
+                    found.connect(edges.renumber(in_large).moved(ops.asarray), status)
             return found.resolved(status)
         # Without an exact measure the frequencies of the prefix filter decide which pairs count. They are counted
         # within one connected component, so that nothing depends on what else is decided together with it.
@@ -206,9 +212,8 @@ class Meeting:
     def _join(self, in_large: Numbers, advance: Advance) -> LargeBucketJoin:
         ops, allowed = self.ops, self.drop_rules.moved(self.ops.asnumpy)
         numbers = ops.asnumpy(self.numbers[ops.asarray(in_large)])
-        return LargeBucketJoin(
-            numbers, self.collisions, self.texts.select(in_large), self.method, ops, allowed, advance
-        )
+        join = ContainmentJoin if self.method.measure == "containment" else LargeBucketJoin
+        return join(numbers, self.collisions, self.texts.select(in_large), self.method, ops, allowed, advance)
 
 
 class Verified:
@@ -227,9 +232,17 @@ class Verified:
         guarded = edges.select(self._is_protected[edges.earlier])
         guarded = guarded.select(radix_order(guarded.later, len(status)))
         self._edges += [witnesses(status == KEPT, edges), guarded.select(first_of_runs(guarded.later))]
+        self.connect(edges, status)
+
+    def connect(self, edges: Edges, status: Array) -> None:
+        """Add pairs that only connect places."""
         places, rows = renumber(np.stack([edges.earlier, edges.later], axis=1), len(status))
         first = self._ops.components(len(places), rows)
         self._stars.append(np.stack([places[first], places], axis=1))
+
+    def components(self, status: Array) -> Array:
+        """int64 [v]: the component of each place, by the pairs so far."""
+        return self._ops.components(len(status), np.concatenate(self._stars))
 
     def resolved(self, status: Array) -> Resolved:
         """The result, when `status` has decided all places."""

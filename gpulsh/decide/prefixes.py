@@ -19,14 +19,14 @@ only. A document that contains a share t of a set A has one of any |A| - ceil(t 
 A's rarest, and looks up all elements of every other document among them. Containment bounds no size from above, unlike
 Jaccard similarity, and a sketch of fixed length would miss a short document within a long one. Runs over files and
 indexes join their own tables by `Owners`, too. Near-copies of one page meet in all pairs over every prefix shingle, so
-time grows with the square of their number. Where there are thousands, run by Jaccard similarity first, which compares
-with kept documents only.
+time grows with the square of their number. Runs over files compare such documents with kept ones only
+(`decide.containment`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -77,6 +77,14 @@ class Entries:
             return Entries((both >> np.uint64(32)).astype(np.uint32), both.astype(np.uint32))
         order = np.argsort(self.shingles, kind="stable")
         return Entries(self.shingles[order], self.documents[order])
+
+    @classmethod
+    def concat(cls, parts: Iterable[Entries]) -> Entries:
+        """The entries of all parts, end to end."""
+        every = [cls(np.empty(0, np.uint32), np.empty(0, np.uint32)), *parts]
+        return cls(
+            np.concatenate([part.shingles for part in every]), np.concatenate([part.documents for part in every])
+        )
 
     def select(self, documents: Numbers) -> Entries:
         """The entries of some documents, in the same order."""
@@ -254,14 +262,8 @@ def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *
     With `either` also those where text j may contain `threshold` of text i. Places are in decision order; no text is
     empty.
     """
-    text_sizes, at_once = ops.asnumpy(texts.text_sizes()), ops.sizes().tile
-    every = np.arange(len(text_sizes))
-    # Counts of each slot of shingles: any counts give an exact join, good ones a fast one.
-    bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), MIN_BITS, MAX_BITS))
-    counts = ops.asarray(np.zeros(1 << bits, np.uint8))
-    for start, stop in row_ranges(offsets(text_sizes), at_once):
-        counts = texts.frequencies(every[start:stop], counts)
-    share = min_share(threshold)
+    text_sizes, at_once, share = ops.asnumpy(texts.text_sizes()), ops.sizes().tile, min_share(threshold)
+    every, counts = np.arange(len(text_sizes)), slot_counts(texts, MAX_BITS, ops)
     owners, owned, sizes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], np.zeros(len(every), np.int64)
     for places, (prefixes, numbers) in read_in_runs(
         every, text_sizes, at_once, lambda some: texts.prefixes(some, counts, rare=0, share=share)
@@ -281,6 +283,16 @@ def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *
     return every_pair
 
 
+def slot_counts(texts: FingerprintSource, max_bits: int, ops: Backend) -> Array:
+    """uint8 [2^b]: how often each slot of shingles occurs. Any counts give an exact join, good ones a fast one."""
+    text_sizes = ops.asnumpy(texts.text_sizes())
+    bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), MIN_BITS, max_bits))
+    counts = ops.asarray(np.zeros(1 << bits, np.uint8))
+    for start, stop in row_ranges(offsets(text_sizes), ops.sizes().tile):
+        counts = texts.frequencies(np.arange(start, stop), counts)
+    return counts
+
+
 class Owners:
     """The owners of each prefix fingerprint; `known` are the distinct fingerprints, ascending."""
 
@@ -295,10 +307,27 @@ class Owners:
 
         Holders ascend. So the rows of a pair come together, one for each fingerprint, and a caller can make them one.
         """
+        return self.pairs_at(*self.find(fingerprints, holders))
+
+    def find(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> tuple[Numbers, Numbers]:
+        """The holders of those `fingerprints` [h] that have owners, ascending, and the place of each in `known`."""
         met, slots = find_sorted(self.known, fingerprints)
         order = stable_order(holders[met])
-        holders, slots = holders[met][order], slots[order]
-        begin, counts = self._offset[slots], self._offset[slots + 1] - self._offset[slots]
+        return holders[met][order], slots[order]
+
+    def first(self, slots: Numbers) -> Numbers:
+        """An owner of each place in `known`."""
+        owners: Numbers = self._owners[self._offset[slots]]
+        return owners
+
+    def counts(self, slots: Numbers) -> Numbers:
+        """How many owners each place in `known` has."""
+        counts: Numbers = self._offset[slots + 1] - self._offset[slots]
+        return counts
+
+    def pairs_at(self, holders: Numbers, slots: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+        """`pairs_with`, of what `find` found."""
+        begin, counts = self._offset[slots], self.counts(slots)
         for start, stop in row_ranges(offsets(counts), LARGEST_JOIN):
             some = counts[start:stop]
             yield np.repeat(holders[start:stop], some), self._owners[expand_ranges(begin[start:stop], some)]

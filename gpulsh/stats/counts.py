@@ -103,16 +103,19 @@ SAMPLED = CountRow(
 # Counts that are added up group by group.
 SUMMED_COUNTS = ("exact_copies", *_COPIES, "crowded", "candidates", "similar", "verified", "dropped", "near_duplicates")
 
-CONTAINED = "pairs whose first document may contain the second; only the first of exact copies counts"
+# The meaning of some counts with the measure containment.
+CONTAINED = {
+    "crowded": "that share rare shingles with many others; compared with kept ones only",
+    "candidates": "pairs whose first document may contain the second; only the first of exact copies counts",
+}
 
 
 def definitions(measure: str) -> dict[str, Mapping[str, Any]]:
     """The table in the form of report.json."""
     found: dict[str, Mapping[str, Any]] = {}
     for row in (*COUNTS.values(), SAMPLED):
-        contained = measure == "containment" and row.name == "candidates"
         found[row.name] = {
-            "meaning": CONTAINED if contained else row.meaning,
+            "meaning": CONTAINED.get(row.name, row.meaning) if measure == "containment" else row.meaning,
             **({"sum_of": list(row.parts)} if row.parts else {}),
             **({"share_of": row.of} if row.of else {}),
         }

@@ -282,6 +282,8 @@ def small_joins() -> Iterator[None]:
         patch.setattr("gpulsh.run.records.ranges.RUN_POSTINGS", 20)
         patch.setattr("gpulsh.run.records.ranges.ROWS_AT_ONCE", 15)
         patch.setattr("gpulsh.run.stages.collide.PAIRS_AT_ONCE", 4)
+        patch.setattr("gpulsh.run.stages.collide.FEW_OWNERS", 2)
+        patch.setattr("gpulsh.decide.large_buckets.FIRST_BLOCK", 8)
         yield
 
 
@@ -396,8 +398,31 @@ def test_containment_respects_within_and_across(tmp_path: Path) -> None:
         assert found == wanted
 
 
-def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("only", "most"), [(True, 4096), (False, 0)])  # documents whose fingerprints are held
+def test_near_copies_are_compared_with_kept_documents_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, only: bool, most: int
+) -> None:
+    """And with dropped ones where these connect clusters, as in a chain."""
+    monkeypatch.setattr("gpulsh.decide.large_buckets.MAX_DOCUMENTS", most)
+    monkeypatch.setattr("gpulsh.run.stages.collide.FEW_OWNERS", 0)
+    source, words = Random(5), [f"own{number}" for number in range(100)]
+    copies = [" ".join(word if source.random() < 0.98 else "other" for word in words) for _ in range(300)]
+    documents = Given([*chain(), *copies, *families(1)], [0] * 438, "int", 7)
+    options: dict[str, Any] = {"shingling": SHINGLING, "threshold": 0.8, "measure": "containment"}
+    options["drop_contained_only"] = only
+    wanted, of_all = in_memory(documents, "longest", **options)
+    cut = TaskSizes(memory=MEMORY, partition=20_000, digests=9000, group=1)
+    _, rows = run(documents, tmp_path, cut, id_column="id", **options)
+    assert_rows(rows, wanted)
+    funnel = json.loads((tmp_path / "cut/report.json").read_text())["funnel"]
+    assert len(rows) > 350 and funnel["crowded"] > 300
+    assert of_all.similar > 25_000 and 350 < funnel["similar"] <= funnel["candidates"] < 8000
+
+
+@pytest.mark.parametrize("few", [32, 1])
+def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """Prefixes depend on public fingerprints, and on slots that the documents set."""
+    monkeypatch.setattr("gpulsh.run.stages.collide.FEW_OWNERS", few)
     for name in ("MIN_BITS", "MAX_BITS"):
         monkeypatch.setattr(f"gpulsh.decide.prefixes.{name}", 3)
         monkeypatch.setattr(f"gpulsh.run.stages.collide.{name}", 3)

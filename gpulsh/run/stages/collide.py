@@ -11,7 +11,8 @@ By containment, a join over all fingerprints replaces `collide`:
 
 weigh        all fingerprints: how many documents have the fingerprints of each slot -> WEIGHTS
 prefix       a partition: the rarest fingerprints of each document -> PREFIXES, SET_SIZES
-join         a range of fingerprints: pairs of documents that share a rare one -> PAIRS, MEMBERSHIPS, FOREST
+join         a range of fingerprints: pairs of documents that share a rare one -> PAIRS; documents that share one with
+             many others -> MEMBERSHIPS; FOREST
 
 A slot is the upper bits of a fingerprint. Any weights give an exact join, good ones a fast one: where slots hold more
 than 255 fingerprints, frequent ones count the same as others. A prefix has so many fingerprints that any document that
@@ -259,6 +260,7 @@ def _owner_sets(run: tables.PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbe
 
 
 POSTING_COST = 2  # the cost of a posting of a prefix, in digests
+FEW_OWNERS = 32  # of a fingerprint: all pairs of its owners and holders are made
 
 
 def join_prefixes(context: JobContext, layout: Layout, ranges: Ranges, part: int, parts: int) -> TaskResult:
@@ -268,6 +270,14 @@ def join_prefixes(context: JobContext, layout: Layout, ranges: Ranges, part: int
     none = np.empty(0, np.uint64), np.empty(0, np.int64)
     owners = Owners(*map(np.concatenate, zip(none, *prefixes, strict=True)))
     del prefixes
+    forest = _Forest(context, layout)
+
+    def connect_all(first: Numbers, holders: Numbers) -> None:
+        """Put the holders of fingerprints with many owners, of which `first` is one each, into a large bucket."""
+        edges = unpack_pairs(sorted_distinct(pack_pairs(first, holders)))
+        forest.connect(edges, False)
+        members = sorted_distinct(edges[:, 1])
+        out.append(Memberships(members, np.zeros_like(members), members))
 
     def possible_pairs() -> Iterator[NDArray[np.uint64]]:
         """Packed pairs i < j, ascending, each once: those in which the holder has enough fingerprints to contain the
@@ -275,21 +285,26 @@ def join_prefixes(context: JobContext, layout: Layout, ranges: Ranges, part: int
         """
         job, least = context.job, min_share(context.job.method.threshold)
         for _, (fingerprints,), found in rows_in_range(tables.POSTINGS, *given):
-            for holders, of in owners.pairs_with(fingerprints, found):
+            met, slots = owners.find(fingerprints, found)
+            crowded = owners.counts(slots) > FEW_OWNERS
+            if crowded.any():
+                connect_all(owners.first(slots[crowded]), met[crowded])
+                met, slots = met[~crowded], slots[~crowded]
+            for holders, of in owners.pairs_at(met, slots):
                 others = holders != of
-                met = unpack_pairs(sorted_distinct(pack_pairs(holders[others], of[others])))
-                documents, pairs = renumber(met, len(layout))
+                both = unpack_pairs(sorted_distinct(pack_pairs(holders[others], of[others])))
+                documents, pairs = renumber(both, len(layout))
                 rank = ranks_of(documents, context, layout)
                 size = rows_at(tables.SET_SIZES, documents, context.folder, layout).size
                 holder, owner = pairs.T
                 may = size[holder] >= least * size[owner]
                 if job.method.drop_contained_only:
                     may &= rank[holder] < rank[owner]
-                yield sorted_distinct(pack_pairs(*np.sort(met[may], axis=1).T))
+                yield sorted_distinct(pack_pairs(*np.sort(both[may], axis=1).T))
 
     runs = (
         unpack_pairs(sorted_distinct(np.concatenate(found))) for found in bundles(possible_pairs(), PAIRS_AT_ONCE, len)
     )
-    with context.ops.use_device():
-        made = tables.MEMBERSHIPS.write(context.folder, part, tables.MEMBERSHIPS.empty())
-        return TaskResult(made | _write_pairs(context, part, runs, _Forest(context, layout)))
+    with context.ops.use_device(), tables.MEMBERSHIPS.create(context.folder, part) as out:
+        made = _write_pairs(context, part, runs, forest)
+        return TaskResult(made | out.finish_by_name())
