@@ -22,7 +22,7 @@ from gpulsh.backends.protocol import min_share, prefix_lengths
 from gpulsh.decide.edges import Edges
 from gpulsh.decide.fingerprint_source import read_in_runs
 from gpulsh.decide.large_buckets import LARGEST_JOIN, MATCH_COST, Block, LargeBucketJoin, all_pairs, check_count
-from gpulsh.decide.prefixes import Entries, PrefixIndex, slot_counts
+from gpulsh.decide.prefixes import MIN_BITS, SHINGLE_BYTES, Entries, PrefixIndex
 from gpulsh.lsh.pairs import pack_pairs, select_pairs, unpack_pairs
 from gpulsh.ragged import (
     bundles,
@@ -46,31 +46,40 @@ class ContainmentJoin(LargeBucketJoin):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._share, whole = min_share(self.method.threshold), self.ops.sizes().whole
+        whole, every = self.ops.sizes().whole, np.arange(len(self.documents))
+        self._whole, self._share = math.inf if whole is None else whole, min_share(self.method.threshold)
         max_bits = MAX_BITS if whole is None else min(MAX_BITS, whole.bit_length() - 1)
-        self._counts = slot_counts(self.texts, max_bits, self.ops)
-        in_prefix = self.ops.asarray(np.zeros(len(self._counts), np.uint8))
-        self._sizes = np.zeros(len(self.documents), np.int64)  # of fingerprints
-        for some, sets in self._read(np.arange(len(self.documents))):
-            self._sizes[some] = self.ops.asnumpy(sets.lengths)
-            in_prefix = self.ops.frequencies(self._prefixes_of(sets), in_prefix)
+        bits = int(np.clip(int(self._text_sizes.sum() // SHINGLE_BYTES).bit_length(), MIN_BITS, max_bits))
+        self._counts, in_prefix = (self.ops.asarray(np.zeros(1 << bits, np.uint8)) for _ in range(2))
+        self._sizes = np.zeros(len(every), np.int64)  # of fingerprints
+        for some, sets in self._read(every):
+            self._sizes[some] += self.ops.asnumpy(sets.lengths)
+            self._counts = self.ops.frequencies(sets, self._counts)
+        for read in self._read(every):
+            in_prefix = self.ops.frequencies(self._prefixes_of(*read), in_prefix)
         self._in_prefix = self.ops.asnumpy(in_prefix)  # by slot
         # The kinds of entries by which the earlier and the later document of a pair meet.
         self._ways = [(HELD, OWNED)] if self.method.drop_contained_only else [(HELD, OWNED), (OWNED, HELD)]
         self._of_kept, self._of_block = [PrefixIndex(), PrefixIndex()], list[Entries]()  # by kind
 
     def _read(self, places: Numbers) -> Iterator[tuple[Numbers, Fingerprints]]:
-        """Some of `places`, and their unique fingerprints."""
-        held = self._held
+        """Some of `places`, and their unique fingerprints: of a document that is read in ranges, those of one range."""
+        held, sizes = self._held, self._text_sizes[places]
         read = self.texts.fingerprints if held is None else lambda some: select_rows(held, self.ops.asarray(some))
-        return read_in_runs(places, self._text_sizes, self.ops.sizes().tile, read)
+        yield from read_in_runs(places[sizes <= self._whole], self._text_sizes, self.ops.sizes().tile, read)
+        for at in np.flatnonzero(sizes > self._whole).tolist():
+            here, parts = places[at : at + 1], math.ceil(sizes[at] / self._whole)
+            yield from ((here, sets) for sets in self.texts.fingerprints_by_range(here, parts))
 
-    def _prefixes_of(self, sets: Fingerprints) -> Fingerprints:
-        return self.ops.prefixes(sets, self._counts, prefix_lengths(sets.lengths, self._share))
+    def _prefixes_of(self, places: Numbers, sets: Fingerprints) -> Fingerprints:
+        """The prefix of each document; of a range its part, as any fingerprints do."""
+        sizes = self._sizes[places]
+        lengths = -(-prefix_lengths(sizes, self._share) * self.ops.asnumpy(sets.lengths) // sizes)
+        return self.ops.prefixes(sets, self._counts, self.ops.asarray(lengths))
 
     def _entries_of(self, places: Numbers, sets: Fingerprints, kind: int) -> Entries:
         """The sorted entries of a kind of the documents at `places`, which have these fingerprints."""
-        rows = self._prefixes_of(sets) if kind == OWNED else sets
+        rows = self._prefixes_of(places, sets) if kind == OWNED else sets
         values, documents = self.ops.asnumpy(rows.values), np.repeat(places, self.ops.asnumpy(rows.lengths))
         if kind == HELD:
             chosen = np.flatnonzero(self._in_prefix[values >> np.uint64(65 - len(self._in_prefix).bit_length())])

@@ -262,8 +262,14 @@ def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *
     With `either` also those where text j may contain `threshold` of text i. Places are in decision order; no text is
     empty.
     """
-    text_sizes, at_once, share = ops.asnumpy(texts.text_sizes()), ops.sizes().tile, min_share(threshold)
-    every, counts = np.arange(len(text_sizes)), slot_counts(texts, MAX_BITS, ops)
+    text_sizes, at_once = ops.asnumpy(texts.text_sizes()), ops.sizes().tile
+    every = np.arange(len(text_sizes))
+    # Counts of each slot of shingles: any counts give an exact join, good ones a fast one.
+    bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), MIN_BITS, MAX_BITS))
+    counts = ops.asarray(np.zeros(1 << bits, np.uint8))
+    for start, stop in row_ranges(offsets(text_sizes), at_once):
+        counts = texts.frequencies(every[start:stop], counts)
+    share = min_share(threshold)
     owners, owned, sizes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], np.zeros(len(every), np.int64)
     for places, (prefixes, numbers) in read_in_runs(
         every, text_sizes, at_once, lambda some: texts.prefixes(some, counts, rare=0, share=share)
@@ -281,16 +287,6 @@ def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *
             found.append(sorted_distinct(pack_pairs(*pairs.T)))
     every_pair: Numbers = unpack_pairs(sorted_distinct(np.concatenate(found)))
     return every_pair
-
-
-def slot_counts(texts: FingerprintSource, max_bits: int, ops: Backend) -> Array:
-    """uint8 [2^b]: how often each slot of shingles occurs. Any counts give an exact join, good ones a fast one."""
-    text_sizes = ops.asnumpy(texts.text_sizes())
-    bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), MIN_BITS, max_bits))
-    counts = ops.asarray(np.zeros(1 << bits, np.uint8))
-    for start, stop in row_ranges(offsets(text_sizes), ops.sizes().tile):
-        counts = texts.frequencies(np.arange(start, stop), counts)
-    return counts
 
 
 class Owners:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh import Shingling
 from gpulsh.__main__ import main
+from gpulsh.backends.cpu import SIZES
 from gpulsh.backends.parts import run_in_fitting_parts
 from gpulsh.budget import TaskSizes
 from gpulsh.report.page import missing_requirement
@@ -398,16 +399,17 @@ def test_containment_respects_within_and_across(tmp_path: Path) -> None:
         assert found == wanted
 
 
-@pytest.mark.parametrize(("only", "most"), [(True, 4096), (False, 0)])  # documents whose fingerprints are held
+@pytest.mark.parametrize(("only", "whole"), [(True, 1 << 29), (False, 2000)])  # the largest text that is read whole
 def test_near_copies_are_compared_with_kept_documents_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, only: bool, most: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, only: bool, whole: int
 ) -> None:
     """And with dropped ones where these connect clusters, as in a chain."""
-    monkeypatch.setattr("gpulsh.decide.large_buckets.MAX_DOCUMENTS", most)
+    monkeypatch.setattr("gpulsh.backends.cpu.SIZES", SIZES._replace(whole=whole))
     monkeypatch.setattr("gpulsh.run.stages.collide.FEW_OWNERS", 0)
     source, words = Random(5), [f"own{number}" for number in range(100)]
-    copies = [" ".join(word if source.random() < 0.98 else "other" for word in words) for _ in range(300)]
-    documents = Given([*chain(), *copies, *families(1)], [0] * 438, "int", 7)
+    copies = [" ".join(word if source.random() < 0.98 else "other" for word in words) for _ in range(150)]
+    book = " ".join([*words, *(f"page{number}" for number in range(300))])
+    documents = Given([*chain(), *copies, *families(1), book], [0] * 289, "int", 7)
     options: dict[str, Any] = {"shingling": SHINGLING, "threshold": 0.8, "measure": "containment"}
     options["drop_contained_only"] = only
     wanted, of_all = in_memory(documents, "longest", **options)
@@ -415,8 +417,8 @@ def test_near_copies_are_compared_with_kept_documents_only(
     _, rows = run(documents, tmp_path, cut, id_column="id", **options)
     assert_rows(rows, wanted)
     funnel = json.loads((tmp_path / "cut/report.json").read_text())["funnel"]
-    assert len(rows) > 350 and funnel["crowded"] > 300
-    assert of_all.similar > 25_000 and 350 < funnel["similar"] <= funnel["candidates"] < 8000
+    assert len(rows) > 200 and funnel["crowded"] > 200
+    assert of_all.similar > 7000 and 200 < funnel["similar"] <= funnel["candidates"] < 2500
 
 
 @pytest.mark.parametrize("few", [32, 1])
