@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Literal, Unpack
@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.arrow.buffers import byte_size, has_few_codes, plain_values
+from gpulsh.io.arrow.buffers import byte_size, has_few_codes, number_values, plain_values
 from gpulsh.io.arrow.ids import (
     cast_to,
     fits_parquet,
@@ -42,12 +43,14 @@ from gpulsh.io.formats.text import PlainText
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.limits import COPIES, Limit, too_costly
 from gpulsh.io.output_codec import NewFile, OutputCodec, compressed_writer
-from gpulsh.ragged import offsets, row_ranges
+from gpulsh.memory_limit import check_room
+from gpulsh.ragged import counts_by_row, offsets, row_ranges
 
 FormatName = Literal["parquet", "jsonl"]
 STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # the compression of JSON lines, by codec
 FIRST_ROW = np.zeros(1, np.int64)
 JSON_EXTENSIONS = ("arrow.uuid", "arrow.bool8")  # extension types whose values in Python are JSON's, too
+VALUE_BYTES = 8  # the least of a value in Python
 VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character, and in JSON
 
 
@@ -184,39 +187,91 @@ def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, 
         for field, column in zip(batch.schema, batch.columns, strict=True):
             if not has_known_years(column):
                 raise unsupported_column(file, field, "has dates beyond the year 32765, as", "JSON", "parquet")
-        rows = max(1, len(batch) * PART_BYTES // max(byte_size(batch), 1))
-        # Near the limit of memory, a line that is much larger than the others ends the process in orjson.
-        lengths = [arrow_rows(column).lengths() for column in batch.columns if is_text(column.type)]
-        sizes = sum(lengths, np.zeros(len(batch), np.int64))
-        for start, stop in row_ranges(offsets(sizes), PART_BYTES, rows):
-            part = {name: column.slice(start, stop - start) for name, column in zip(names, batch.columns, strict=True)}
+        for part in _parts(batch.columns):
             with reading(file):
-                if stop - start == 1:
-                    yield from _large_line(file, part, texts, limit)
+                if len(part[0]) == 1:
+                    yield from _large_object(file, names, part, texts, limit)
+                    yield b"\n"
                 else:
-                    yield _small_lines(part, texts)
+                    yield _small_lines(names, part, texts)
             del part
         del batch
 
 
-def _small_lines(part: Mapping[str, pa.Array], texts: set[str]) -> bytes:
-    columns = [_json_values(column, name in texts) for name, column in part.items()]
-    return b"".join(_json(dict(zip(part, values, strict=True))) + b"\n" for values in zip(*columns, strict=True))
+def _parts(columns: Sequence[pa.Array]) -> Iterator[list[pa.Array]]:
+    """The columns cut into about PART_BYTES of rows. A large row is alone."""
+    most = max(1, PART_BYTES // VALUE_BYTES)
+    for first in range(0, len(columns[0]), most):
+        some = [column.slice(first, most) for column in columns]
+        for start, stop in row_ranges(offsets(sum(map(_row_sizes, some))), PART_BYTES):
+            yield [column.slice(start, stop - start) for column in some]
 
 
-def _large_line(file: File, part: Mapping[str, pa.Array], texts: set[str], limit: Limit | None) -> Iterator[bytes]:
-    # Texts are converted in pieces: a whole document of a quarter of `--memory` would need more than all of it.
-    before = b"{"
-    for name, column in part.items():
+def _row_sizes(column: pa.Array) -> Numbers:
+    """int64 [rows]: about the bytes of each value."""
+    if is_text(column.type):
+        return arrow_rows(column).lengths() + VALUE_BYTES
+    if pa.types.is_struct(column.type):
+        return sum(map(_row_sizes, _fields(column)), np.full(len(column), VALUE_BYTES))
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        offset = number_values(column.offsets).astype(np.int64)
+        values = column.values.slice(offset[0], offset[-1] - offset[0])
+        sizes: Numbers = counts_by_row(_row_sizes(values), offset - offset[0]) + VALUE_BYTES
+        return sizes
+    return np.full(len(column), max(VALUE_BYTES, byte_size(column) // max(len(column), 1)))
+
+
+def _fields(column: pa.Array) -> list[pa.Array]:
+    return [column.field(place) for place in range(column.type.num_fields)]  # Arrow aborts at the flatten() of a union
+
+
+def _small_lines(names: Sequence[str], part: Sequence[pa.Array], texts: set[str]) -> bytes:
+    columns = [_json_values(column, name in texts) for name, column in zip(names, part, strict=True)]
+    return b"".join(_json(dict(zip(names, values, strict=True))) + b"\n" for values in zip(*columns, strict=True))
+
+
+def _large_object(
+    file: File, names: Sequence[str], columns: Sequence[pa.Array], texts: Collection[str], limit: Limit | None
+) -> Iterator[bytes]:
+    yield b"{"
+    before = b""
+    for name, column in zip(names, columns, strict=True):
         yield before + _json(name) + b":"
         before = b","
-        if _is_string(column, name in texts) and column.null_count == 0:
-            yield from json_string(arrow_rows(column).pieces(FIRST_ROW)[0])
-            continue
-        if limit is not None and (need := VALUE_COPIES * byte_size(column)) > COPIES * limit.document:
+        yield from _large_value(file, name, column, name in texts, limit)
+    yield b"}"
+
+
+def _large_value(file: File, name: str, value: pa.Array, is_document: bool, limit: Limit | None) -> Iterator[bytes]:
+    """A value in pieces. Whole, it takes many times its bytes, and without memory orjson ends the process."""
+    kind = value.type
+    if value.null_count or (is_text(kind) and arrow_rows(value).nulls()):
+        yield b"null"
+    elif _is_string(value, is_document):
+        yield from json_string(arrow_rows(value).pieces(FIRST_ROW)[0])
+    elif is_text(kind) and "binary" in str(kind):
+        yield from json_string(base64.b64encode(arrow_rows(value).pieces(FIRST_ROW)[0]))
+    elif pa.types.is_struct(kind):
+        yield from _large_object(file, [field.name for field in kind], _fields(value), (), limit)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        yield b"["
+        before = b""
+        for (part,) in _parts([value.flatten()]):
+            yield before
+            before = b","
+            if len(part) == 1:
+                yield from _large_value(file, name, part, False, limit)
+            else:
+                yield _json(_json_values(part, False))[1:-1]
+        yield b"]"
+    else:
+        need = VALUE_COPIES * byte_size(value)
+        if limit is not None and need > COPIES * limit.document:
             raise too_costly(file, f"a value of column {name!r} as JSON", need, COPIES * limit.document, limit)
-        yield _json(_json_values(column, name in texts)[0])
-    yield b"}\n"
+        (found,) = _json_values(value, is_document)
+        if need > PART_BYTES:
+            check_room(file.name, need)
+        yield _json(found)
 
 
 def _json(value: object) -> bytes:

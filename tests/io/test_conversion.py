@@ -174,11 +174,25 @@ def test_a_large_text_among_small_ones_is_written_in_pieces(monkeypatch: pytest.
     assert max(map(len, pieces)) < 5000
 
 
+def test_large_nested_and_binary_values_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At `--memory 512MiB`, a list of 8 million numbers, or a text of 90 MB in an object, ended the process."""
+    of = {"numbers": [*range(5000)], "texts": [None, "é" * 9999, "a"], "body": "b" * 9999, "none": [], "o": None}
+    rows = [{"text": "a", "of": {**of, "texts": []}, "bytes": None}, {"text": "b", "of": of, "bytes": b"c" * 9999}]
+    coded = pa.array(["d", None]).dictionary_encode("encode")
+    batch = pa.RecordBatch.from_pylist(rows).append_column("coded", coded)
+    file = File("a", "a", "a")
+    whole = b"".join(conversion.json_lines(file, [batch], Columns("text"), None))
+    for module in (conversion, json_text):
+        monkeypatch.setattr(module, "PART_BYTES", 1000)
+    pieces = list(conversion.json_lines(file, [batch], Columns("text"), Limit(1 << 10)))
+    assert b"".join(pieces) == whole and max(map(len, pieces)) < 5000
+
+
 def test_a_value_too_large_for_the_budget_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = pa.record_batch({"text": ["a"], "list": [["b" * 100] * 100]})
+    batch = pa.record_batch({"text": ["a"], "map": pa.array([[("b" * 100, 1)] * 100], pa.map_(pa.string(), pa.int8()))})
     assert len(b"".join(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 20)))) > 10_000
     monkeypatch.setattr(conversion, "PART_BYTES", 1)
-    with pytest.raises(LargeDocumentError, match=r"a value of column 'list' as JSON: about .* bytes to read"):
+    with pytest.raises(LargeDocumentError, match=r"a value of column 'map' as JSON: about .* bytes to read"):
         list(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 12)))
 
 
