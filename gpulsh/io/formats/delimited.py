@@ -25,7 +25,7 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.backends.host import BEGIN, QUOTED, cells_of, record_ends
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
-from gpulsh.io.arrow.buffers import binary_array, python_array
+from gpulsh.io.arrow.buffers import as_one_array, binary_array
 from gpulsh.io.arrow.copy_keys import copy_keys
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, as_utf8, count_stray, joined_texts
@@ -148,8 +148,8 @@ class Delimited(Streamed):
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The column at `rows` as strings; invalid UTF-8 becomes U+FFFD."""
-        found = [value for array in self._values(file, column, rows) for value in array.to_pylist()]
-        return python_array(found).cast(pa.string())
+        runs = [array.cast(pa.string()) for array in self._values(file, column, rows)]
+        return as_one_array(pa.chunked_array(runs, pa.string()))
 
     def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
         """`values` block by block."""

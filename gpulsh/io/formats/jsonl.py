@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
-from gpulsh.io.arrow.buffers import python_array
-from gpulsh.io.arrow.ids import json_texts
+from gpulsh.io.arrow.buffers import as_one_array, python_array
+from gpulsh.io.arrow.ids import cast_to, common_type, json_texts
 from gpulsh.io.arrow.texts import count_stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, find_member, intact_blocks
@@ -47,6 +47,7 @@ from gpulsh.ragged import mask_of
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
 MAX_REJECTED = 1 << 14  # lines of a block
 LINES_AT_ONCE = 64  # with added members: the memory of so few is used again for the next
+VALUES_AT_ONCE = 1 << 16
 ELEMENT = "element"  # the unit of a file that is an array
 
 Lost = Callable[[str], None]  # takes the error of a skipped stretch
@@ -135,7 +136,13 @@ class JsonLines(Streamed):
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
-        return _as_array(list(self._values(file, column, mask_of(rows, int(rows.max(initial=-1)) + 1))))
+        wanted = mask_of(rows, int(rows.max(initial=-1)) + 1)
+        # Arrow holds values in a fraction of the memory that Python takes.
+        runs = [*map(_as_array, in_runs(self._values(file, column, wanted), VALUES_AT_ONCE))]
+        kind = common_type(run.type for run in runs)
+        if any(run.type not in (kind, pa.null()) for run in runs):  # all values decide on the type
+            return _as_array(list(self._values(file, column, wanted)))
+        return as_one_array(pa.chunked_array([cast_to(run, kind) for run in runs], kind))
 
     def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
         """`values` in runs, each in its own type."""

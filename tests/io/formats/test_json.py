@@ -56,6 +56,24 @@ def test_elements_equal_those_of_json(size: int) -> None:
         assert all(element == element.strip() for element in elements)
 
 
+MIXES = [[1, 2, None, 3], [None, "a", "b"], [1, 2, "a"], [1, 2.5], [True, 1], [2**63, 1], [1, {"x": 1}], [None] * 3, []]
+
+
+def test_values_of_a_field_take_little_more_than_in_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Millions of short ones took 200 bytes each."""
+
+    def values() -> pa.Array:
+        return jsonl.JsonLines().values(find_files([str(tmp_path)])[0], "n", np.arange(len(mix)))
+
+    for mix in (*MIXES, [str(number) for number in range(50_000)]):
+        (tmp_path / "a.jsonl").write_text("".join(json.dumps({"n": value}) + "\n" for value in mix))
+        wanted = values()
+        monkeypatch.setattr(jsonl, "VALUES_AT_ONCE", min(len(mix) // 3 + 1, 1000))
+        with at_most(8_000_000):
+            assert values().equals(wanted)
+        monkeypatch.undo()
+
+
 @pytest.mark.parametrize("indent", [None, 2])
 def test_kept_elements_are_copied_byte_for_byte(indent: int | None, tmp_path: Path) -> None:
     rows = [{"meta": {"text": PAGES[row % 3]}, "n": row, "list": [row, "]"]} for row in range(30)]
