@@ -234,6 +234,15 @@ def test_keys_may_be_bytes_or_objects(folder: Path) -> None:
         assert dropped(folder / key) == [(2, 0)]
 
 
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_a_key_column_of_floats_without_a_value_is_null(form: str, folder: Path) -> None:
+    """pandas gives a column without values this type."""
+    (folder / "a.jsonl").write_text('{"text": "a", "url": "b"}\n{"text": "a", "url": "b"}\n')
+    write_rows(f"a.{form}", as_table([None, None], pa.float64()))
+    run_plain(["a.jsonl", f"a.{form}"], key="url", key_only=True)
+    assert [(row["file"], row["row"]) for row in evidence("out")] == [("a.jsonl", 1)]
+
+
 @pytest.mark.parametrize(
     ("form", "keys", "message"),
     [

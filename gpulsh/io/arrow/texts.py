@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import binary_array, has_few_codes, large_type, plain_values, to_arrow
-from gpulsh.io.arrow.copy_keys import BYTES, KINDS, is_copy_key
+from gpulsh.io.arrow.copy_keys import BYTES, KINDS, copy_keys, is_copy_key
 from gpulsh.io.arrow.rows import arrow_rows, empty_rows, is_coded, is_text
 from gpulsh.io.columns import SEPARATOR, Columns, FieldPath, field_named, missing_column, refuse_added
 from gpulsh.io.file import File
@@ -126,8 +126,24 @@ def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
             f"{file.name}: column {columns.order!r} is {kind};"
             " --keep takes numbers, dates and times, or strings of them"
         )
-    if columns.copy_key is not None and not is_copy_key(kind := kinds[columns.copy_key]):
-        raise InputError(f"{file.name}: column {columns.copy_key!r} is {kind}; {columns.copy_key_option} takes {KINDS}")
+    kind = pa.null() if columns.copy_key is None else kinds[columns.copy_key]
+    if not (is_copy_key(kind) or pa.types.is_floating(kind)):  # pandas gives a column without values the type float64
+        raise _wrong_copy_key(file, columns, kind)
+
+
+def _wrong_copy_key(file: File, columns: Columns, kind: pa.DataType) -> InputError:
+    return InputError(f"{file.name}: column {columns.copy_key!r} is {kind}; {columns.copy_key_option} takes {KINDS}")
+
+
+def copy_keys_of(file: File, batch: pa.RecordBatch, columns: Columns) -> pa.Array:
+    """The `copy_keys` of a record batch whose schema passed `check_columns`; InputError for a float."""
+    assert columns.copy_key is not None
+    values = column_named(batch, columns.copy_key)
+    if is_copy_key(values.type):
+        return copy_keys(values)
+    if values.null_count < len(values):
+        raise _wrong_copy_key(file, columns, values.type)
+    return copy_keys(pa.nulls(len(values)))
 
 
 def type_named(schema: pa.Schema, name: str) -> pa.DataType:

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.arrow.buffers import plain_values, python_array
-from gpulsh.io.arrow.copy_keys import copy_keys, python_copy_keys
+from gpulsh.io.arrow.copy_keys import python_copy_keys
 from gpulsh.io.arrow.rows import is_text
-from gpulsh.io.arrow.texts import as_strings, column_named, texts_of
+from gpulsh.io.arrow.texts import as_strings, column_named, copy_keys_of, texts_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.format import Block, OrderValues, Rejection, Stray
@@ -168,5 +168,5 @@ def batch_block(
     order = None if reader is None else reader.read(column_named(batch, reader.name), count(start))
     texts, bad_bytes = texts_of(batch, columns)
     check_sizes(file, start, texts.lengths(), limit)
-    copy_key = None if columns.copy_key is None else copy_keys(column_named(batch, columns.copy_key))
+    copy_key = None if columns.copy_key is None else copy_keys_of(file, batch, columns)
     return Block(start, texts, order, stray=bad_bytes, copy_key=copy_key)
