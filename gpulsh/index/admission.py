@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch
-from gpulsh.backends.parts import in_part
+from gpulsh.backends.parts import rows_in_part
 from gpulsh.backends.protocol import Backend, min_share, prefix_lengths
 from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.copies import first_copies
@@ -205,8 +205,7 @@ class HeldSets(FingerprintSource):
         """The fingerprints in `parts` equal ranges of values, one after another."""
         whole = self._sets(places)
         for part in range(parts):
-            inside = in_part(whole.values, part, parts)
-            yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self.ops.asarray)
+            yield rows_in_part(whole, part, parts).moved(self.ops.asarray)
 
     def _sets(self, places: Array) -> Fingerprints:
         chosen = self.ops.asnumpy(self.documents(places))

@@ -10,21 +10,28 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from gpulsh import Index
+from gpulsh.arrays import Fingerprints
 from gpulsh.backends import reference
+from gpulsh.backends.select import select_backend
 from gpulsh.cli import main
 from gpulsh.decide import large_buckets, meeting
 from gpulsh.decide.edges import Edges
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index import collection, merging
+from gpulsh.index.admission import HeldSets
+from gpulsh.index.evidence import blocks
 from gpulsh.index.keys import KeyStream
+from gpulsh.ragged import offsets
 from gpulsh.run.index import jobs
 from gpulsh.store.columns import Column
 from tests.support.command import Command
 from tests.support.files import read_rows, write_rows
+from tests.support.traced import at_most
 
 SMALL = reference.SIZES._replace(batch=2000)
 
@@ -184,3 +191,16 @@ def test_a_repeated_id_in_a_later_piece_is_refused(folder: Path, command: Comman
         refused = command("index build i a.jsonl --id-column id --backend reference")
     assert refused.status == 1 and "a.jsonl: line 39: its key is 0, the same as a.jsonl: line 1;" in refused.error
     assert not os.path.exists("i")
+
+
+def test_fingerprints_of_large_documents_are_not_held(tmp_path: Path) -> None:
+    """512 documents were, of any size, and 8 bytes more for each fingerprint while two documents were compared."""
+    rows = Fingerprints(np.arange(4_000_000, dtype=np.uint64) << np.uint64(42), offsets([100_000] * 40))
+    blocks.write_blocks(tmp_path / "a", [rows])
+    held = blocks.BlockRows(tmp_path / "a", rows.lengths)
+    with at_most(8_000_000):  # 800,000 of each
+        assert all(held.read(np.array([row])).offset.tolist() == [0, 100_000] for row in range(40))
+    one, ops = Fingerprints(rows.values, offsets([4_000_000])), select_backend("reference")
+    source = HeldSets(np.zeros(1, np.int64), ops, mock.Mock(), np.zeros(0, np.int64), one, one.lengths, None)
+    with at_most(32_000_000):
+        assert sum(len(part.values) for part in source.fingerprints_by_range(np.zeros(1, np.int64), 4)) == 4_000_000

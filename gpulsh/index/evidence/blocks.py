@@ -35,8 +35,21 @@ class BlockRows:
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order; each block is decoded once."""
         blocks, own = list(places_by_value(row_of(self.bounds, rows))), weakref.ref(self)
-        parts = [select_rows(read_block(own, number), rows[at] - self.bounds[number]) for number, at in blocks]
+        parts = []
+        for number, at in blocks:
+            first, last = self.bounds[number : number + 2]
+            is_large = self.sizes[first:last].sum() > BLOCK_VALUES  # one row: hundreds would take gigabytes
+            block = self.block(number) if is_large else read_block(own, number)
+            parts.append(select_rows(block, rows[at] - first))
         return rows_by_place(parts, [at for _, at in blocks])
+
+    def block(self, number: int) -> Fingerprints:
+        """The rows of a block."""
+        first, last = self.bounds[number : number + 2].tolist()
+        try:
+            return decode(self.coded[number].as_buffer(), self.sizes[first:last])
+        except OSError as error:  # of the codec
+            raise damaged_file(self.mapped.path, str(error)) from error
 
 
 @lru_cache(CACHED_BLOCKS)
@@ -44,11 +57,7 @@ def read_block(file: weakref.ref[BlockRows], number: int) -> Fingerprints:
     """The rows of a block. A few blocks stay in memory, without their file open."""
     rows = file()
     assert rows is not None  # the caller holds it
-    first, last = rows.bounds[number : number + 2].tolist()
-    try:
-        return decode(rows.coded[number].as_buffer(), rows.sizes[first:last])
-    except OSError as error:  # of the codec
-        raise damaged_file(rows.mapped.path, str(error)) from error
+    return rows.block(number)
 
 
 def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:
