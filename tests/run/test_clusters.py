@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from gpulsh.report.reproduce import command as reproducing
 from gpulsh.report.reproduce import describe_method
 from gpulsh.report.summary import funnel_table
 from gpulsh.run.output import finished
+from gpulsh.run.records import results as results_module
 from gpulsh.stats.counts import CLUSTERS, MARKS
 from tests.crash.test_resume import results
 from tests.support.command import Command
@@ -196,6 +198,23 @@ def test_members_are_added_to_lines_of_every_form(tmp_path: Path) -> None:
     run(tmp_path / "large.jsonl", tmp_path / "counted", backend="cpu", add_counts=True)
     first, second = (tmp_path / "counted/data/large.jsonl").read_text().splitlines()
     assert json.loads(first)["component"] == 1 and len(first) > 4_500_000 and json.loads(second)["copies"] == 0
+
+
+def test_the_sources_of_a_row_take_no_other_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every 8192 rows copied the sources of all documents of a file: the time grew with its square."""
+    joined: list[int] = []
+
+    def concat_arrays(arrays: list[pa.Array]) -> pa.Array:
+        joined.append(sum(map(len, arrays)))
+        return pa.concat_arrays(arrays)
+
+    monkeypatch.setattr(results_module, "pa", SimpleNamespace(**{**vars(pa), "concat_arrays": concat_arrays}))
+    monkeypatch.setattr("gpulsh.io.format.ROWS_AT_ONCE", 10)
+    write_rows(tmp_path / "a.jsonl", [{"text": f"page {row // 2}", "url": f"{row % 3}"} for row in range(2000)])
+    run(tmp_path / "a.jsonl", tmp_path / "out", add_counts=True, source_column="url")
+    found = [json.loads(line)["source_names"] for line in (tmp_path / "out/data/a.jsonl").read_bytes().splitlines()]
+    assert found == [sorted({f"{2 * pair % 3}", f"{(2 * pair + 1) % 3}"}) for pair in range(1000)]
+    assert len(joined) > 10 and sum(joined) < 4 * 2000
 
 
 def test_json_lines_need_no_pandas(tmp_path: Path) -> None:

@@ -198,9 +198,9 @@ class MarkedRows:
             rows, at = find_sorted(seen.document, positions[part])
             for column, values in ((sources, seen.sources), (first, seen.first), (last, seen.last)):
                 column[part][rows] = values[at]
-            place[part][rows] = start + at
-            lists.append(seen.source_names)
-            start += len(seen.document)
+            place[part][rows] = start + np.arange(len(at))
+            lists.append(take_rows(seen.source_names, at))  # all names of a partition are as many as its documents
+            start += len(at)
         all_rows = np.arange(len(positions))
         return {
             "sources": to_arrow(sources, ~kept),
