@@ -161,7 +161,7 @@ engine = combine_options(
         "--engine",
         "local",
         "ray",
-        help="Run in this process or on a Ray cluster. On Ray, each worker has its own --memory and --threads, by"
+        help="Run on this machine or on a Ray cluster. On Ray, each worker has its own --memory and --threads, by"
         " default 4GiB and 4, or less on smaller nodes.",
     ),
     value(

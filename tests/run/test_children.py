@@ -21,7 +21,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import Stamps
 from gpulsh.run.engines import children, local
 from gpulsh.run.engines.children import Children
-from gpulsh.run.engines.local import InProcess
+from gpulsh.run.engines.local import LocalRunner
 from gpulsh.run.engines.worker import WorkerSetup
 from gpulsh.run.job import FileJob, TaskContext, TaskResult
 from gpulsh.store.manifest import Manifest
@@ -62,9 +62,9 @@ def test_processes_give_the_bytes_of_threads(begun: Processes, tmp_path: Path, m
     options: dict[str, Any] = {"keep": "score", "write": "marked"}
     (source := tmp_path / "in").mkdir()
     write_inputs(source)
-    in_turn, here = InProcess._run_in_turn, list[str]()
+    in_turn, here = LocalRunner._run_in_turn, list[str]()
     monkeypatch.setattr(
-        InProcess, "_run_in_turn", lambda self, tasks, shown: here.append(tasks) or in_turn(self, tasks, shown)
+        LocalRunner, "_run_in_turn", lambda self, tasks, shown: here.append(tasks) or in_turn(self, tasks, shown)
     )
     apart = run(source, tmp_path / "apart", **options)
     assert len(begun) == 2 and apart.report["engine"] == {"name": "local", "workers": 2}
@@ -125,13 +125,13 @@ class Nothing(FileJob):
         return {}
 
 
-def runner_of(folder: Path, steps: Any = None) -> InProcess:
+def runner_of(folder: Path, steps: Any = None) -> LocalRunner:
     """Two processes do what two threads would."""
     Manifest.begin(folder, {}, bytes(32))
     job = Nothing(files=(), columns=Columns("text"), stamps=Stamps((), []))
     setup = WorkerSetup.of(job, folder, "reference", 1)
     context = TaskContext(job, folder, ReferenceBackend(), Listener(), None)  # type: ignore[arg-type]
-    return InProcess(context, Steps() if steps is None else steps, 2, lambda: Children(setup, 2))
+    return LocalRunner(context, Steps() if steps is None else steps, 2, lambda: Children(setup, 2))
 
 
 ERRORS = {

@@ -21,7 +21,7 @@ from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.io.limits import MIN_MEMORY
 from gpulsh.run.engines import local
-from gpulsh.run.engines.local import InProcess
+from gpulsh.run.engines.local import LocalRunner
 from gpulsh.run.job import JobContext, Stage, Task, TaskResult
 from gpulsh.stats.stages import StageRow
 from tests.crash.test_resume import results, write_inputs
@@ -59,10 +59,10 @@ class Steps(list[str]):
         self.append(step)
 
 
-def runner_of(workers: int, steps: Any = None, listener: Any = None, **more: Any) -> InProcess:
+def runner_of(workers: int, steps: Any = None, listener: Any = None, **more: Any) -> LocalRunner:
     nothing = cast(Any, None)
     place = JobContext(nothing, Path(), ReferenceBackend(), listener or Listener(), nothing)
-    return InProcess(replace(place, **more), Steps() if steps is None else steps, workers)
+    return LocalRunner(replace(place, **more), Steps() if steps is None else steps, workers)
 
 
 def stage_of(work: Callable[..., TaskResult], *arguments: tuple[Any, ...], parallel: bool = True) -> Stage:

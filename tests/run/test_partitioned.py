@@ -28,7 +28,7 @@ from gpulsh.backends.parts import run_in_fitting_parts
 from gpulsh.budget import TaskSizes
 from gpulsh.report.page import missing_requirement
 from gpulsh.report.reproduce import command, describe_method
-from gpulsh.run.engines.local import InProcess
+from gpulsh.run.engines.local import LocalRunner
 from gpulsh.run.job import Stage
 from gpulsh.stats.stages import CONTAINMENT_STAGES, FILE_STAGES
 from tests.crash.test_resume import results
@@ -322,13 +322,13 @@ def test_large_buckets_and_shares_of_a_component_depend_on_no_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None, verify: Any, resolve: Any, keep: str
 ) -> None:
     tasks = Counter[str]()
-    in_process = InProcess.run
+    in_process = LocalRunner.run
 
-    def counting(runner: InProcess, stage: Stage) -> Any:
+    def counting(runner: LocalRunner, stage: Stage) -> Any:
         tasks.update(task.step.rstrip("0123456789-") for task in stage.tasks)
         return in_process(runner, stage)
 
-    monkeypatch.setattr(InProcess, "run", counting)
+    monkeypatch.setattr(LocalRunner, "run", counting)
     is_chain = seed is None
     texts = chain() if seed is None else families(seed)
     documents = Given(texts, [row * 3 // len(texts) for row in range(len(texts))], "int", 7)

@@ -20,7 +20,7 @@ from gpulsh.io.arrow.validation import checked_column
 from gpulsh.params import Shingling
 from gpulsh.repeats import windows
 from gpulsh.run.engines import local
-from gpulsh.run.engines.local import InProcess
+from gpulsh.run.engines.local import LocalRunner
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.job import Task
 from gpulsh.run.passages import documents, find
@@ -85,8 +85,8 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
     for name, text in texts.items():
         write_rows(tmp_path / f"in/{name}.jsonl", [text])
     alone: list[int] = []
-    in_turn = InProcess._run_alone
-    monkeypatch.setattr(InProcess, "_run_alone", lambda runner, tasks: alone.extend(tasks) or in_turn(runner, tasks))
+    in_turn = LocalRunner._run_alone
+    monkeypatch.setattr(LocalRunner, "_run_alone", lambda runner, tasks: alone.extend(tasks) or in_turn(runner, tasks))
     results = {}
     for share in (512 << 20, 128 << 20):
         monkeypatch.setattr(local, "TASK_MEMORY", share)

@@ -1,4 +1,4 @@
-"""Engines run the tasks of a job: this process, or workers on a Ray cluster."""
+"""Engines run the tasks of a job: this machine, or workers on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpulsh.backends.select import BackendName, check_backend, select_backend
 from gpulsh.budget import parse_memory
 from gpulsh.errors import BackendError, ParameterError, install_command
 from gpulsh.params import check_choice, shown
-from gpulsh.run.engines.local import InProcess, ThisProcess
+from gpulsh.run.engines.local import LocalEngine, LocalRunner
 
 if TYPE_CHECKING:
     from gpulsh.run.engines.ray import Cluster, RayRunner
 
 EngineName = Literal["local", "ray"]
-Engine: TypeAlias = "ThisProcess | Cluster"  # where tasks run, while it is open
-Runner: TypeAlias = "InProcess | RayRunner"  # runs the tasks of a job
+Engine: TypeAlias = "LocalEngine | Cluster"  # where tasks run, while it is open
+Runner: TypeAlias = "LocalRunner | RayRunner"  # runs the tasks of a job
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Machine:
         if self.engine == "local":
             budget = parse_memory(self.memory)
             ops = select_backend(self.backend, threads=self.threads, devices=self.devices, memory=budget)
-            return nullcontext(ThisProcess(ops, self.threads or processors(), budget))
+            return nullcontext(LocalEngine(ops, self.threads or processors(), budget))
         from gpulsh.run.engines.ray import Cluster
 
         memory = None if self.memory is None else parse_memory(self.memory)

@@ -53,7 +53,7 @@ def report_finished(
     return found
 
 
-class ThisProcess:
+class LocalEngine:
     """The engine "local", with `memory` bytes: this process, and for a long run its children."""
 
     remote = False
@@ -64,7 +64,7 @@ class ThisProcess:
         self._processes = 1
 
     @contextmanager
-    def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[InProcess]:
+    def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[LocalRunner]:
         """A runner that does all tasks of the job in the work folder `folder`, until the context is left."""
         parallel, processes = max_parallel(self._threads, self.memory), self.processes(job)
         size = 0 if processes > 1 else held_bytes(self.memory, device=self.ops.sizes().device > 0)
@@ -93,7 +93,7 @@ class ThisProcess:
 
             small = task_sizes(self.memory, self.ops.sizes(), processes)
             fits = processes > 1 and job.cut.group <= small.group and job.cut.digests <= small.digests
-            yield InProcess(context, manifest, parallel, begin_children, fits)
+            yield LocalRunner(context, manifest, parallel, begin_children, fits)
 
     def processes(self, job: FileJob) -> int:
         """How many processes share the memory: 1, or one for each parallel task of a long run."""
@@ -108,7 +108,7 @@ class ThisProcess:
         return {"name": "local", "workers": self._processes}
 
 
-class InProcess:
+class LocalRunner:
     """Runs tasks in this process, with `workers` threads for tasks that run in parallel, which children may do.
 
     If `all_fit`, any tasks fit into the memory side by side, and not only those of stages that are parallel.

@@ -20,7 +20,7 @@ from gpulsh.errors import ChangedInputError
 from gpulsh.io.file import Stamps
 from gpulsh.io.files.inputs import find_files
 from gpulsh.run import file_run
-from gpulsh.run.engines.local import InProcess
+from gpulsh.run.engines.local import LocalRunner
 from tests.crash.test_resume import results
 
 WRITTEN = 1_600_000_000_000_000_000
@@ -69,9 +69,9 @@ CHANGES: list[Change] = [replace, edit, truncate, Path.unlink]
 @contextmanager
 def changed_before(stage: str, change: Callable[[], None]) -> Iterator[None]:
     """Make the change when that stage begins, or just before the commit."""
-    run, write_report = InProcess.run, file_run.write_report
+    run, write_report = LocalRunner.run, file_run.write_report
 
-    def run_changed(self: InProcess, of: Any) -> Any:
+    def run_changed(self: LocalRunner, of: Any) -> Any:
         if of.row.name == stage:
             change()
         return run(self, of)
@@ -82,7 +82,7 @@ def changed_before(stage: str, change: Callable[[], None]) -> Iterator[None]:
         write_report(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(InProcess, "run", run_changed)
+        patch.setattr(LocalRunner, "run", run_changed)
         patch.setattr(file_run, "write_report", write_report_changed)
         patch.setattr("gpulsh.run.file_run.missing_requirement", lambda: "tested elsewhere")
         patch.setattr(os, "fsync", lambda handle: None)
