@@ -3,10 +3,12 @@
 import logging
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +96,7 @@ def test_a_run_goes_on_in_processes_or_threads(
     assert results(tmp_path / "whole") == results(tmp_path / "out")
 
 
-@pytest.mark.parametrize("cause", ["a store in memory", "no process", "an embedded Python"])
+@pytest.mark.parametrize("cause", ["a store in memory", "no process", "an update", "an embedded Python"])
 def test_threads_do_what_processes_cannot(
     cause: str, begun: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,6 +108,8 @@ def test_threads_do_what_processes_cannot(
         source = "memory://lake/b.jsonl"
     elif cause == "no process":
         monkeypatch.setattr(children, "Popen", lambda *_, **__: os.open("/nowhere", 0))
+    elif cause == "an update":
+        monkeypatch.setattr(children, "versions", lambda: {"gpulsh": "0.1"})
     else:
         monkeypatch.setattr(sys, "executable", "/usr/bin/editor")
     with caplog.at_level(logging.WARNING, "gpulsh"):
@@ -114,6 +118,7 @@ def test_threads_do_what_processes_cannot(
     assert said.strip() == {
         "a store in memory": "memory://lake/b.jsonl: cannot be read: no such file",
         "no process": "[Errno 2] No such file or directory: '/nowhere'",
+        "an update": "Python, gpulsh or pyarrow was updated after this process began; start it again",
     }.get(cause, "")
 
 
@@ -173,6 +178,16 @@ def test_a_task_that_needs_more_memory_comes_home(begun: Processes, tmp_path: Pa
     finally:
         if runner._children is not None:
             runner._children.kill()
+
+
+def test_a_process_may_end_within_an_answer(begun: Processes) -> None:
+    child = children._Child()
+    child.process.kill()
+    child._connection, other_end = Pipe()
+    with other_end:
+        os.write(other_end.fileno(), struct.pack("!i", 9) + b"half")
+    with pytest.raises(BackendError, match="ended with SIGKILL"):
+        child.receive()
 
 
 def test_an_interrupt_ends_the_processes(begun: Processes, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.parallel import python_command
 from gpulsh.errors import BackendError
-from gpulsh.run.engines.worker import Worker, WorkerAnswer, WorkerSetup
+from gpulsh.run.engines.worker import Worker, WorkerAnswer, WorkerSetup, versions
 from gpulsh.run.job import Layout, Task, TaskResult
 
 
@@ -34,7 +34,9 @@ class Children:
                 self._children.append(_Child())
                 self._children[-1].send(setup)
             for child in self._children:
-                answer = child.receive()
+                found, answer = child.receive()
+                if found != versions():
+                    raise BackendError("Python, gpulsh or pyarrow was updated after this process began; start it again")
                 if isinstance(answer, Exception):
                     raise answer
                 self._free.put(child)
@@ -94,7 +96,7 @@ class _Child:
     def receive(self) -> Any:
         try:
             return self._connection.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # the latter within an answer
             code = self.process.wait()
             how = signal.Signals(-code).name if code < 0 else f"status {code}"
             raise BackendError(
@@ -114,7 +116,7 @@ def serve(handle: int) -> None:
             os._exit(1)
 
     Thread(target=receive, daemon=True).start()
-    other_end.send(worker.begin(requests.get(), "this machine"))
+    other_end.send((worker.greet(), worker.begin(requests.get(), "this machine")))
     layout: Layout | None = None
     while True:
         task = requests.get()
