@@ -62,6 +62,7 @@ class Disk:
         calls = {name: special.get(name) or partial(self._call, name) for name in SWITCHES}
         stack.enter_context(mock.patch.multiple(os, **calls))
         stack.enter_context(mock.patch.object(builtins, "open", self._open_))
+        stack.enter_context(mock.patch.object(durable, "FileIO", self._new_file))
         stack.enter_context(mock.patch.object(durable, "sync_file_system", self._syncfs_))
         return stack
 
@@ -127,10 +128,15 @@ class Disk:
             self._appended.setdefault(file.st_ino, file.st_size)
         if not ours or mode not in ("wb", "xb"):
             return self._open(path, mode, *given, **named)
+        return io.BufferedWriter(self._new_file(path, mode, named.get("opener")))
+
+    def _new_file(self, path: Any, mode: str, opener: Any) -> io.FileIO:
+        if not os.fspath(path).startswith(self._folder):
+            return io.FileIO(path, mode, opener=opener)
         self.called("open", path)
-        raw = _Written(self, os.fspath(path), mode, named.get("opener"))
+        raw = _Written(self, os.fspath(path), mode, opener)
         self._unsynced.add(os.fstat(raw.fileno()).st_ino)
-        return io.BufferedWriter(raw)
+        return raw
 
 
 class _Written(io.FileIO):
