@@ -42,9 +42,9 @@ class ChecksummedFile(BufferedWriter):
     """A new file being written at `part`, with the checksum of its content so far; errors name it `path`."""
 
     def __init__(self, part: str | Path, path: str | Path, *, private: bool = False) -> None:
-        super().__init__(FileIO(part, "xb", opener=partial(os.open, mode=0o600) if private else None))
         self._path = path
         self._size = self._crc32 = 0
+        super().__init__(FileIO(part, "xb", opener=partial(os.open, mode=0o600) if private else None))
 
     def write(self, data: Any, /) -> int:
         """Write bytes."""
@@ -52,6 +52,11 @@ class ChecksummedFile(BufferedWriter):
         self._size += memoryview(data).nbytes
         with naming(self._path):  # here, because several files may be written in parallel
             return super().write(data)
+
+    def close(self) -> None:
+        """Write what is left in the buffer, and close the file."""
+        with naming(self._path):
+            super().close()
 
     def fact(self) -> FileFact:
         """Return the size and checksum of all that was written."""

@@ -42,7 +42,7 @@ from gpulsh.run.output.remote import UNFINISHED, UrlFolder
 from gpulsh.run.output.work_folder import WORK, clear, is_work_folder
 from gpulsh.run.policy import refuse_without_columns
 from gpulsh.stats.counts import WEIGHT
-from gpulsh.store.durable import DurableFiles, naming, open_file, sync, temporary_path, writing
+from gpulsh.store.durable import DurableFiles, open_file, sync, temporary_path, writing
 
 SCHEMA = pa.schema([(WEIGHT.name, pa.float64())])  # of the added column
 NO_REPORT = f"holds no {REPORT} of a finished run that this version reads"
@@ -182,8 +182,8 @@ def weigh_run(
             with DurableFiles(target) as written_files:
                 for number, file in files.items():
                     place = targets.of(replace(file, relative=written[number].removeprefix(f"{DATA}/")))
-                    with naming(place):  # a killed attempt leaves no file that looks finished
-                        rows += _write(file, written_files.part(f"{target}/{number}", place), found[number])
+                    # A killed attempt leaves no file that looks finished.
+                    rows += _write(file, written_files.part(f"{target}/{number}", place), found[number])
                 for folder in {os.path.dirname(place) for place in written_files.complete()}:
                     sync(Path(folder))
         except BaseException:

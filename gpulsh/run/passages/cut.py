@@ -49,7 +49,7 @@ from gpulsh.run.passages.job import CutJob, PassagesJob
 from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import Table
 from gpulsh.run.stages.write import BRIEF_BYTES, file_runs, step_of_run
-from gpulsh.store.durable import DurableFiles, naming
+from gpulsh.store.durable import DurableFiles
 
 STAGE, SHORT_LIST = "cut", "short"  # the step that lists is of the stage `list`
 NEEDED_COLUMNS = ("file", "row", "start", "stop", "occurrences")
@@ -212,10 +212,9 @@ def _cut_file(
     keep = ~mask_of(short.row, count)
     if count or not bad.has_rejected(number):  # of a file so damaged that no row is known is nothing
         part = made.part(f"{context.folder}/{step_of(STAGE, number)}", target)
-        with naming(target):
-            large = any(np.any(sizes >= LARGE_TEXT) for sizes in facts.sizes)
-            how: Any = {"limit": job.limit(context.parallel), "cuts": cuts, "large_texts": large}
-            write_kept(job.cutting.format, job.columns, file, bad.without_rejected(keep, number), part, **how)
+        large = any(np.any(sizes >= LARGE_TEXT) for sizes in facts.sizes)
+        how: Any = {"limit": job.limit(context.parallel), "cuts": cuts, "large_texts": large}
+        write_kept(job.cutting.format, job.columns, file, bad.without_rejected(keep, number), part, **how)
     return short, {
         "rows": count,
         "bytes": facts.bytes,

@@ -40,7 +40,7 @@ from gpulsh.run.records.documents import EarlierKeys, contaminated_rows, read_re
 from gpulsh.run.records.results import IdColumn, MarkedRows, result_schema, write_result
 from gpulsh.run.records.tables import Decisions, Ids, Ranges, Row, Table, ids_table
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
-from gpulsh.store.durable import DurableFiles, FileFact, naming
+from gpulsh.store.durable import DurableFiles, FileFact
 
 
 def collect_decisions(context: JobContext, layout: Layout, partition: int, groups: int) -> TaskResult:
@@ -159,8 +159,7 @@ def write_files(
                 known = KnownTexts(job.columns, partial(_held_texts, context, number))
                 how: WriteOptions = {"limit": limit, "codec": job.codec, "known": known, "typed": typed, "added": added}
                 how |= {"large_texts": large}
-                with naming(target):
-                    write_kept(job.format, job.columns, file, rows, part, **how)
+                write_kept(job.format, job.columns, file, rows, part, **how)
         facts = made.complete()
     dropped = len(keep) - int(keep.sum())
     context.progress.advance(len(keep))
