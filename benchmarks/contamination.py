@@ -13,7 +13,6 @@ document, or in a clean text. The record is written to record/<device>/<date>/co
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -27,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.record import table, write_page
+from benchmarks.record import arguments, table, write_page
 
 ITEMS, MIN_WORDS, LINE = 300, 5, 8  # how many, words of the shortest, words of a line
 FILES = ("simple_python", "multiple", "parallel", "live_multiple")
@@ -95,9 +94,7 @@ def measured(corpus: Path, folder: Path, tokens: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure, and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("folder", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--tokens", type=int, default=13)
     asked = parser.parse_args()
     rows = measured(asked.corpus, asked.folder, asked.tokens)

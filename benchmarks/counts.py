@@ -11,7 +11,6 @@ The record is written to record/<device>/<date>/counts.json and .md.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -23,7 +22,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from benchmarks.record import table, write_page
+from benchmarks.record import arguments, new_folder, table, write_page
 
 MAX_RATIO = 1.05  # times the run without
 TURNS = 3
@@ -94,17 +93,12 @@ def main() -> None:
     if sys.argv[1] == "--child":
         print(json.dumps(child(*sys.argv[2:])))
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("folder", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--other", type=Path)
     asked = parser.parse_args()
-    asked.folder.mkdir()
-    try:
-        found = measure(asked.corpus.resolve(), asked.folder.resolve(), asked.rounds, asked.other)
-    finally:
-        shutil.rmtree(asked.folder)
+    with new_folder(asked.folder) as folder:
+        found = measure(asked.corpus.resolve(), folder, asked.rounds, asked.other)
     print(table(found))
     holds = all(row["times the first"] <= MAX_RATIO for row in found)
     command = f"python -m benchmarks.counts CORPUS.parquet FOLDER --rounds {asked.rounds}"

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.record import table, write_page
+from benchmarks.record import new_folder, table, write_page
 
 MAX_RATIO = 1.5  # times the group-by
 GROUP_ROWS = 1 << 17
@@ -125,11 +125,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
-    asked.folder.mkdir()
-    try:
-        found = measure(asked.folder, asked.rows, asked.rounds)
-    finally:
-        shutil.rmtree(asked.folder)
+    with new_folder(asked.folder) as folder:
+        found = measure(folder, asked.rows, asked.rounds)
     print(table(found))
     holds = found[1]["times the group-by"] <= MAX_RATIO
     command = f"python -m benchmarks.keys FOLDER --rows {asked.rows} --rounds {asked.rounds}"

@@ -17,7 +17,6 @@ The record is written to record/<device>/<date>/passages.json and .md.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -33,7 +32,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from benchmarks.memory import PeakMemory
-from benchmarks.record import table, write_page
+from benchmarks.record import arguments, table, write_page
 
 GOALS = {"web": 100, "licences": 40}  # MB/s a core
 TURNS = 3
@@ -189,9 +188,7 @@ def main() -> None:
     if sys.argv[1] == "--child":
         print(json.dumps(child(*sys.argv[2:])))
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("folder", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--tokens", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()

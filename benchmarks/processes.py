@@ -12,7 +12,6 @@ The record is written to record/<device>/<date>/processes.json and .md.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -27,7 +26,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from benchmarks.record import table, write_page
+from benchmarks.record import arguments, new_folder, table, write_page
 
 FILES = 16
 KINDS = ("jsonl", "csv", "parquet")
@@ -106,17 +105,12 @@ def main() -> None:
     if sys.argv[1] == "--child":
         print(json.dumps(child(*sys.argv[2:])))
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("folder", type=Path)
+    parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--copies", type=int, default=5)
     asked = parser.parse_args()
-    asked.folder.mkdir()
-    try:
-        found = measure(asked.corpus.resolve(), asked.folder.resolve(), asked.rounds, asked.copies)
-    finally:
-        shutil.rmtree(asked.folder)
+    with new_folder(asked.folder) as folder:
+        found = measure(asked.corpus.resolve(), folder, asked.rounds, asked.copies)
     print(table(found))
     command = f"python -m benchmarks.processes CORPUS.parquet FOLDER --rounds {asked.rounds} --copies {asked.copies}"
     text = f"Medians of {asked.rounds} rounds in warm interpreters; processes start in each run.\n\n{table(found)}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -32,6 +35,24 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     out = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
     out += ["| " + " | ".join(_cell(r.get(name)) for name in names) + " |" for r in rows]
     return "\n".join(out)
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """The arguments of a benchmark of its own that takes a corpus and a folder."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("folder", type=Path)
+    return parser
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A new folder at this place, as an absolute path, until the context ends."""
+    folder.mkdir()
+    try:
+        yield folder.resolve()
+    finally:
+        shutil.rmtree(folder)
 
 
 def write_page(name: str, title: str, command: str, found: dict[str, Any], text: str) -> None:
