@@ -1,12 +1,12 @@
 """Finds the pairs by containment of documents that share shingles with many others, without comparing all of them.
 
 A document is compared only with *kept* earlier ones, block by block, as in `decide.large_buckets`. A document that
-contains a share t of a set A has one of the shingles in A's prefix (`decide.prefixes`). So an index of the kept
-documents holds those of their shingles that are in the prefix of any document.
+contains a share t of a set A has one of the shingles in A's prefix (`decide.prefixes`). So the index
+of a kept document holds its shingles that are in the prefix of any document.
 
-Clusters follow from all pairs, also those of two dropped documents. But a pair whose documents are connected already
-changes no cluster, and near-copies of one page are connected by that page. So `connecting_pairs` compares a dropped
-document only with documents of other components.
+Clusters follow from all pairs, and so from pairs of two dropped documents, too. But a pair whose documents are
+connected already changes no cluster, and near-copies of one page are connected by that page. So `connecting_pairs`
+compares a dropped document only with documents of other components.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ContainmentJoin(LargeBucketJoin):
         self._of_kept, self._of_block = [PrefixIndex(), PrefixIndex()], list[Entries]()  # by kind
 
     def _read(self, places: Numbers) -> Iterator[tuple[Numbers, Fingerprints]]:
-        """Some of `places`, and their unique fingerprints: of a document that is read in ranges, those of one range."""
+        """Some of `places`, and their unique fingerprints. A document that is read in ranges comes once for each."""
         held, sizes = self._held, self._text_sizes[places]
         read = self.texts.fingerprints if held is None else lambda some: select_rows(held, self.ops.asarray(some))
         yield from read_in_runs(places[sizes <= self._whole], self._text_sizes, self.ops.sizes().tile, read)

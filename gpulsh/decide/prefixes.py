@@ -322,7 +322,7 @@ class Owners:
         return counts
 
     def pairs_at(self, holders: Numbers, slots: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-        """`pairs_with`, of what `find` found."""
+        """`pairs_with` for the holders and places that `find` returned."""
         begin, counts = self._offset[slots], self.counts(slots)
         for start, stop in row_ranges(offsets(counts), LARGEST_JOIN):
             some = counts[start:stop]

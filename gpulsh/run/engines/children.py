@@ -58,14 +58,14 @@ class Children:
         return answer.result
 
     def kill(self) -> None:
-        """End all, whatever they do."""
+        """End all of them, also in the middle of a task."""
         for child in self._children:
             child.process.kill()
             child.process.wait()
 
 
 class _Known:
-    """Stands for the Layout of the task before, which may be as long as the list of files."""
+    """Stands for the Layout of the task before. A Layout has a row for each file."""
 
 
 class _Child:

@@ -1,6 +1,6 @@
 """Run tasks on this machine: one after another if each uses all threads of the backend, otherwise in parallel.
 
-Tasks run in threads of this process; those of a long run, in processes of their own.
+Tasks run in threads of this process. The tasks of a long run have processes of their own.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class LocalEngine:
 class LocalRunner:
     """Runs tasks in this process, with `workers` threads for tasks that run in parallel, which children may do.
 
-    If `all_fit`, any tasks fit into the memory side by side, and not only those of stages that are parallel.
+    If `all_fit`, the tasks of every stage fit into the memory side by side, otherwise only those of parallel stages.
     `resumed` are the stages with tasks that an earlier run finished.
     """
 
