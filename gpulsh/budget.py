@@ -17,6 +17,7 @@ MAX_DEFAULT = 8 << 30  # the default, if the machine has twice as much
 PROGRAM_BYTES = 256 << 20  # the interpreter, compiled code and libraries
 PARTITION_BYTES = 256 << 20  # most text that is signed in one step
 PARALLEL_BYTES = 16 << 20  # least text of a step
+PART_BYTES = 32 << 20  # least bytes of a part of one large file of lines
 PARTITION_BATCHES = 16  # least batches of a device in a step, because each step waits for its last batch
 DIGEST_COST = 24  # bytes that a digest takes while the collisions of its range are found
 TASK_MEMORY = 512 << 20  # bytes of the budget for each of several parallel tasks
@@ -37,6 +38,7 @@ class TaskSizes:
     digests: int  # digests whose collisions are found together
     group: int  # bytes of texts and facts of documents that are decided together
     parallel: int | None = None  # least bytes of text of a partition, if several are signed in parallel
+    part: int | None = None  # least bytes of a part of one file of lines; None: such files have no parts
 
 
 def parse_memory(given: int | str | None) -> int:
@@ -66,6 +68,7 @@ def task_sizes(memory: int, sizes: Sizes, tasks: int = 1) -> TaskSizes:
         digests=min(free // 2 // DIGEST_COST, MAX_DIGESTS),
         group=min(free // 4, MAX_GROUP),
         parallel=PARALLEL_BYTES if sizes.readers == 1 else None,  # all threads together feed a device
+        part=PART_BYTES,
     )
 
 

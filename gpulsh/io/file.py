@@ -15,16 +15,18 @@ import re
 import stat
 import time
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from io import SEEK_SET, BufferedIOBase
 from itertools import islice
+from operator import itemgetter
 from threading import Lock
-from typing import Any, BinaryIO, Self, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, Self, TypeVar, cast
 
 import pyarrow as pa
 
@@ -88,6 +90,17 @@ def irregular_kind(mode: int) -> str | None:
     return None if stat.S_ISREG(mode) else next((kind for is_kind, kind in IRREGULAR if is_kind(mode)), None)
 
 
+class Mark(NamedTuple):
+    """A place in a file of lines where a row begins, or the end of the file."""
+
+    row: int
+    line: int  # from 1
+    byte: int
+
+
+FIRST = Mark(0, 1, 0)
+
+
 @dataclass(frozen=True, slots=True)  # a run may have a million
 class File:
     """One input file: `name` as reports and messages call it, `relative` its path below `data/`."""
@@ -104,6 +117,8 @@ class File:
     unit: str = "line"  # the word for a record in messages
     copied: bool = False  # from a stream, again for each run
     intact_only: bool = False  # skip damaged members of compressed data
+    # Of a large file of lines also later rows, and its end.
+    marks: tuple[Mark, ...] = field(default=(FIRST,), compare=False)
 
     @property
     def plain_path(self) -> str:
@@ -131,6 +146,10 @@ class File:
             os.close(handle)
             raise InputError(f"{self.name}: is {kind}, not a regular file; put the file itself there")
         return handle
+
+    def mark_before(self, row: int) -> Mark:
+        """The last mark at or before a row."""
+        return self.marks[bisect_right(self.marks, row, key=itemgetter(0)) - 1]
 
     def size(self) -> int | None:
         """Bytes of the file; None if a remote store does not know."""

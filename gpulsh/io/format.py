@@ -21,7 +21,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
-from gpulsh.io.file import File, wrong_row_count
+from gpulsh.io.file import FIRST, File, Mark, wrong_row_count
 from gpulsh.io.limits import Limit
 from gpulsh.io.output_codec import NewFile, OutputCodec
 from gpulsh.io.rows import Bytes, Rows
@@ -205,6 +205,10 @@ class Format(ABC):
         """All parts, in order, for threads to read; None if the format has none. InputError for an unusable file."""
         return None
 
+    def marks(self, file: File, least: int) -> tuple[Mark, ...]:
+        """Marks of rows of a large file, about `least` bytes apart, which give it parts; FIRST alone: none."""
+        return (FIRST,)
+
     def column_type(self, file: File, column: str) -> pa.DataType | None:
         """The column's pyarrow.DataType; None if the format declares none."""
         return None
@@ -212,6 +216,10 @@ class Format(ABC):
     @abstractmethod
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The column's values at `rows`, ascending, as a pyarrow.Array."""
+
+    def exact_values(self, file: File, column: str, rows: Numbers) -> pa.Array:
+        """`values`, in types that give each the same text however the rows of the file are divided among calls."""
+        return self.values(file, column, rows)
 
     def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
         """`values` of all `count` rows in runs, of about `most` rows; a file without parts is read once."""
@@ -261,11 +269,11 @@ class RowCounter:
 
 
 @contextmanager
-def counting_rows(file: File, keep: Mask) -> Iterator[RowCounter]:
-    """A context that reads and counts rows: `wrong_row_count` unless there are as many as in `keep`. Damage behind the
-    last of them is ignored.
+def counting_rows(file: File, keep: Mask, first: int = 0) -> Iterator[RowCounter]:
+    """A context that reads and counts rows from the `first` on: `wrong_row_count` unless there are as many as in
+    `keep`. Damage behind the last of them is ignored.
     """
-    read = RowCounter(keep)
+    read = RowCounter(keep, first)
     try:
         yield read
     except DamagedInputError:

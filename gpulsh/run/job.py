@@ -11,9 +11,9 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from gpulsh.io.file import File, Stamps
 from gpulsh.io.files.file_texts import FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.files.readers import Reader, open_files
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.method import Method
@@ -46,6 +47,7 @@ JOIN = "join-index"  # after this step, documents may have joined an index of pa
 
 DIGEST_VALUES = 1 << 12  # values that are JSON text at once
 
+MIN_PARTS = 8  # one task soon reads a file of fewer
 NOT_CUT = TaskSizes(memory=0, partition=0, digests=0, group=0)
 
 OnError = Literal["fail", "skip"]
@@ -124,6 +126,19 @@ class FileJob(ABC):
     def protected_files(self) -> int:
         """How many of the files are protected."""
         return sum(map(self.protects, range(len(self.files))))
+
+    def with_parts(self) -> Self:
+        """The job whose large files have marks, and so parts, where their format finds some by reading them once."""
+        least = self.cut.part
+        if least is None:
+            return self
+
+        def marked(file: File, size: object) -> File:
+            is_large = isinstance(size, int) and size >= MIN_PARTS * least
+            return replace(file, marks=format_of(file).marks(file, least)) if is_large else file
+
+        sizes = (stamp[0] for stamp in self.stamps.known)
+        return replace(self, files=tuple(map(marked, self.files, sizes)))
 
     def ranges(self, hashes: int) -> int:
         """The number of ranges for so many hashes."""

@@ -149,6 +149,7 @@ cuts = st.builds(
     partition=st.sampled_from([1, 300, 2000]),
     digests=st.sampled_from([12, 50, 150]),
     group=st.sampled_from([1, 2000, 20_000, 1 << 40]),
+    part=st.sampled_from([None, 20, 300]),
 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import compress
+from itertools import compress, pairwise
 from typing import BinaryIO, NamedTuple, Unpack
 
 import numpy as np
@@ -21,14 +21,15 @@ from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDo
 from gpulsh.io.arrow.buffers import as_one_array, python_array
 from gpulsh.io.arrow.ids import cast_to, common_type, json_texts
 from gpulsh.io.arrow.texts import count_stray_bytes
-from gpulsh.io.columns import Columns, missing_column, refuse_added
+from gpulsh.io.columns import Columns, FieldPath, missing_column, refuse_added
 from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, find_member, intact_blocks
-from gpulsh.io.file import File, reading, reason
-from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, WriteOptions, counting_rows
+from gpulsh.io.file import FIRST, File, Mark, reading, reason
+from gpulsh.io.format import STRICT, Block, Mask, Part, Rejection, Rules, WriteOptions, counting_rows
 from gpulsh.io.formats.blocks import OrderColumn, RecordRows, in_runs
 from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, json_type_name, on_one_line
 from gpulsh.io.formats.json_text import member_texts, with_text
 from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
+from gpulsh.io.formats.line_marks import find_marks
 from gpulsh.io.formats.streamed import (
     END,
     LARGE_LINE,
@@ -37,6 +38,7 @@ from gpulsh.io.formats.streamed import (
     Beginning,
     Line,
     Streamed,
+    beginning,
     split_elements,
     split_lines,
 )
@@ -85,11 +87,31 @@ class JsonLines(Streamed):
                     refuse_added(file, columns, reader.load(number, line), f"{reader.place} ")
                     break
 
+    def marks(self, file: File, least: int) -> tuple[Mark, ...]:
+        """Marks of a plain local file that is no array."""
+        if self.compression or file.filesystem is not None:
+            return (FIRST,)
+        opened, source = self._opened(file)
+        source.close()
+        return (FIRST,) if opened.unit == ELEMENT else find_marks(file, least, BOM)
+
+    def parts(self, file: File, columns: Columns) -> list[Part] | None:
+        """The rows between marks; None without any."""
+        if len(file.marks) == 1:
+            return None
+        with suppress(DamagedInputError):  # the pass in order meets it again, or skips it
+            self.check(file, columns)
+        return [
+            Part(number, mark.row, after.row - mark.row, after.byte - mark.byte)
+            for number, (mark, after) in enumerate(pairwise(file.marks))
+        ]
+
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
-        """A block of the stream at a time. A column that no line has is missing."""
+        """A block of the stream at a time. A column that no line of the file has is missing."""
         missing = set(columns.fields()) if wanted is None else set()
         names: list[str] | None = None  # None before the first record
-        row = 0
+        first, last = (FIRST, None) if rules.part is None else file.marks[rules.part.number :][:2]
+        row = first.row
         damage: list[Rejection] = []
 
         def lost(detail: str) -> None:
@@ -99,11 +121,12 @@ class JsonLines(Streamed):
         with reading(file), source:
             reader = RecordReader(file, rules.limit, columns.depth())
             order_column = None if columns.order is None else OrderColumn(file, columns.order)
-            for group in self._groups(file, source, rules.limit, lost):
+            for group in self._groups(file, source, rules.limit, lost, first=first, last=last):
                 found, damage = RecordRows(row, damage), []
                 for number, line in group.take_lines():
                     text = value = copy_key = None
-                    if wanted is None or (row < len(wanted) and wanted[row]):
+                    at = row - first.row
+                    if wanted is None or (at < len(wanted) and wanted[at]):
                         try:
                             reader.load(number, line)
                             if missing:
@@ -131,8 +154,24 @@ class JsonLines(Streamed):
                         found = RecordRows(row, [])
                 yield found.block(columns)
                 del found
+        if missing and names is not None and rules.part is not None:
+            missing = self._missing(file, columns, missing)
         if missing and names is not None:
             raise missing_column(file, next(place for place in columns.fields() if place in missing), columns, names)
+
+    def _missing(self, file: File, columns: Columns, places: set[FieldPath]) -> set[FieldPath]:
+        """Those of some fields that no line has."""
+        file, source = self._opened(file)
+        reader = RecordReader(file, depth=columns.depth())
+        with reading(file), source:
+            for group in self._groups(file, source):
+                for number, line in group.take_lines():
+                    with suppress(DamagedInputError):
+                        reader.load(number, line)
+                        places = {place for place in places if not reader.has_field(place, columns)}
+                    if not places:
+                        return places
+        return places
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
@@ -143,6 +182,13 @@ class JsonLines(Streamed):
         if any(run.type not in (kind, pa.null()) for run in runs):  # all values decide on the type
             return _as_array(list(self._values(file, column, wanted)))
         return as_one_array(pa.chunked_array([cast_to(run, kind) for run in runs], kind))
+
+    def exact_values(self, file: File, column: str, rows: Numbers) -> pa.Array:
+        """`values`; of a file with parts, floats are JSON text: other rows may be integers, which must stay such."""
+        if len(file.marks) == 1:
+            return self.values(file, column, rows)
+        found = list(self._values(file, column, mask_of(rows, int(rows.max(initial=-1)) + 1)))
+        return json_texts(found) if float in map(type, found) else _as_array(found)
 
     def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
         """`values` in runs, each in its own type."""
@@ -242,9 +288,12 @@ class JsonLines(Streamed):
                 yield [reader.whole(number, line, exactly=exactly) for number, line in kept.take_lines()]
 
     def _kept_lines(self, file: File, source: BinaryIO, keep: Mask, *, more: bool = False) -> Iterator[Group]:
-        """The kept rows of each group that has some; with `more` the file may have more rows than `keep`."""
-        with counting_rows(file, keep) as read:
-            for group in self._groups(file, source):
+        """The kept rows of each group that has some; with `more` the file may have more rows than `keep`, and is read
+        from the mark before the first kept one on.
+        """
+        first = file.mark_before(int(np.argmax(keep))) if more and len(keep) else FIRST
+        with counting_rows(file, keep, first.row) as read:
+            for group in self._groups(file, source, first=first):
                 stays = read.next(len(group.lines)).tolist()
                 kept = Group(list(compress(group.numbers, stays)), list(compress(group.lines, stays)))
                 group.lines.clear()  # they may be as large as a document may be
@@ -279,8 +328,10 @@ class JsonLines(Streamed):
         limit: Limit | None = None,
         lost: Lost = lambda detail: None,
         step: int = PLAIN_STEP,
+        first: Mark = FIRST,
+        last: Mark | None = None,
     ) -> Iterator[Group]:
-        """The rows of each block, or elements of an array.
+        """The rows of each block, or elements of an array, between two marks.
 
         Of a file that is `intact_only`, `lost` is called for each stretch that is skipped. A line that the stretch cuts
         is dropped: the rest of a line is never a JSON object, and an object there is a whole line.
@@ -293,8 +344,13 @@ class JsonLines(Streamed):
             return
         with reading(file):
             if not (file.intact_only and self.compression):
-                for first, lines in split_lines(file, blocks(source, self.compression, step), limit):
-                    yield _without_blank(lines, first)
+                if first is not FIRST:
+                    source.seek(first.byte)
+                content = blocks(source, self.compression, step)
+                if last is not None:
+                    content = beginning(content, last.byte - first.byte)
+                for number, lines in split_lines(file, content, limit, first.line):
+                    yield _without_blank(lines, number)
                     del lines
                 return
             start: int | None = 0
@@ -302,13 +358,13 @@ class JsonLines(Streamed):
                 cut, damage = start > 0, list[DamagedMember]()
                 intact = intact_blocks(self.compression, source, start, damage)
                 start = None
-                for first, lines in split_lines(file, intact, limit, number):
-                    number = first + len(lines)
+                for begin, lines in split_lines(file, intact, limit, number):
+                    number = begin + len(lines)
                     if cut:
-                        lines[0], cut = _intact_line(file, first, lines[0]), False
+                        lines[0], cut = _intact_line(file, begin, lines[0]), False
                     if damage and not lines[-1].endswith(END):
                         lines[-1] = _intact_line(file, number - 1, lines[-1]) + END
-                    yield _without_blank(lines, first)
+                    yield _without_blank(lines, begin)
                     del lines
                 for error in damage:
                     start = find_member(source, error.offset + 1, *BEGINNINGS[self.compression])

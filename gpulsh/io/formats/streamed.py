@@ -79,6 +79,19 @@ class Streamed(Format):
         return compressed_writer(target, self.compression, level)
 
 
+def beginning(source: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The first `size` bytes.
+
+    >>> list(beginning([b"ab", b"cd", b"ef"], 3))
+    [b'ab', b'c']
+    """
+    for block in source:
+        yield block[:size]
+        size -= len(block)
+        if size <= 0:
+            return
+
+
 def utf16_file(file: File) -> DamagedInputError:
     """The error of a file of UTF-16, whose bytes would be another text."""
     return DamagedInputError(f"{file.name}: is UTF-16; write it as UTF-8")

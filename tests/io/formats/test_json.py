@@ -3,7 +3,10 @@
 import json
 import random
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +17,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
+from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File
+from gpulsh.io.file import FIRST, File
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
+from gpulsh.io.format import Part, Rules
 from gpulsh.io.formats import json_record as record
 from gpulsh.io.formats import jsonl
 from gpulsh.io.formats.blocks import INSTANTS
-from gpulsh.io.formats.json_record import LargeObject, LongString
+from gpulsh.io.formats.json_record import BOM, LargeObject, LongString
 from gpulsh.io.formats.json_text import FEW_ROWS, member_texts, with_text
+from gpulsh.io.formats.jsonl import JsonLines
+from gpulsh.io.formats.line_marks import find_marks
 from gpulsh.io.formats.streamed import split_elements
 from gpulsh.io.limits import CostError, Limit
 from tests.support.files import documents, new_file, rejected
@@ -54,6 +61,89 @@ def test_elements_equal_those_of_json(size: int) -> None:
         elements = [element for group in split_elements(File("a", "a", "a"), blocks) for element in group]
         assert [json.loads(element) for element in elements] == wanted
         assert all(element == element.strip() for element in elements)
+
+
+LINES = [
+    b"",
+    b" ",
+    b"\t\r",
+    b'{"text": null}',
+    b' {"text": "x"}',
+    b'{"text": "\xc3\xa9", "id": 7} ',
+    b'{"id": 1.5}\r',
+    b"{",
+]
+
+
+def lines_file(folder: Path, draw: random.Random, lines: Sequence[bytes] = LINES) -> File:
+    content = draw.choice([b"", BOM]) + b"\n".join(draw.choices(lines, k=draw.randrange(1, 30)))
+    (folder / "a.jsonl").write_bytes(content + draw.choice([b"", b"\n", b"\n\n "]))
+    return File("a", "a", f"{folder}/a.jsonl")
+
+
+def with_marks(file: File, draw: random.Random) -> File:
+    marks = find_marks(file, draw.choice([3, 9, 40]), BOM, block=draw.choice([3, 8, 1 << 20]))
+    return replace(file, marks=marks)
+
+
+def test_marks_are_where_rows_begin(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    for _ in range(200):
+        file = with_marks(lines_file(tmp_path, draw), draw)
+        content = Path(file.path).read_bytes()
+        for row, line, byte in file.marks:
+            before = content[:byte].removeprefix(BOM)
+            assert byte in (0, len(content)) or before.endswith(b"\n") or content[:byte] == BOM
+            assert row == sum(map(bool, map(bytes.strip, before.split(b"\n"))))
+            assert line == 1 + before.count(b"\n") or byte == len(content)
+        assert [mark.byte for mark in file.marks] == sorted({mark.byte for mark in file.marks})
+        assert file.marks[0] == FIRST and file.marks[-1].byte == len(content)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_parts_of_a_file_of_lines_have_its_rows(tmp_path: Path, skip: bool) -> None:
+    """With the numbers of lines in the file, and no word about a column that only other parts have."""
+    draw, form = random.Random(2), JsonLines()
+
+    def read(file: File, part: Part | None = None, wanted: Any = None) -> tuple[list[Any], list[Any]]:
+        rows, found = list[Any](), list[Any]()
+        for block in form.read(file, Columns("text"), wanted, Rules(skip=skip, part=part)):
+            texts = block.texts.pieces(np.arange(len(block.texts)))
+            rows += [(block.start + at, text and bytes(text)) for at, text in enumerate(texts)]
+            found += block.rejected
+        return rows, found
+
+    for _ in range(100):
+        file = lines_file(tmp_path, draw, LINES if skip else LINES[:-1])
+        divided = with_marks(file, draw)
+        parts = form.parts(divided, Columns("text")) or []
+        try:
+            rows, bad = read(file)
+        except InputError as error:  # no line has the column
+            with pytest.raises(InputError, match=re.escape(str(error))):
+                for part in parts:
+                    read(divided, part)
+            continue
+        by_part = [read(divided, part) for part in parts]
+        assert [row for found, _ in by_part for row in found] == rows
+        assert [each for _, found in by_part for each in found] == bad
+        wanted = np.array([draw.random() < 0.5 for _ in rows], bool)
+        some = [row for part in parts for row in read(divided, part, wanted[part.start :][: part.rows])[0]]
+        assert list(compress(some, wanted)) == list(compress(rows, wanted))
+        chosen = np.flatnonzero(wanted)
+        if not skip:
+            assert form.values(divided, "id", chosen) == form.values(file, "id", chosen)
+        assert [form.place(divided, row) for row in chosen] == [form.place(file, row) for row in chosen]
+
+
+def test_values_do_not_depend_on_the_division_of_their_rows(tmp_path: Path) -> None:
+    """An integer stays one beside a float."""
+    lines = [{"id": value} for value in (1, 2.5, 3, "a")]
+    (tmp_path / "a.jsonl").write_text("".join(map("{}\n".format, map(json.dumps, lines))))
+    file = with_marks(File("a", "a", str(tmp_path / "a.jsonl")), random.Random(3))
+    for rows in ([0, 1, 2, 3], [0, 1], [0, 2], [1], [3]):
+        found = JsonLines().exact_values(file, "id", np.array(rows))
+        assert json_strings(found).to_pylist() == [["1", "2.5", "3", "a"][row] for row in rows]
 
 
 MIXES = [[1, 2, None, 3], [None, "a", "b"], [1, 2, "a"], [1, 2.5], [True, 1], [2**63, 1], [1, {"x": 1}], [None] * 3, []]

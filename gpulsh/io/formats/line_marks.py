@@ -1,0 +1,84 @@
+"""Marks in a large file of lines: places from which its rows are read without the rows before them.
+
+To find them reads the file once, which takes a small part of the time of parsing its lines.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from gpulsh.backends.parallel import processors
+from gpulsh.io.file import FIRST, File, Mark, reading
+from gpulsh.memory_limit import fitting_threads
+
+BLOCK = 1 << 20  # bytes that a thread reads at once
+MOST_MARKS = 1 << 12
+END, LAST_SPACE = ord("\n"), ord(" ")
+
+
+class _Lines(NamedTuple):
+    """The lines of a stretch of bytes. Rows are lines that are not blank."""
+
+    ends: int = 0
+    rows: int = 0  # that begin and end in the stretch
+    head: bool = False  # whether the line that it begins in has more than white space there
+    tail: bool = False  # the same of the line that it ends in
+    stop: int = 0  # the byte after the last end
+
+    def then(self, after: _Lines) -> _Lines:
+        """The lines of this stretch and the next."""
+        if not self.ends:
+            head = self.head or after.head
+            return after._replace(head=head, tail=after.tail if after.ends else head)
+        if not after.ends:
+            return self._replace(tail=self.tail or after.head)
+        rows = self.rows + (self.tail or after.head) + after.rows
+        return _Lines(self.ends + after.ends, rows, self.head, after.tail, after.stop)
+
+
+def find_marks(file: File, least: int, ignored: bytes, block: int = BLOCK) -> tuple[Mark, ...]:
+    """The first row of a local file, further rows about `least` bytes apart, and the end. The first line may begin with
+    bytes that are `ignored`.
+    """
+    size = os.path.getsize(file.path)
+    step = max(least, size // MOST_MARKS)
+    with reading(file), file.open(0) as source, ThreadPoolExecutor(fitting_threads(processors())) as pool:
+        stretches = pool.map(partial(_lines_of, source.fileno(), ignored, step, block), range(0, size, step))
+        found, lines = [FIRST], _Lines()
+        for lines in accumulate(stretches, _Lines.then):
+            if lines.stop > found[-1].byte:
+                found.append(Mark(lines.head + lines.rows, 1 + lines.ends, lines.stop))
+    if lines.stop < size:
+        found.append(Mark(found[-1].row + lines.tail, found[-1].line + 1, size))
+    return tuple(found)
+
+
+def _lines_of(handle: int, ignored: bytes, size: int, block: int, start: int) -> _Lines:
+    """The lines of the `size` bytes from `start` on."""
+    places = range(start, start + size, block)
+    found = (_lines_in(os.pread(handle, min(block, start + size - at), at), at, ignored) for at in places)
+    return reduce(_Lines.then, found, _Lines())
+
+
+def _lines_in(block: bytes, at: int, ignored: bytes) -> _Lines:
+    values = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(values == END)
+    begin = len(ignored) if at == 0 and block.startswith(ignored) else 0
+    if not len(ends):
+        head = not _is_blank(block[begin:])
+        return _Lines(head=head, tail=head)
+    begins, stops, last = ends[:-1] + 1, ends[1:] + 1, int(ends[-1]) + 1
+    some = np.flatnonzero(values[begins] <= LAST_SPACE)
+    blank = sum(block[start:stop].isspace() for start, stop in zip(begins[some], stops[some], strict=True))
+    head, tail = not _is_blank(block[begin : ends[0]]), not _is_blank(block[last:])
+    return _Lines(len(ends), len(begins) - blank, head, tail, at + last)
+
+
+def _is_blank(text: bytes) -> bool:
+    return not text or text.isspace()
