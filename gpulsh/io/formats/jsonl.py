@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import compress, pairwise
+from itertools import compress
 from typing import BinaryIO, NamedTuple, Unpack
 
 import numpy as np
@@ -24,7 +24,7 @@ from gpulsh.io.arrow.texts import count_stray_bytes
 from gpulsh.io.columns import Columns, FieldPath, missing_column, refuse_added
 from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, find_member, intact_blocks
 from gpulsh.io.file import FIRST, File, Mark, reading, reason
-from gpulsh.io.format import STRICT, Block, Mask, Part, Rejection, Rules, WriteOptions, counting_rows
+from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, WriteOptions, counting_rows
 from gpulsh.io.formats.blocks import OrderColumn, RecordRows, in_runs
 from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, json_type_name, on_one_line
 from gpulsh.io.formats.json_text import member_texts, with_text
@@ -38,7 +38,8 @@ from gpulsh.io.formats.streamed import (
     Beginning,
     Line,
     Streamed,
-    beginning,
+    between,
+    bounds,
     split_elements,
     split_lines,
 )
@@ -95,22 +96,11 @@ class JsonLines(Streamed):
         source.close()
         return (FIRST,) if opened.unit == ELEMENT else find_marks(file, least, BOM)
 
-    def parts(self, file: File, columns: Columns) -> list[Part] | None:
-        """The rows between marks; None without any."""
-        if len(file.marks) == 1:
-            return None
-        with suppress(DamagedInputError):  # the pass in order meets it again, or skips it
-            self.check(file, columns)
-        return [
-            Part(number, mark.row, after.row - mark.row, after.byte - mark.byte)
-            for number, (mark, after) in enumerate(pairwise(file.marks))
-        ]
-
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line of the file has is missing."""
         missing = set(columns.fields()) if wanted is None else set()
         names: list[str] | None = None  # None before the first record
-        first, last = (FIRST, None) if rules.part is None else file.marks[rules.part.number :][:2]
+        first, last = bounds(file, rules.part)
         row = first.row
         damage: list[Rejection] = []
 
@@ -344,11 +334,7 @@ class JsonLines(Streamed):
             return
         with reading(file):
             if not (file.intact_only and self.compression):
-                if first is not FIRST:
-                    source.seek(first.byte)
-                content = blocks(source, self.compression, step)
-                if last is not None:
-                    content = beginning(content, last.byte - first.byte)
+                content = between(source, blocks(source, self.compression, step), first, last)
                 for number, lines in split_lines(file, content, limit, first.line):
                     yield _without_blank(lines, number)
                     del lines

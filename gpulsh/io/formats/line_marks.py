@@ -42,7 +42,7 @@ class _Lines(NamedTuple):
         return _Lines(self.ends + after.ends, rows, self.head, after.tail, after.stop)
 
 
-def find_marks(file: File, least: int, ignored: bytes, block: int = BLOCK) -> tuple[Mark, ...]:
+def find_marks(file: File, least: int, ignored: bytes = b"", block: int = BLOCK) -> tuple[Mark, ...]:
     """The first row of a local file, further rows about `least` bytes apart, and the end. The first line may begin with
     bytes that are `ignored`.
     """

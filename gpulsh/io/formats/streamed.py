@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from io import BytesIO
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from typing import BinaryIO
 
 from gpulsh.backends.host import State, element_ends
 from gpulsh.errors import DamagedInputError
+from gpulsh.io.columns import Columns
 from gpulsh.io.compression import CODECS, Compression, blocks
-from gpulsh.io.file import File, reading
-from gpulsh.io.format import Format
+from gpulsh.io.file import FIRST, File, Mark, reading
+from gpulsh.io.format import Format, Part
 from gpulsh.io.limits import Limit, too_large
 from gpulsh.io.output_codec import NewFile, OutputCodec, Sink, compressed_writer
 
@@ -62,6 +63,17 @@ class Streamed(Format):
         self.encoding = encoding  # of its texts; None is UTF-8
         self._codec = CODECS.get(compression)
 
+    def parts(self, file: File, columns: Columns) -> list[Part] | None:
+        """The rows between marks; None without any."""
+        if len(file.marks) == 1:
+            return None
+        with suppress(DamagedInputError):  # the pass in order meets it again, or skips it
+            self.check(file, columns)
+        return [
+            Part(number, mark.row, after.row - mark.row, after.byte - mark.byte)
+            for number, (mark, after) in enumerate(pairwise(file.marks))
+        ]
+
     def takes_codec(self, codec: OutputCodec) -> bool:
         """Whether it is a level of the file's own codec."""
         return codec.name == self._codec and codec.level is not None
@@ -79,16 +91,23 @@ class Streamed(Format):
         return compressed_writer(target, self.compression, level)
 
 
-def beginning(source: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """The first `size` bytes.
+def bounds(file: File, part: Part | None) -> tuple[Mark, Mark | None]:
+    """The marks where a part begins and ends; None: the end of the file."""
+    if part is None:
+        return FIRST, None
+    first, last = file.marks[part.number :][:2]
+    return first, last
 
-    >>> list(beginning([b"ab", b"cd", b"ef"], 3))
-    [b'ab', b'c']
-    """
-    for block in source:
-        yield block[:size]
-        size -= len(block)
-        if size <= 0:
+
+def between(source: BinaryIO, content: Iterable[bytes], first: Mark, last: Mark | None) -> Iterator[bytes]:
+    """The content, which is blocks of `source`, between two marks."""
+    if first.byte:
+        source.seek(first.byte)
+    left = math.inf if last is None else last.byte - first.byte
+    for block in content:
+        yield block if len(block) <= left else block[: int(left)]
+        left -= len(block)
+        if left <= 0:
             return
 
 

@@ -26,9 +26,10 @@ from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_utf8, count_stray, strings_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_compressed
-from gpulsh.io.file import File, reading, wrong_row_count
+from gpulsh.io.file import FIRST, File, Mark, reading, wrong_row_count
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, WriteOptions, counting_rows
-from gpulsh.io.formats.streamed import END, UTF16, Beginning, Line, Streamed, utf16_file, whole_lines
+from gpulsh.io.formats.line_marks import find_marks
+from gpulsh.io.formats.streamed import END, UTF16, Beginning, Line, Streamed, between, bounds, utf16_file, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.output_codec import NewFile
 from gpulsh.io.rows import Bytes, piece_rows
@@ -126,11 +127,18 @@ class PlainText(Streamed):
 class TextLines(PlainText):
     """Files whose rows are lines, with no column but the text."""
 
+    def marks(self, file: File, least: int) -> tuple[Mark, ...]:
+        """Marks of a plain local file."""
+        if self.compression or file.filesystem is not None:
+            return (FIRST,)
+        return tuple(mark._replace(row=mark.line - 1) for mark in find_marks(file, least))
+
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the file at a time."""
-        row = 0
+        first, last = bounds(file, rules.part)
+        row = first.row
         with reading(file), file.open() as source:
-            for piece in self._pieces(file, source, rules.limit):
+            for piece in self._pieces(file, source, rules.limit, first, last):
                 if isinstance(piece, bytearray):  # one line
                     block = self._document(row, memoryview(piece)[: len(piece) - _end_size(piece)])
                 else:
@@ -174,15 +182,20 @@ class TextLines(PlainText):
                 out.write(b"".join(lines))
         return beginning.taken
 
-    def _pieces(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[bytes | bytearray]:
-        """The content in pieces of whole lines. A line that no block holds whole is a bytearray of its own."""
-        number = 1
+    def _pieces(
+        self, file: File, source: BinaryIO, limit: Limit | None = None, first: Mark = FIRST, last: Mark | None = None
+    ) -> Iterator[bytes | bytearray]:
+        """The content between two marks in pieces of whole lines. A line that no block holds whole is a bytearray of
+        its own.
+        """
+        number = first.line
 
         def next_line() -> int:
             return number
 
         with reading(file):
-            for begun, block in whole_lines(file, self._blocks(file, source, STEP), limit, next_line):
+            content = between(source, self._blocks(file, source, STEP), first, last)
+            for begun, block in whole_lines(file, content, limit, next_line):
                 if number == 1 and (begun or block).startswith(UTF16):
                     raise utf16_file(file)
                 number += bool(begun) + block.count(END)

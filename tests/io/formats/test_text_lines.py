@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import DamagedInputError, GpulshError, InputError, OutputError
+from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
+from gpulsh.io.format import Rules
 from gpulsh.io.formats import text as text_lines
 from gpulsh.io.formats.text import TextLines
 from tests.support.files import PACK, UNPACK, new_file, texts_of
@@ -42,6 +45,22 @@ def test_rows_are_lines_in_blocks_of_any_size(step: int, tmp_path: Path, monkeyp
         assert kept.read_bytes() == b"".join(line for line, stays in zip(whole, keep, strict=True) if stays)
         with pytest.raises(InputError, match="changed"):
             TextLines().write_kept(File("a", "a", str(path)), np.ones(len(lines) + 1, bool), new_file(kept))
+
+
+def test_parts_have_the_lines_of_the_file(tmp_path: Path) -> None:
+    rng, path, form = random.Random(1), tmp_path / "a.txt", TextLines()
+    for _ in range(60):
+        path.write_bytes(bytes(rng.choices(b"ab\n\n\r", k=rng.randrange(1, 60))))
+        file = File("a", "a", str(path))
+        divided = replace(file, marks=form.marks(file, rng.choice([1, 5, 20])))
+        lines, columns = split(path.read_bytes()), Columns("text")
+        for part in form.parts(divided, columns) or ():
+            found = [
+                block.texts.pieces(np.arange(len(block.texts)))
+                for block in form.read(divided, columns, rules=Rules(part=part))
+            ]
+            assert [bytes(text) for texts in found for text in texts] == lines[part.start :][: part.rows]
+        assert divided.marks[-1].row == len(lines)
 
 
 @pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
