@@ -90,7 +90,7 @@ def irregular_kind(mode: int) -> str | None:
     return None if stat.S_ISREG(mode) else next((kind for is_kind, kind in IRREGULAR if is_kind(mode)), None)
 
 
-class Mark(NamedTuple):
+class SeekPoint(NamedTuple):
     """A place in a file of lines where a row begins, or the end of the file."""
 
     row: int
@@ -98,7 +98,7 @@ class Mark(NamedTuple):
     byte: int
 
 
-FIRST = Mark(0, 1, 0)
+FIRST = SeekPoint(0, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)  # a run may have a million
@@ -118,7 +118,7 @@ class File:
     copied: bool = False  # from a stream, again for each run
     intact_only: bool = False  # skip damaged members of compressed data
     # Of a large file of lines also later rows, and its end.
-    marks: tuple[Mark, ...] = field(default=(FIRST,), compare=False)
+    seek_points: tuple[SeekPoint, ...] = field(default=(FIRST,), compare=False)
 
     @property
     def plain_path(self) -> str:
@@ -147,9 +147,9 @@ class File:
             raise InputError(f"{self.name}: is {kind}, not a regular file; put the file itself there")
         return handle
 
-    def mark_before(self, row: int) -> Mark:
-        """The last mark at or before a row."""
-        return self.marks[bisect_right(self.marks, row, key=itemgetter(0)) - 1]
+    def seek_point_before(self, row: int) -> SeekPoint:
+        """The last seek point at or before a row."""
+        return self.seek_points[bisect_right(self.seek_points, row, key=itemgetter(0)) - 1]
 
     def size(self) -> int | None:
         """Bytes of the file; None if a remote store does not know."""

@@ -21,7 +21,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
-from gpulsh.io.file import FIRST, File, Mark, wrong_row_count
+from gpulsh.io.file import FIRST, File, SeekPoint, wrong_row_count
 from gpulsh.io.limits import Limit
 from gpulsh.io.output_codec import NewFile, OutputCodec
 from gpulsh.io.rows import Bytes, Rows
@@ -205,8 +205,12 @@ class Format(ABC):
         """All parts, in order, for threads to read; None if the format has none. InputError for an unusable file."""
         return None
 
-    def marks(self, file: File, least: int) -> tuple[Mark, ...]:
-        """Marks of rows of a large file, about `least` bytes apart, which give it parts; FIRST alone: none."""
+    def takes_seek_points(self, file: File) -> bool:
+        """Whether seek points would give the file parts."""
+        return False
+
+    def find_seek_points(self, file: File, least: int, advance: Callable[[int], None]) -> tuple[SeekPoint, ...]:
+        """Seek points of a file that takes them, about `least` bytes apart; `advance` gets the bytes that were read."""
         return (FIRST,)
 
     def column_type(self, file: File, column: str) -> pa.DataType | None:

@@ -105,9 +105,10 @@ def run_job(
         if folder.is_committed():
             folder.commit()
             return read_report(output / REPORT)
-        job = job.with_parts()
+        shown = open_progress(progress)
+        job = job.with_parts(shown)
         work = folder.work.absolute() if engine.remote else folder.work
-        with results(job, OpenRun(engine, manifest, work, open_progress(progress))) as found:
+        with results(job, OpenRun(engine, manifest, work, shown)) as found:
             no_page = missing_requirement() if page else "a cut has no page"
             report = {
                 **start.facts(),

@@ -39,7 +39,7 @@ from gpulsh.ragged import offsets, row_of, slices_by_range
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.policy import Counting, Policy, Screening, Write
 from gpulsh.secret import EvidenceKeys
-from gpulsh.stats.stages import Progress, StageRow, with_progress
+from gpulsh.stats.stages import OPTION_STAGES, Progress, StageRow, with_progress
 from gpulsh.store.durable import FileFact
 
 ADMIT = "admit"  # the step that decides by an index, which may have added the documents
@@ -127,18 +127,22 @@ class FileJob(ABC):
         """How many of the files are protected."""
         return sum(map(self.protects, range(len(self.files))))
 
-    def with_parts(self) -> Self:
-        """The job whose large files have marks, and so parts, where their format finds some by reading them once."""
-        least = self.cut.part
-        if least is None:
+    def with_parts(self, progress: Progress) -> Self:
+        """The job with seek points in its large files of lines, which are read once for it."""
+        least, files = self.cut.part, list(self.files)
+        sizes = [size if isinstance(size := stamp[0], int) else 0 for stamp in self.stamps.known]
+        large = [number for number, size in enumerate(sizes) if least is not None and size >= MIN_PARTS * least]
+        large = [number for number in large if format_of(files[number]).takes_seek_points(files[number])]
+        if least is None or not large:
             return self
-
-        def marked(file: File, size: object) -> File:
-            is_large = isinstance(size, int) and size >= MIN_PARTS * least
-            return replace(file, marks=format_of(file).marks(file, least)) if is_large else file
-
-        sizes = (stamp[0] for stamp in self.stamps.known)
-        return replace(self, files=tuple(map(marked, self.files, sizes)))
+        row = OPTION_STAGES["divide"]
+        with progress.stage(row.name, sum(sizes[number] for number in large), row.unit):
+            for number in large:
+                file = files[number]
+                with self.stamps.unchanged([number]):
+                    points = format_of(file).find_seek_points(file, least, progress.advance)
+                files[number] = replace(file, seek_points=points)
+        return replace(self, files=tuple(files))
 
     def ranges(self, hashes: int) -> int:
         """The number of ranges for so many hashes."""

@@ -54,8 +54,10 @@ FILE_STAGES = _table(
     ("write", "write kept rows and evidence", "documents", "bytes of text"),
 )
 
-# With some options: --key; --source-column or --date-column; an index with a --keep other than "first".
+# With large files of lines, or some options: --key; --source-column or --date-column; an index with a --keep other than
+# "first".
 OPTION_STAGES = _table(
+    ("divide", "find rows of large files from which tasks can read", "B"),
     ("keys", "find documents with equal keys", "ranges"),
     ("sight", "read the sources and dates of documents", "partitions"),
     ("survey", "read the values of --keep", "B"),

@@ -23,13 +23,13 @@ from gpulsh.io.arrow.ids import cast_to, common_type, json_texts
 from gpulsh.io.arrow.texts import count_stray_bytes
 from gpulsh.io.columns import Columns, FieldPath, missing_column, refuse_added
 from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, find_member, intact_blocks
-from gpulsh.io.file import FIRST, File, Mark, reading, reason
+from gpulsh.io.file import FIRST, File, SeekPoint, reading, reason
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, WriteOptions, counting_rows
 from gpulsh.io.formats.blocks import OrderColumn, RecordRows, in_runs
 from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, json_type_name, on_one_line
 from gpulsh.io.formats.json_text import member_texts, with_text
 from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
-from gpulsh.io.formats.line_marks import find_marks
+from gpulsh.io.formats.seek_points import find_seek_points
 from gpulsh.io.formats.streamed import (
     END,
     LARGE_LINE,
@@ -88,13 +88,17 @@ class JsonLines(Streamed):
                     refuse_added(file, columns, reader.load(number, line), f"{reader.place} ")
                     break
 
-    def marks(self, file: File, least: int) -> tuple[Mark, ...]:
-        """Marks of a plain local file that is no array."""
+    def takes_seek_points(self, file: File) -> bool:
+        """Whether it is a plain local file, and no array."""
         if self.compression or file.filesystem is not None:
-            return (FIRST,)
+            return False
         opened, source = self._opened(file)
         source.close()
-        return (FIRST,) if opened.unit == ELEMENT else find_marks(file, least, BOM)
+        return opened.unit != ELEMENT
+
+    def find_seek_points(self, file: File, least: int, advance: Callable[[int], None]) -> tuple[SeekPoint, ...]:
+        """Lines that are not blank."""
+        return find_seek_points(file, least, advance, BOM)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line of the file has is missing."""
@@ -175,7 +179,7 @@ class JsonLines(Streamed):
 
     def exact_values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """`values`; of a file with parts, floats are JSON text: other rows may be integers, which must stay such."""
-        if len(file.marks) == 1:
+        if len(file.seek_points) == 1:
             return self.values(file, column, rows)
         found = list(self._values(file, column, mask_of(rows, int(rows.max(initial=-1)) + 1)))
         return json_texts(found) if float in map(type, found) else _as_array(found)
@@ -279,9 +283,9 @@ class JsonLines(Streamed):
 
     def _kept_lines(self, file: File, source: BinaryIO, keep: Mask, *, more: bool = False) -> Iterator[Group]:
         """The kept rows of each group that has some; with `more` the file may have more rows than `keep`, and is read
-        from the mark before the first kept one on.
+        from the seek point before the first kept one on.
         """
-        first = file.mark_before(int(np.argmax(keep))) if more and len(keep) else FIRST
+        first = file.seek_point_before(int(np.argmax(keep))) if more and len(keep) else FIRST
         with counting_rows(file, keep, first.row) as read:
             for group in self._groups(file, source, first=first):
                 stays = read.next(len(group.lines)).tolist()
@@ -318,10 +322,10 @@ class JsonLines(Streamed):
         limit: Limit | None = None,
         lost: Lost = lambda detail: None,
         step: int = PLAIN_STEP,
-        first: Mark = FIRST,
-        last: Mark | None = None,
+        first: SeekPoint = FIRST,
+        last: SeekPoint | None = None,
     ) -> Iterator[Group]:
-        """The rows of each block, or elements of an array, between two marks.
+        """The rows of each block, or elements of an array, between two seek points.
 
         Of a file that is `intact_only`, `lost` is called for each stretch that is skipped. A line that the stretch cuts
         is dropped: the rest of a line is never a JSON object, and an object there is a whole line.

@@ -16,7 +16,7 @@ from gpulsh.backends.host import State, element_ends
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import CODECS, Compression, blocks
-from gpulsh.io.file import FIRST, File, Mark, reading
+from gpulsh.io.file import FIRST, File, SeekPoint, reading
 from gpulsh.io.format import Format, Part
 from gpulsh.io.limits import Limit, too_large
 from gpulsh.io.output_codec import NewFile, OutputCodec, Sink, compressed_writer
@@ -64,14 +64,14 @@ class Streamed(Format):
         self._codec = CODECS.get(compression)
 
     def parts(self, file: File, columns: Columns) -> list[Part] | None:
-        """The rows between marks; None without any."""
-        if len(file.marks) == 1:
+        """The rows between seek points; None without any."""
+        if len(file.seek_points) == 1:
             return None
         with suppress(DamagedInputError):  # the pass in order meets it again, or skips it
             self.check(file, columns)
         return [
-            Part(number, mark.row, after.row - mark.row, after.byte - mark.byte)
-            for number, (mark, after) in enumerate(pairwise(file.marks))
+            Part(number, point.row, after.row - point.row, after.byte - point.byte)
+            for number, (point, after) in enumerate(pairwise(file.seek_points))
         ]
 
     def takes_codec(self, codec: OutputCodec) -> bool:
@@ -91,16 +91,16 @@ class Streamed(Format):
         return compressed_writer(target, self.compression, level)
 
 
-def bounds(file: File, part: Part | None) -> tuple[Mark, Mark | None]:
-    """The marks where a part begins and ends; None: the end of the file."""
+def bounds(file: File, part: Part | None) -> tuple[SeekPoint, SeekPoint | None]:
+    """The seek points where a part begins and ends; None: the end of the file."""
     if part is None:
         return FIRST, None
-    first, last = file.marks[part.number :][:2]
+    first, last = file.seek_points[part.number :][:2]
     return first, last
 
 
-def between(source: BinaryIO, content: Iterable[bytes], first: Mark, last: Mark | None) -> Iterator[bytes]:
-    """The content, which is blocks of `source`, between two marks."""
+def between(source: BinaryIO, content: Iterable[bytes], first: SeekPoint, last: SeekPoint | None) -> Iterator[bytes]:
+    """The content, which is blocks of `source`, between two seek points."""
     if first.byte:
         source.seek(first.byte)
     left = math.inf if last is None else last.byte - first.byte

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from io import BytesIO
 from typing import BinaryIO, Unpack
@@ -26,9 +26,9 @@ from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_utf8, count_stray, strings_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_compressed
-from gpulsh.io.file import FIRST, File, Mark, reading, wrong_row_count
+from gpulsh.io.file import FIRST, File, SeekPoint, reading, wrong_row_count
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, WriteOptions, counting_rows
-from gpulsh.io.formats.line_marks import find_marks
+from gpulsh.io.formats.seek_points import find_seek_points
 from gpulsh.io.formats.streamed import END, UTF16, Beginning, Line, Streamed, between, bounds, utf16_file, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.output_codec import NewFile
@@ -127,11 +127,13 @@ class PlainText(Streamed):
 class TextLines(PlainText):
     """Files whose rows are lines, with no column but the text."""
 
-    def marks(self, file: File, least: int) -> tuple[Mark, ...]:
-        """Marks of a plain local file."""
-        if self.compression or file.filesystem is not None:
-            return (FIRST,)
-        return tuple(mark._replace(row=mark.line - 1) for mark in find_marks(file, least))
+    def takes_seek_points(self, file: File) -> bool:
+        """Whether it is a plain local file."""
+        return not self.compression and file.filesystem is None
+
+    def find_seek_points(self, file: File, least: int, advance: Callable[[int], None]) -> tuple[SeekPoint, ...]:
+        """Lines."""
+        return tuple(point._replace(row=point.line - 1) for point in find_seek_points(file, least, advance))
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the file at a time."""
@@ -183,10 +185,16 @@ class TextLines(PlainText):
         return beginning.taken
 
     def _pieces(
-        self, file: File, source: BinaryIO, limit: Limit | None = None, first: Mark = FIRST, last: Mark | None = None
+        self,
+        file: File,
+        source: BinaryIO,
+        limit: Limit | None = None,
+        first: SeekPoint = FIRST,
+        last: SeekPoint | None = None,
     ) -> Iterator[bytes | bytearray]:
-        """The content between two marks in pieces of whole lines. A line that no block holds whole is a bytearray of
-        its own.
+        """The content between two seek points in pieces of whole lines.
+
+        A line that no block holds whole is a bytearray of its own.
         """
         number = first.line
 

@@ -29,9 +29,10 @@ from gpulsh.io.formats.blocks import INSTANTS
 from gpulsh.io.formats.json_record import BOM, LargeObject, LongString
 from gpulsh.io.formats.json_text import FEW_ROWS, member_texts, with_text
 from gpulsh.io.formats.jsonl import JsonLines
-from gpulsh.io.formats.line_marks import find_marks
+from gpulsh.io.formats.seek_points import find_seek_points
 from gpulsh.io.formats.streamed import split_elements
 from gpulsh.io.limits import CostError, Limit
+from gpulsh.stats.stages import no_progress
 from tests.support.files import documents, new_file, rejected
 from tests.support.runs import evidence, run
 from tests.support.traced import at_most
@@ -81,23 +82,23 @@ def lines_file(folder: Path, draw: random.Random, lines: Sequence[bytes] = LINES
     return File("a", "a", f"{folder}/a.jsonl")
 
 
-def with_marks(file: File, draw: random.Random) -> File:
-    marks = find_marks(file, draw.choice([3, 9, 40]), BOM, block=draw.choice([3, 8, 1 << 20]))
-    return replace(file, marks=marks)
+def with_seek_points(file: File, draw: random.Random) -> File:
+    points = find_seek_points(file, draw.choice([3, 9, 40]), no_progress, BOM, block=draw.choice([3, 8, 1 << 20]))
+    return replace(file, seek_points=points)
 
 
-def test_marks_are_where_rows_begin(tmp_path: Path) -> None:
+def test_seek_points_are_where_rows_begin(tmp_path: Path) -> None:
     draw = random.Random(1)
     for _ in range(200):
-        file = with_marks(lines_file(tmp_path, draw), draw)
+        file = with_seek_points(lines_file(tmp_path, draw), draw)
         content = Path(file.path).read_bytes()
-        for row, line, byte in file.marks:
+        for row, line, byte in file.seek_points:
             before = content[:byte].removeprefix(BOM)
             assert byte in (0, len(content)) or before.endswith(b"\n") or content[:byte] == BOM
             assert row == sum(map(bool, map(bytes.strip, before.split(b"\n"))))
             assert line == 1 + before.count(b"\n") or byte == len(content)
-        assert [mark.byte for mark in file.marks] == sorted({mark.byte for mark in file.marks})
-        assert file.marks[0] == FIRST and file.marks[-1].byte == len(content)
+        assert [point.byte for point in file.seek_points] == sorted({point.byte for point in file.seek_points})
+        assert file.seek_points[0] == FIRST and file.seek_points[-1].byte == len(content)
 
 
 @pytest.mark.parametrize("skip", [False, True])
@@ -115,7 +116,7 @@ def test_parts_of_a_file_of_lines_have_its_rows(tmp_path: Path, skip: bool) -> N
 
     for _ in range(100):
         file = lines_file(tmp_path, draw, LINES if skip else LINES[:-1])
-        divided = with_marks(file, draw)
+        divided = with_seek_points(file, draw)
         parts = form.parts(divided, Columns("text")) or []
         try:
             rows, bad = read(file)
@@ -140,7 +141,7 @@ def test_values_do_not_depend_on_the_division_of_their_rows(tmp_path: Path) -> N
     """An integer stays one beside a float."""
     lines = [{"id": value} for value in (1, 2.5, 3, "a")]
     (tmp_path / "a.jsonl").write_text("".join(map("{}\n".format, map(json.dumps, lines))))
-    file = with_marks(File("a", "a", str(tmp_path / "a.jsonl")), random.Random(3))
+    file = with_seek_points(File("a", "a", str(tmp_path / "a.jsonl")), random.Random(3))
     for rows in ([0, 1, 2, 3], [0, 1], [0, 2], [1], [3]):
         found = JsonLines().exact_values(file, "id", np.array(rows))
         assert json_strings(found).to_pylist() == [["1", "2.5", "3", "a"][row] for row in rows]

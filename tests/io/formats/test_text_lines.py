@@ -18,6 +18,7 @@ from gpulsh.io.file import File
 from gpulsh.io.format import Rules
 from gpulsh.io.formats import text as text_lines
 from gpulsh.io.formats.text import TextLines
+from gpulsh.stats.stages import no_progress
 from tests.support.files import PACK, UNPACK, new_file, texts_of
 from tests.support.runs import run
 
@@ -52,7 +53,7 @@ def test_parts_have_the_lines_of_the_file(tmp_path: Path) -> None:
     for _ in range(60):
         path.write_bytes(bytes(rng.choices(b"ab\n\n\r", k=rng.randrange(1, 60))))
         file = File("a", "a", str(path))
-        divided = replace(file, marks=form.marks(file, rng.choice([1, 5, 20])))
+        divided = replace(file, seek_points=form.find_seek_points(file, rng.choice([1, 5, 20]), no_progress))
         lines, columns = split(path.read_bytes()), Columns("text")
         for part in form.parts(divided, columns) or ():
             found = [
@@ -60,7 +61,7 @@ def test_parts_have_the_lines_of_the_file(tmp_path: Path) -> None:
                 for block in form.read(divided, columns, rules=Rules(part=part))
             ]
             assert [bytes(text) for texts in found for text in texts] == lines[part.start :][: part.rows]
-        assert divided.marks[-1].row == len(lines)
+        assert divided.seek_points[-1].row == len(lines)
 
 
 @pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])

@@ -1,4 +1,4 @@
-"""Marks in a large file of lines: places from which its rows are read without the rows before them.
+"""Seek points in a large file of lines: places from which its rows are read without the rows before them.
 
 To find them reads the file once, which takes a small part of the time of parsing its lines.
 """
@@ -6,6 +6,7 @@ To find them reads the file once, which takes a small part of the time of parsin
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from itertools import accumulate
@@ -14,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from gpulsh.backends.parallel import processors
-from gpulsh.io.file import FIRST, File, Mark, reading
+from gpulsh.io.file import FIRST, File, SeekPoint, reading
 from gpulsh.memory_limit import fitting_threads
 
 BLOCK = 1 << 20  # bytes that a thread reads at once
-MOST_MARKS = 1 << 12
+MOST_POINTS = 1 << 12
 END, LAST_SPACE = ord("\n"), ord(" ")
 
 
@@ -42,20 +43,27 @@ class _Lines(NamedTuple):
         return _Lines(self.ends + after.ends, rows, self.head, after.tail, after.stop)
 
 
-def find_marks(file: File, least: int, ignored: bytes = b"", block: int = BLOCK) -> tuple[Mark, ...]:
-    """The first row of a local file, further rows about `least` bytes apart, and the end. The first line may begin with
-    bytes that are `ignored`.
+def find_seek_points(
+    file: File, least: int, advance: Callable[[int], None], ignored: bytes = b"", block: int = BLOCK
+) -> tuple[SeekPoint, ...]:
+    """The first row of a local file, further rows about `least` bytes apart, and the end.
+
+    The first line may begin with bytes that are `ignored`. `advance` gets the bytes as they are read.
     """
-    size = os.path.getsize(file.path)
-    step = max(least, size // MOST_MARKS)
-    with reading(file), file.open(0) as source, ThreadPoolExecutor(fitting_threads(processors())) as pool:
+    size, found, lines = os.path.getsize(file.path), [FIRST], _Lines()
+    step = max(least, size // MOST_POINTS)
+    threads = fitting_threads(processors())
+    with reading(file), file.open(0) as source, ThreadPoolExecutor(threads) as pool:
         stretches = pool.map(partial(_lines_of, source.fileno(), ignored, step, block), range(0, size, step))
-        found, lines = [FIRST], _Lines()
-        for lines in accumulate(stretches, _Lines.then):
-            if lines.stop > found[-1].byte:
-                found.append(Mark(lines.head + lines.rows, 1 + lines.ends, lines.stop))
+        try:
+            for lines in accumulate(stretches, _Lines.then):
+                advance(step)
+                if lines.stop > found[-1].byte:
+                    found.append(SeekPoint(lines.head + lines.rows, 1 + lines.ends, lines.stop))
+        finally:
+            pool.shutdown(cancel_futures=True)  # after Ctrl-C, the rest of a large file would be read
     if lines.stop < size:
-        found.append(Mark(found[-1].row + lines.tail, found[-1].line + 1, size))
+        found.append(SeekPoint(found[-1].row + lines.tail, found[-1].line + 1, size))
     return tuple(found)
 
 
