@@ -6,7 +6,7 @@ A copy may have more columns after its own, made for some rows at a time, and cu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -225,10 +225,12 @@ class Format(ABC):
         """`values`, in types that give each the same text however the rows of the file are divided among calls."""
         return self.values(file, column, rows)
 
-    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
-        """`values` of all `count` rows in runs, of about `most` rows; a file without parts is read once."""
-        for start in range(0, count, most):
-            yield self.values(file, column, np.arange(start, min(start + most, count)))
+    def value_runs(self, file: File, column: str, counts: Iterable[int]) -> Iterator[pa.Array]:
+        """`values` of the next so many rows, for each of `counts`; a file without parts is read once."""
+        start = 0
+        for count in counts:
+            yield self.values(file, column, np.arange(start, start + count))
+            start += count
 
     def place(self, file: File, row: int) -> str:
         """How a message names a row of the file."""

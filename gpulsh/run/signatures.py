@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulsh.arrays import Array
+from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
@@ -22,11 +23,12 @@ from gpulsh.io.arrow.ids import fits_parquet, joined_ids
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.files.read_options import ReadOptions
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.rows import normalized
 from gpulsh.lsh.signing import words_and_digests
 from gpulsh.method import Method, given_parameters
 from gpulsh.params import BitSketch, Sketch
-from gpulsh.ragged import bundles
+from gpulsh.ragged import bundles, run_bounds
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.run.output.paths import refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress
@@ -86,13 +88,14 @@ def sign_files(
     ):
         writer: pq.ParquetWriter | None = None
         documents = 0
+        ids = _Ids(texts)
         declared = [] if id_column is None else texts.column_types(id_column)
         for partition in texts.partitions(PARTITION_BYTES):
             for signatures, digests in _sign_partition(texts, partition, method, ops, shown):
                 if writer is not None and not len(signatures):  # only a first table may be empty
                     continue
                 known = declared if writer is None or id_column is None else [*declared, writer.schema.field("id").type]
-                table = _make_table(texts, documents, signatures, digests, known)
+                table = _make_table(texts, documents, signatures, digests, ids, known)
                 table = table.replace_schema_metadata(with_mark(table.schema).metadata)
                 if writer is None:
                     how: Any = {"use_dictionary": CODED, "compression": "zstd", "version": "2.6"}
@@ -136,8 +139,27 @@ def _sign_partition(
             yield signatures, digests
 
 
+class _Ids:
+    """The ids of documents in order; a file without parts is read once."""
+
+    def __init__(self, texts: FileTexts) -> None:
+        self._texts, self._counts = texts, deque[int]()
+        self._runs: Iterator[pa.Array] = iter(())
+
+    def take(self, files: Numbers, rows: Numbers) -> list[pa.Array]:
+        """The ids of the next documents, whose files and rows are given: one array a file."""
+        found, column = [], self._texts.columns.id
+        for start, stop in run_bounds(files):
+            if column is not None and rows[start] == 0:
+                file = self._texts.files[files[start]]
+                self._runs = format_of(file).value_runs(file, column, iter(self._counts.popleft, None))
+            self._counts.append(stop - start)
+            found.append(next(self._runs))
+        return found
+
+
 def _make_table(
-    texts: FileTexts, first: int, signatures: Array, digests: Array, known_types: Sequence[pa.DataType]
+    texts: FileTexts, first: int, signatures: Array, digests: Array, ids: _Ids, known_types: Sequence[pa.DataType]
 ) -> pa.Table:
     """The rows of documents from number `first` on; ids have room for the `known_types` of others."""
     positions = first + np.arange(len(signatures))
@@ -149,9 +171,8 @@ def _make_table(
         "row": to_arrow(rows),
     }
     if texts.columns.id is not None:
-        ids = texts.values(texts.columns.id, positions)
-        columns["id"] = ids = joined_ids(ids, known_types)
-        if not fits_parquet(ids):
+        columns["id"] = joined_ids(ids.take(files, rows), known_types)
+        if not fits_parquet(columns["id"]):
             raise InputError(f"column {texts.columns.id!r} has a date that Parquet cannot hold; leave out --id-column")
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(signatures.T)}
     columns |= {f"band{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(digests.T)}

@@ -14,6 +14,7 @@ import pytest
 import gpulsh
 from gpulsh.backends import cpu
 from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.io.file import File
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.run import signatures
 from gpulsh.run.signatures import sign_files
@@ -114,6 +115,20 @@ def test_rows_of_one_large_file_are_signed_some_at_a_time(
     assert max(groups.row_group(at).num_rows for at in range(groups.num_row_groups)) < 20
     columns = [groups.row_group(0).column(at) for at in range(groups.num_columns)]
     assert {c.path_in_schema for c in columns if c.dictionary_page_offset is not None} == {"file", "id"}  # not hashes
+
+
+def test_the_ids_of_a_file_are_read_in_one_pass(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file was read from its beginning for each ROWS_AT_ONCE rows."""
+    write_rows("c.jsonl", [{"text": f"text number {number}", "name": number} for number in range(60)])
+    monkeypatch.setattr(cpu, "SIZES", cpu.SIZES._replace(batch=100))
+    opened = []
+    for rows in (7, 60):
+        monkeypatch.setattr(signatures, "ROWS_AT_ONCE", rows)
+        with patch.object(File, "open", autospec=True, side_effect=File.open) as opening:
+            sign_files(["c.jsonl"], f"{rows}.parquet", id_column="name", num_perm=8, bands=2, backend="cpu")
+        opened.append(opening.call_count)
+        assert pq.read_table(f"{rows}.parquet")["id"].to_pylist() == list(range(60))
+    assert pq.ParquetFile("7.parquet").num_row_groups > 3 and opened[0] == opened[1]
 
 
 def test_the_type_of_ids_of_each_file_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

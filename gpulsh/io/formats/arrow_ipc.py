@@ -9,12 +9,11 @@ Rejected: mapping the file. A file that is cut short while it is mapped ends the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from struct import unpack_from
 from typing import Unpack
 
-import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
@@ -37,9 +36,10 @@ from gpulsh.io.format import (
     counting_rows,
     with_added,
 )
-from gpulsh.io.formats.blocks import OrderColumn, batch_block
+from gpulsh.io.formats.blocks import OrderColumn, arrays_in_counted_runs, batch_block
 from gpulsh.io.output_codec import NewFile
 from gpulsh.io.rows import ROW_COST
+from gpulsh.ragged import slice_between
 
 BATCH_BYTES = 64 << 20  # of a record batch that are written together
 MAGIC = b"ARROW1"  # begins a file, not a stream
@@ -83,12 +83,12 @@ class Ipc(Format):
         """The column at `rows`, batch by batch."""
         with reading(file), _opened(file) as source:
             kind = type_named(source.schema, column)
-            return as_one_array(pa.chunked_array(list(source.values(column, rows, max(len(rows), 1))), kind))
+            return as_one_array(pa.chunked_array(list(source.values(column, rows)), kind))
 
-    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
-        """`values` in runs, each of one record batch."""
+    def value_runs(self, file: File, column: str, counts: Iterable[int]) -> Iterator[pa.Array]:
+        """`values` in runs."""
         with reading(file), _opened(file) as source:
-            yield from source.values(column, np.arange(count), most)
+            yield from arrays_in_counted_runs(file, source.values(column), counts)
 
     def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """Write a batch for each batch, several for one beyond BATCH_BYTES, in the same codec. A stream stays one."""
@@ -175,16 +175,16 @@ class _Source:
         if self.stream and self._source.read(len(MAGIC)).strip(b"\0"):
             raise DamagedInputError(f"{self._file.name}: more data follows the end of its stream; give a file for each")
 
-    def values(self, column: str, rows: Numbers, most: int) -> Iterator[pa.Array]:
-        """The column at `rows`, ascending, at most `most` of a batch at a time."""
+    def values(self, column: str, rows: Numbers | None = None) -> Iterator[pa.Array]:
+        """The column at `rows`, ascending, or all of it, batch by batch."""
         start = 0
         for batch in self.batches([field_named(column, self.schema.names)[0]]):
-            first, last = np.searchsorted(rows, [start, start + len(batch)]).tolist()
-            for at in range(first, last, most):
-                some = rows[at : min(at + most, last)] - start
-                yield check_values(self._file, column, take_rows(column_named(batch, column), some))
+            here = slice(0, len(batch)) if rows is None else slice_between(rows, start, start + len(batch))
+            if here.start < here.stop:
+                found = column_named(batch, column)
+                yield check_values(self._file, column, found if rows is None else take_rows(found, rows[here] - start))
             start += len(batch)
-            if last == len(rows):
+            if rows is not None and here.stop == len(rows):
                 break
 
     def _reader(self, fields: list[int] | None = None) -> pa.RecordBatchReader | pa.RecordBatchFileReader:

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpulsh.errors import InputError, InputTypeError
-from gpulsh.io.arrow.buffers import plain_values, python_array
+from gpulsh.io.arrow.buffers import as_one_array, plain_values, python_array
 from gpulsh.io.arrow.copy_keys import python_copy_keys
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings, column_named, copy_keys_of, texts_of
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File
+from gpulsh.io.file import File, wrong_row_count
 from gpulsh.io.format import Block, OrderValues, Rejection, Stray
 from gpulsh.io.limits import Limit, check_sizes
 from gpulsh.io.rows import Bytes, piece_rows
@@ -141,6 +141,31 @@ def in_runs(values: Iterator[Value], most: int) -> Iterator[list[Value]]:
     [['a', 'b'], ['c']]
     """
     return iter(lambda: list(islice(values, most)), [])
+
+
+def in_counted_runs(file: File, values: Iterator[Value], counts: Iterable[int]) -> Iterator[list[Value]]:
+    """Lists of so many values, for each of `counts`; `wrong_row_count` if there are fewer."""
+    for wanted in counts:
+        found = list(islice(values, wanted))
+        if len(found) != wanted:
+            raise wrong_row_count(file)
+        yield found
+
+
+def arrays_in_counted_runs(file: File, arrays: Iterator[pa.Array], counts: Iterable[int]) -> Iterator[pa.Array]:
+    """The same of the values of arrays, which are joined."""
+    held: list[pa.Array] = []
+    size = 0
+    for wanted in counts:
+        while size < wanted:
+            if (more := next(arrays, None)) is None:
+                raise wrong_row_count(file)
+            held.append(more)
+            size += len(more)
+        last, size = held.pop(), size - wanted
+        end = len(last) - size
+        yield as_one_array(pa.chunked_array([*held, last.slice(0, end)]))
+        held = [last.slice(end)] if size else []
 
 
 class RecordRows:

@@ -33,13 +33,13 @@ from gpulsh.io.columns import COLUMN_PREFIX, Columns, FieldPath, missing_column,
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading, wrong_row_count
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, WriteOptions, counting_rows
-from gpulsh.io.formats.blocks import OrderColumn
+from gpulsh.io.formats.blocks import OrderColumn, arrays_in_counted_runs
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16_file
 from gpulsh.io.limits import COPIES, Limit, check_sizes, too_large
 from gpulsh.io.output_codec import NewFile
 from gpulsh.io.rows import gather_texts
 from gpulsh.params import plural
-from gpulsh.ragged import own_values
+from gpulsh.ragged import own_values, slice_between
 
 STEP = 1 << 20  # bytes split at once
 MAX_ROWS = 1 << 14  # of a block
@@ -148,27 +148,28 @@ class Delimited(Streamed):
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The column at `rows` as strings; invalid UTF-8 becomes U+FFFD."""
-        runs = [array.cast(pa.string()) for array in self._values(file, column, rows)]
-        return as_one_array(pa.chunked_array(runs, pa.string()))
+        return as_one_array(pa.chunked_array(list(self._values(file, column, rows)), pa.string()))
 
-    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
-        """`values` block by block."""
-        return self._values(file, column, np.arange(count))
+    def value_runs(self, file: File, column: str, counts: Iterable[int]) -> Iterator[pa.Array]:
+        """`values` in runs."""
+        return arrays_in_counted_runs(file, self._values(file, column, None), counts)
 
-    def _values(self, file: File, column: str, rows: Numbers) -> Iterator[pa.Array]:
+    def _values(self, file: File, column: str, rows: Numbers | None) -> Iterator[pa.Array]:
+        """The column at `rows`, or all of it, block by block."""
         found = 0
         with reading(file), self._opened(file) as opened:
             if opened is not None:
                 number = self._column_numbers(file, opened.names, Columns(COLUMN_PREFIX + column))[(column,)]
                 for start, records in opened.records:
-                    first, last = np.searchsorted(rows, [start, start + len(records.begin)])
-                    if first < last:
-                        values, _ = self._column(records.part(rows[first:last] - start), number)
-                        yield as_strings(values)
-                        found += int(last - first)
-                    if found == len(rows):
+                    if rows is not None:
+                        records = records.part(rows[slice_between(rows, start, start + len(records.begin))] - start)
+                    if len(records.begin):
+                        values, _ = self._column(records, number)
+                        yield as_strings(values).cast(pa.string())
+                        found += len(values)
+                    if rows is not None and found == len(rows):
                         break
-        if found != len(rows):
+        if rows is not None and found != len(rows):
             raise wrong_row_count(file)
 
     def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:

@@ -25,7 +25,7 @@ from gpulsh.io.columns import Columns, FieldPath, missing_column, refuse_added
 from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, find_member, intact_blocks
 from gpulsh.io.file import FIRST, File, SeekPoint, reading, reason
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, WriteOptions, counting_rows
-from gpulsh.io.formats.blocks import OrderColumn, RecordRows, in_runs
+from gpulsh.io.formats.blocks import OrderColumn, RecordRows, in_counted_runs, in_runs
 from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, json_type_name, on_one_line
 from gpulsh.io.formats.json_text import member_texts, with_text
 from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
@@ -184,15 +184,16 @@ class JsonLines(Streamed):
         found = list(self._values(file, column, mask_of(rows, int(rows.max(initial=-1)) + 1)))
         return json_texts(found) if float in map(type, found) else _as_array(found)
 
-    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
+    def value_runs(self, file: File, column: str, counts: Iterable[int]) -> Iterator[pa.Array]:
         """`values` in runs, each in its own type."""
-        return map(_as_array, in_runs(self._values(file, column, np.ones(count, np.bool_)), most))
+        return map(_as_array, in_counted_runs(file, self._values(file, column, None), counts))
 
-    def _values(self, file: File, column: str, wanted: Mask) -> Iterator[object]:
+    def _values(self, file: File, column: str, wanted: Mask | None) -> Iterator[object]:
         file, source = self._opened(file)
         reader = RecordReader(file, depth=column.count(".") + 1)
         with reading(file), source:
-            for kept in self._kept_lines(file, source, wanted, more=True):
+            all_groups = self._groups(file, source)
+            for kept in all_groups if wanted is None else self._kept_lines(file, source, wanted, more=True):
                 for number, line in kept.take_lines():
                     reader.load(number, line)
                     yield reader.id(column)

@@ -52,12 +52,13 @@ def find_seek_points(
     """
     size, found, lines = os.path.getsize(file.path), [FIRST], _Lines()
     step = max(least, size // MOST_POINTS)
+    starts = range(0, size, step)
     threads = fitting_threads(processors())
     with reading(file), file.open(0) as source, ThreadPoolExecutor(threads) as pool:
-        stretches = pool.map(partial(_lines_of, source.fileno(), ignored, step, block), range(0, size, step))
+        stretches = pool.map(partial(_lines_of, source.fileno(), ignored, step, block), starts)
         try:
-            for lines in accumulate(stretches, _Lines.then):
-                advance(step)
+            for start, lines in zip(starts, accumulate(stretches, _Lines.then), strict=True):
+                advance(min(step, size - start))
                 if lines.stop > found[-1].byte:
                     found.append(SeekPoint(lines.head + lines.rows, 1 + lines.ends, lines.stop))
         finally:

@@ -15,7 +15,7 @@ above all `warcinfo`. gpulsh reads only the first segment of a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import BinaryIO, Unpack
 
@@ -29,7 +29,7 @@ from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import WEB, File, first_line, reading, reason, wrong_row_count
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, WriteOptions
-from gpulsh.io.formats.blocks import Instant, RecordRows, in_runs, parse_instant
+from gpulsh.io.formats.blocks import Instant, RecordRows, in_counted_runs, parse_instant
 from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
 from gpulsh.io.formats.web_text import UTF8, Page, content_kind, http_page, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
@@ -116,18 +116,18 @@ class Warc(Format):
         found = [value for row, value in enumerate(self._headers(file, column, stop)) if row in wanted]
         return python_array(found).cast(pa.string())
 
-    def value_runs(self, file: File, column: str, count: int, most: int) -> Iterator[pa.Array]:
+    def value_runs(self, file: File, column: str, counts: Iterable[int]) -> Iterator[pa.Array]:
         """`values` in runs."""
-        for run in in_runs(self._headers(file, column, count), most):
+        for run in in_counted_runs(file, self._headers(file, column, None), counts):
             yield python_array(run).cast(pa.string())
 
-    def _headers(self, file: File, column: str, count: int) -> Iterator[str | None]:
-        """The header of each of the first `count` documents."""
+    def _headers(self, file: File, column: str, count: int | None) -> Iterator[str | None]:
+        """The header of each of the first `count` documents, or of all."""
         documents, found = (record for record, page in self._records(file) if page is not None), 0
         for record in islice(documents, count):
             yield record.header(column)
             found += 1
-        if found != count:
+        if count is not None and found != count:
             raise wrong_row_count(file)
 
     def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:

@@ -322,7 +322,8 @@ def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
             for start in range(0, stop - first, KEYS_AT_ONCE):
                 yield place_keys(file.name, np.arange(start, min(start + KEYS_AT_ONCE, stop - first)))
             continue
-        for ids in format_of(file).value_runs(file, column, stop - first, KEYS_AT_ONCE):
+        counts = [min(KEYS_AT_ONCE, stop - start) for start in range(first, stop, KEYS_AT_ONCE)]
+        for ids in format_of(file).value_runs(file, column, counts):
             yield _checked_ids(texts, np.arange(first, first + len(ids)), [ids], declared)
             first += len(ids)
 

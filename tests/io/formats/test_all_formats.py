@@ -108,7 +108,7 @@ def test_all_values_of_a_column_come_in_runs_of_one_reading(name: str, tmp_path:
         mock.patch.object(File, "open", autospec=True, side_effect=File.open) as opened,
         mock.patch.object(File, "open_arrow", autospec=True, side_effect=File.open_arrow) as opened_by_arrow,
     ):
-        runs = list(format_of(file).value_runs(file, column, 60, 5))
+        runs = list(format_of(file).value_runs(file, column, [5] * 12))
     assert [value for run in runs for value in run.to_pylist()] == whole and len(set(whole)) == 60
     assert opened.call_count == (name in CONTENTS)
     if name != "a.parquet":  # it finds rows without those before
