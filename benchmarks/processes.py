@@ -2,7 +2,7 @@
 
     python -m benchmarks.processes CORPUS.parquet FOLDER [--rounds 3] [--copies 5]
 
-CORPUS has a column `text`. FOLDER gets its documents so many times, in FILES files of each format, and results. Each
+CORPUS has a column `text`. FOLDER gets its documents so many times, in the files of each of KINDS, and results. Each
 run is a fresh interpreter that does the work once before the clock starts. Runs of a format take turns. The figures are
 medians over the rounds: seconds of the stage `sign` and of the whole run, the start of processes included, and the
 processor time of all processes.
@@ -28,8 +28,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.record import arguments, new_folder, table, write_page
 
-FILES = 16
-KINDS = ("jsonl", "csv", "parquet")
+KINDS = (("jsonl", 16), ("jsonl", 1), ("csv", 16), ("parquet", 16))  # formats, and numbers of files
 WAYS = {"1 thread": (1, False), "2 threads": (2, False), "2 processes": (2, True)}
 
 
@@ -54,12 +53,12 @@ def child(folder: str, out: str, threads: str, apart: str) -> dict[str, float]:
     return found
 
 
-def write_files(texts: pa.Table, kind: str, folder: Path, copies: int) -> None:
-    """The texts so many times, in FILES files; a number makes the copies differ."""
+def write_files(texts: pa.Table, kind: str, files: int, folder: Path, copies: int) -> None:
+    """The texts so many times, in so many files; a number makes the copies differ."""
     folder.mkdir()
-    of_file = len(texts) * copies // FILES
+    of_file = len(texts) * copies // files
     numbered = [f"{copy} {text}" for copy in range(copies) for text in texts["text"].to_pylist()]
-    for number in range(FILES):
+    for number in range(files):
         rows = pa.table({"text": numbered[number * of_file : (number + 1) * of_file]})
         path = folder / f"{number:02d}.{kind}"
         if kind == "parquet":
@@ -73,8 +72,8 @@ def write_files(texts: pa.Table, kind: str, folder: Path, copies: int) -> None:
 def measure(corpus: Path, folder: Path, rounds: int, copies: int) -> list[dict[str, Any]]:
     """A row for each format and way."""
     texts, found = pq.read_table(corpus, columns=["text"]), []
-    for kind in KINDS:
-        write_files(texts, kind, folder / kind, copies)
+    for kind, files in KINDS:
+        write_files(texts, kind, files, folder / kind, copies)
         size = sum(path.stat().st_size for path in (folder / kind).iterdir())
         times: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
         for _ in range(rounds):
@@ -95,7 +94,7 @@ def measure(corpus: Path, folder: Path, rounds: int, copies: int) -> list[dict[s
             medians = {
                 name: statistics.median(one[name] for one in some) for name in ("sign s", "all s", "processor s")
             }
-            row = {"format": kind, "GB": round(size / 1e9, 2), "tasks in": way}
+            row = {"format": kind, "files": files, "GB": round(size / 1e9, 2), "tasks in": way}
             found.append(row | {name: round(value, 2) for name, value in medians.items()})
     return found
 
