@@ -19,11 +19,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
-from io import SEEK_SET, BufferedIOBase
-from itertools import islice
+from io import SEEK_SET, BufferedIOBase, BufferedReader, RawIOBase
+from itertools import accumulate, islice
 from operator import itemgetter
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple, Self, TypeVar, cast
@@ -35,6 +35,7 @@ from gpulsh.memory_limit import fitting_threads, is_out_of_memory, memory_error
 
 _log = logging.getLogger("gpulsh")
 
+Sections = tuple[tuple[int, int], ...]  # the first byte of each, and the one after its last
 Stamp = list[int | str | None]  # of a file: its size, and its last change; JSON values
 SHARED = 2  # values of a stamp that are the same for a copy, and on each node: some file systems number files by node
 # Fields of remote stores that change when the file is written to.
@@ -119,6 +120,7 @@ class File:
     intact_only: bool = False  # skip damaged members of compressed data
     # Of a large file of lines also later rows, and its end.
     seek_points: tuple[SeekPoint, ...] = field(default=(FIRST,), compare=False)
+    sections: Sections = ()  # ranges of bytes: if given, only these are read, end to end
 
     @property
     def plain_path(self) -> str:
@@ -127,6 +129,9 @@ class File:
 
     def open(self, buffering: int = -1) -> BinaryIO:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
+        if self.sections:
+            whole = replace(self, sections=()).open(buffering=0)
+            return BufferedReader(_SectionReader(whole, self.sections))
         if self.filesystem is not None:
             return cast(BinaryIO, _open_remote(self))
         with reading(self):
@@ -317,6 +322,39 @@ def _open_remote(file: File) -> _Remote:
     with turn:
         opened = _from_store(file, lambda: file.filesystem.open(file.path, "rb", block_size=REMOTE_BLOCK))
     return _Remote(file, turn, opened)
+
+
+class _SectionReader(RawIOBase):
+    """The sections of an open file, end to end."""
+
+    def __init__(self, source: BinaryIO, sections: Sections) -> None:
+        self._source, self._sections, self._place = source, sections, 0
+        self._offset = [0, *accumulate(stop - start for start, stop in sections)]
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        number = bisect_right(self._offset, self._place) - 1
+        if number == len(self._sections):
+            return 0
+        left = self._offset[number + 1] - self._place
+        self._source.seek(self._sections[number][1] - left)
+        found = self._source.read(min(left, len(buffer)))
+        buffer[: len(found)] = found
+        self._place += len(found)
+        return len(found)
+
+    def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
+        self._place = (0, self._place, self._offset[-1])[whence] + offset
+        return self._place
+
+    def close(self) -> None:
+        self._source.close()
+        super().close()
 
 
 def first_line(error: object) -> str:

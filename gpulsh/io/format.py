@@ -232,6 +232,13 @@ class Format(ABC):
             yield self.values(file, column, np.arange(start, start + count))
             start += count
 
+    def row_begins(self, file: File) -> Iterator[tuple[int, int]]:
+        """Rows, from the first on, each with the byte where it begins, if the rows from there on can be read alone.
+
+        What precedes the first row is a head, which a reader needs as well. By default no row can be read so.
+        """
+        return iter(())
+
     def place(self, file: File, row: int) -> str:
         """How a message names a row of the file."""
         return f"row {row}"

@@ -1,5 +1,7 @@
 """Evidence at the source: a compact index reads texts again, and decides and answers as the full one."""
 
+import gzip
+import io
 import json
 import os
 import random
@@ -22,9 +24,11 @@ from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index import admission, segment
 from gpulsh.index import folder as manifest
 from gpulsh.index.evidence import texts as reading
+from gpulsh.io.files import file_texts
+from gpulsh.run.index.jobs import build_index
 from tests.index.test_contents import Machine, new_index
 from tests.support.command import Command
-from tests.support.files import read_rows, write_rows
+from tests.support.files import read_rows, record, write_rows
 from tests.support.texts import licences
 
 OPTIONS = ["--backend", "cpu", "--threshold", "0.7", "--num-perm", "32"]
@@ -222,6 +226,57 @@ def test_a_missing_or_changed_text_is_named(folder: Path, command: Command) -> N
         assert refused.status == 1 and f"{place}: is gone" in refused.error
         assert {path.name: path.read_bytes() for path in Path("known").iterdir()} == kept
     assert command("index remove known a.jsonl:1").status == command(query).status == 0
+
+
+# --- what is read of a file
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.txt", "a.wet", "a.wet.gz"])
+def test_a_text_is_read_without_all_before_it(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each query read the file from its beginning: queries of all texts read the square of it."""
+    monkeypatch.setattr(file_texts, "SPACING", 1000)
+    sizes: list[int] = []
+
+    class Counted(io.FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            found = super().read(size) or b""
+            sizes.append(len(found))
+            return found
+
+    read = []
+    for count in (50, 200):
+        texts = [" ".join(f"w{number}é{word}" for word in range(20)) for number in range(count)]
+        if name.startswith("a.wet"):
+            records = [record(number, text.encode()) for number, text in enumerate(texts)]
+            Path(name).write_bytes(b"".join(map(gzip.compress, records) if name == "a.wet.gz" else records))
+        elif name == "a.txt":
+            Path(name).write_text("\r\n".join(texts), "utf-8", newline="")
+        else:
+            write_rows(name, [f"{text}\nas such" for text in texts])
+        build_index(f"k{count}", [name], evidence="source", lines=name == "a.txt", backend="cpu")
+        sizes.clear()
+        with (
+            Index.open(f"k{count}", backend="cpu") as index,
+            mock.patch("gpulsh.io.file.open", lambda path, *_, **__: Counted(path), create=True),
+        ):
+            for number in random.Random(5).sample(range(count), count):
+                assert index.query([f"{texts[number]} as such too"]).keys.tolist() == [f"{name}:{number}"]
+        read.append(sum(sizes))
+    assert read[1] < 5 * read[0]
+
+
+def test_a_file_that_changes_while_its_index_is_open_is_read_as_it_is(folder: Path) -> None:
+    texts = [" ".join(f"{letter}{number}" for number in range(20)) for letter in "abcd"]
+    write_rows("a.jsonl", texts)
+    build_index("known", ["a.jsonl"], evidence="source", backend="cpu")
+    lines = Path("a.jsonl").read_text().splitlines(keepends=True)
+    with Index.open("known", backend="cpu") as index:
+        for before in ("", "", "\n", "\n\n\n", "", ""):
+            Path("a.jsonl").write_text(before.join(["", *lines]))
+            assert index.query([f"{text} more" for text in texts[1:3]]).keys.tolist() == ["a.jsonl:1", "a.jsonl:2"]
+        Path("a.jsonl").write_text("".join([*lines[:2], "{\n", lines[3]]))
+        with pytest.raises(InputError, match=r"a\.jsonl: line 3 is not JSON"):
+            index.query([f"{texts[2]} more"])
 
 
 def test_texts_from_read_are_checked(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index.evidence.places import NO_SOURCE, Source
 from gpulsh.index.segment import Segment
 from gpulsh.io.file import File, cannot_open
-from gpulsh.io.files.file_texts import texts_of_rows
+from gpulsh.io.files.file_texts import SeekTable, texts_of_rows
 from gpulsh.io.memory.texts import open_texts, texts_named
 from gpulsh.io.rows import Bytes, gather_texts, join_texts, normalized, split_batch
 from gpulsh.lsh.signing import SMALLEST_SIGNATURE
@@ -45,6 +45,7 @@ class TextRereader:
     read: Read | None = None
     locks: dict[int, Lock] = field(default_factory=dict)  # by process, as for changes of an `Index`
     reading: set[tuple[int, int]] = field(default_factory=set)  # processes and threads that are in `read`
+    seek_tables: dict[Source, SeekTable | None] = field(default_factory=dict)  # of sources; None: read once
 
     def fingerprints(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
         """The unique fingerprints of the documents `rows` [m] of a segment, in that order, in host memory.
@@ -58,7 +59,7 @@ class TextRereader:
         sizes = segment.documents.size[rows[order]] * np.int64(TEXT_BYTES)
         with self.locks.setdefault(os.getpid(), Lock()):
             parts = [
-                self._read_sets(segment, rows[order[a:b]], ops) for a, b in row_ranges(offsets(sizes), READ_AT_ONCE)
+                self._checked_sets(segment, rows[order[a:b]], ops) for a, b in row_ranges(offsets(sizes), READ_AT_ONCE)
             ]
         return select_rows(concat_rows(parts), np.argsort(order))
 
@@ -66,6 +67,15 @@ class TextRereader:
         """ParameterError in a thread that is in `read`, which would wait for itself."""
         if (os.getpid(), get_ident()) in self.reading:
             raise ParameterError("read uses its own index, which waits for read; give a function that reads elsewhere")
+
+    def _checked_sets(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
+        try:
+            return self._read_sets(segment, rows, ops)
+        except InputError:
+            if not any(self.seek_tables.values()):
+                raise
+            self.seek_tables.clear()  # a file may have changed; and errors name lines, which only a whole file shows
+            return self._read_sets(segment, rows, ops)
 
     def _read_sets(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
         reading = self.method.backend_shingling
@@ -92,7 +102,7 @@ class TextRereader:
 
         def read(bounds: tuple[int, int]) -> list[bytes]:
             start, stop = bounds
-            return texts_at(places.sources[int(places.source[start])], places.row[start:stop])
+            return texts_at(places.sources[int(places.source[start])], places.row[start:stop], self.seek_tables)
 
         files = list(run_bounds(places.source))  # the rows of each file ascend
         with ThreadPoolExecutor(min(len(files), ops.sizes().readers)) as pool:
@@ -128,11 +138,19 @@ class TextRereader:
         )
 
 
-def texts_at(source: Source, rows: Numbers) -> list[bytes]:
-    """The texts at ascending rows of a source; an InputError of one line if they cannot be read."""
+def texts_at(source: Source, rows: Numbers, tables: dict[Source, SeekTable | None]) -> list[bytes]:
+    """The texts at ascending rows of a source; an InputError of one line if they cannot be read.
+
+    A source gets a table when it is read for the second time: a single reading needs none.
+    """
     file = file_of(source)
     try:
-        return [*map(bytes, texts_of_rows(file, source.text, rows))]  # copies: a piece keeps its block in memory
+        known = tables.get(source)
+        if known is None and source in tables:
+            known = SeekTable(file)
+        tables[source] = known
+        found = known.texts(source.text, rows) if known else texts_of_rows(file, source.text, rows)
+        return [*map(bytes, found)]  # copies: a piece keeps its block in memory
     except ChangedInputError:
         raise ChangedInputError(
             f"{file.name}: has fewer rows than when it was added to the index; restore it"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import inf
@@ -24,7 +25,7 @@ from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, OrderValues, Part, Re
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, piece_rows, repack
-from gpulsh.ragged import mask_of, offsets, row_of, run_bounds
+from gpulsh.ragged import distinct, mask_of, offsets, row_of, run_bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,7 @@ BLOCK_COST, TEXT_COST = 1 << 10, 1 << 8  # bytes of a held block, and of a file 
 FIRST_ROW = np.zeros(1, np.int64)
 FEW_ROWS = 64
 AHEAD_BLOCKS = 2  # waiting blocks for each thread that reads
+SPACING = 16 << 10  # least bytes from one seek point to the next: all between two is read for one text
 MIN_BLOCK_BYTES = 1 << 20  # bytes of text that a thread decodes at once, however many share them
 
 Item_contra = TypeVar("Item_contra", contravariant=True)
@@ -176,6 +178,32 @@ def texts_of_rows(file: File, text: str, rows: Numbers) -> Iterator[Bytes]:
     """The texts of the column `text` at ascending `rows` of a file, which is read only as far as needed."""
     for pieces in FileTexts([file], Columns(text)).read_rows(Piece(0, None), mask_of(rows, int(rows[-1]) + 1)):
         yield from pieces
+
+
+class SeekTable:
+    """Seek points of a file, which is read once to find them: then a text is read without all before it."""
+
+    def __init__(self, file: File) -> None:
+        rows, begins, after, size = array("q"), array("q"), 0, file.size()
+        with suppress(DamagedInputError):  # it is after the last row
+            for row, begin in format_of(file).row_begins(file) if size is not None else ():
+                if begin >= after:
+                    rows.append(row)
+                    begins.append(begin)
+                    after = begin + SPACING
+        self._file, self._rows, self._begins = file, np.array(rows), np.append(begins, size or 0)
+
+    def texts(self, text: str, rows: Numbers) -> Iterator[Bytes]:
+        """The texts of the column `text` at ascending rows, as the file was when the table was made."""
+        if not len(self._rows):
+            return texts_of_rows(self._file, text, rows)
+        number = row_of(self._rows, rows)
+        used = distinct(number)
+        before = offsets(np.diff(self._rows, append=self._rows[-1])[used])  # rows in the sections before each
+        place = before[np.searchsorted(used, number)] + rows - self._rows[number]
+        bounds = (self._begins[used].tolist(), self._begins[used + 1].tolist())
+        head = (0, int(self._begins[0]))
+        return texts_of_rows(replace(self._file, sections=(head, *zip(*bounds, strict=True))), text, place)
 
 
 def _size(texts: Rows) -> int:

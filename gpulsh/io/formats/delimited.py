@@ -16,8 +16,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
-from typing import NamedTuple, Unpack
+from itertools import chain, islice
+from typing import BinaryIO, NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -104,6 +104,19 @@ class Delimited(Streamed):
                 _log.warning("%s: is empty: it has no header and no documents", file.name)
             else:
                 self._column_numbers(file, opened.names, columns)
+
+    def row_begins(self, file: File) -> Iterator[tuple[int, int]]:
+        """All rows of a plain file; the header is the head."""
+
+        def begins(source: BinaryIO) -> Iterator[int]:
+            start = 0
+            for records in split_records(file, self._blocks(file, source, STEP), ord(self.delimiter)):
+                yield from (start + records.begin).tolist()
+                start += len(records.content)
+
+        if not self.compression:
+            with file.open() as source:
+                yield from enumerate(islice(begins(source), 1, None))
 
     def place(self, file: File, row: int) -> str:
         """The line where the row's record begins, from 1."""

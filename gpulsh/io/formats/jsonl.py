@@ -38,8 +38,8 @@ from gpulsh.io.formats.streamed import (
     Beginning,
     Line,
     Streamed,
-    between,
-    bounds,
+    line_begins,
+    part_of,
     split_elements,
     split_lines,
 )
@@ -104,7 +104,8 @@ class JsonLines(Streamed):
         """A block of the stream at a time. A column that no line of the file has is missing."""
         missing = set(columns.fields()) if wanted is None else set()
         names: list[str] | None = None  # None before the first record
-        first, last = bounds(file, rules.part)
+        whole = file
+        file, first = part_of(file, rules.part)
         row = first.row
         damage: list[Rejection] = []
 
@@ -115,7 +116,7 @@ class JsonLines(Streamed):
         with reading(file), source:
             reader = RecordReader(file, rules.limit, columns.depth())
             order_column = None if columns.order is None else OrderColumn(file, columns.order)
-            for group in self._groups(file, source, rules.limit, lost, first=first, last=last):
+            for group in self._groups(file, source, rules.limit, lost, number=first.line):
                 found, damage = RecordRows(row, damage), []
                 for number, line in group.take_lines():
                     text = value = copy_key = None
@@ -149,7 +150,7 @@ class JsonLines(Streamed):
                 yield found.block(columns)
                 del found
         if missing and names is not None and rules.part is not None:
-            missing = self._missing(file, columns, missing)
+            missing = self._missing(whole, columns, missing)
         if missing and names is not None:
             raise missing_column(file, next(place for place in columns.fields() if place in missing), columns, names)
 
@@ -198,6 +199,14 @@ class JsonLines(Streamed):
                     reader.load(number, line)
                     yield reader.id(column)
                     reader.clear()
+
+    def row_begins(self, file: File) -> Iterator[tuple[int, int]]:
+        """All rows of a plain file, unless it is an array."""
+        file, source = self._opened(file)
+        with source:
+            if not self.compression and file.unit != ELEMENT:
+                lines = enumerate(line_begins(file, self._blocks(file, source, STEP)), 1)
+                yield from enumerate(begin for number, (begin, line) in lines if not is_blank(number, line))
 
     def place(self, file: File, row: int) -> str:
         """The number of the row's line or element, from 1; lines that are blank count."""
@@ -287,8 +296,9 @@ class JsonLines(Streamed):
         from the seek point before the first kept one on.
         """
         first = file.seek_point_before(int(np.argmax(keep))) if more and len(keep) else FIRST
+        source.seek(first.byte)
         with counting_rows(file, keep, first.row) as read:
-            for group in self._groups(file, source, first=first):
+            for group in self._groups(file, source, number=first.line):
                 stays = read.next(len(group.lines)).tolist()
                 kept = Group(list(compress(group.numbers, stays)), list(compress(group.lines, stays)))
                 group.lines.clear()  # they may be as large as a document may be
@@ -302,7 +312,7 @@ class JsonLines(Streamed):
     def _opened(self, file: File) -> tuple[File, BinaryIO]:
         """The file with its `unit`, and open at its first byte."""
         source = file.open(buffering=0)  # all steps are large; a small file is faster without
-        if not self.may_be_array:
+        if not self.may_be_array or file.sections:  # an array has none
             return file, source
         with ExitStack() as stack:
             stack.enter_context(source)
@@ -323,15 +333,13 @@ class JsonLines(Streamed):
         limit: Limit | None = None,
         lost: Lost = lambda detail: None,
         step: int = PLAIN_STEP,
-        first: SeekPoint = FIRST,
-        last: SeekPoint | None = None,
+        number: int = 1,
     ) -> Iterator[Group]:
-        """The rows of each block, or elements of an array, between two seek points.
+        """The rows of each block, or elements of an array, the first of this number.
 
         Of a file that is `intact_only`, `lost` is called for each stretch that is skipped. A line that the stretch cuts
         is dropped: the rest of a line is never a JSON object, and an object there is a whole line.
         """
-        number = 1
         if file.unit == ELEMENT:
             for elements in split_elements(file, self._blocks(file, source, STEP), limit):
                 yield Group(range(number, number + len(elements)), elements)
@@ -339,9 +347,8 @@ class JsonLines(Streamed):
             return
         with reading(file):
             if not (file.intact_only and self.compression):
-                content = between(source, blocks(source, self.compression, step), first, last)
-                for number, lines in split_lines(file, content, limit, first.line):
-                    yield _without_blank(lines, number)
+                for first, lines in split_lines(file, blocks(source, self.compression, step), limit, number):
+                    yield _without_blank(lines, first)
                     del lines
                 return
             start: int | None = 0
@@ -349,13 +356,13 @@ class JsonLines(Streamed):
                 cut, damage = start > 0, list[DamagedMember]()
                 intact = intact_blocks(self.compression, source, start, damage)
                 start = None
-                for begin, lines in split_lines(file, intact, limit, number):
-                    number = begin + len(lines)
+                for first, lines in split_lines(file, intact, limit, number):
+                    number = first + len(lines)
                     if cut:
-                        lines[0], cut = _intact_line(file, begin, lines[0]), False
+                        lines[0], cut = _intact_line(file, first, lines[0]), False
                     if damage and not lines[-1].endswith(END):
                         lines[-1] = _intact_line(file, number - 1, lines[-1]) + END
-                    yield _without_blank(lines, begin)
+                    yield _without_blank(lines, first)
                     del lines
                 for error in damage:
                     start = find_member(source, error.offset + 1, *BEGINNINGS[self.compression])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from io import BytesIO
 from itertools import chain, groupby, pairwise
 from typing import BinaryIO
@@ -91,24 +92,12 @@ class Streamed(Format):
         return compressed_writer(target, self.compression, level)
 
 
-def bounds(file: File, part: Part | None) -> tuple[SeekPoint, SeekPoint | None]:
-    """The seek points where a part begins and ends; None: the end of the file."""
+def part_of(file: File, part: Part | None) -> tuple[File, SeekPoint]:
+    """The file with the bytes of the part alone, and the seek point where it begins."""
     if part is None:
-        return FIRST, None
+        return file, FIRST
     first, last = file.seek_points[part.number :][:2]
-    return first, last
-
-
-def between(source: BinaryIO, content: Iterable[bytes], first: SeekPoint, last: SeekPoint | None) -> Iterator[bytes]:
-    """The content, which is blocks of `source`, between two seek points."""
-    if first.byte:
-        source.seek(first.byte)
-    left = math.inf if last is None else last.byte - first.byte
-    for block in content:
-        yield block if len(block) <= left else block[: int(left)]
-        left -= len(block)
-        if left <= 0:
-            return
+    return replace(file, sections=((first.byte, last.byte),)), first
 
 
 def utf16_file(file: File) -> DamagedInputError:
@@ -147,6 +136,15 @@ def whole_lines(
         held = bytearray(left)
     if held:
         yield held, b""
+
+
+def line_begins(file: File, source: Iterable[bytes]) -> Iterator[tuple[int, Line]]:
+    """All lines, each with the byte where it begins."""
+    begin = 0
+    for begun, block in whole_lines(file, source):
+        for line in filter(None, (begun, *BytesIO(block))):
+            yield begin, line
+            begin += len(line)
 
 
 def _left_of_line(source: Iterator[bytes]) -> int:

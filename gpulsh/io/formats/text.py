@@ -26,10 +26,20 @@ from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_utf8, count_stray, strings_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_compressed
-from gpulsh.io.file import FIRST, File, SeekPoint, reading, wrong_row_count
+from gpulsh.io.file import File, SeekPoint, reading, wrong_row_count
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, WriteOptions, counting_rows
 from gpulsh.io.formats.seek_points import find_seek_points
-from gpulsh.io.formats.streamed import END, UTF16, Beginning, Line, Streamed, between, bounds, utf16_file, whole_lines
+from gpulsh.io.formats.streamed import (
+    END,
+    UTF16,
+    Beginning,
+    Line,
+    Streamed,
+    line_begins,
+    part_of,
+    utf16_file,
+    whole_lines,
+)
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.output_codec import NewFile
 from gpulsh.io.rows import Bytes, piece_rows
@@ -137,10 +147,10 @@ class TextLines(PlainText):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the file at a time."""
-        first, last = bounds(file, rules.part)
+        file, first = part_of(file, rules.part)
         row = first.row
         with reading(file), file.open() as source:
-            for piece in self._pieces(file, source, rules.limit, first, last):
+            for piece in self._pieces(file, source, rules.limit, first.line):
                 if isinstance(piece, bytearray):  # one line
                     block = self._document(row, memoryview(piece)[: len(piece) - _end_size(piece)])
                 else:
@@ -150,6 +160,12 @@ class TextLines(PlainText):
                 check_sizes(file, row + 1, block.texts.lengths(), rules.limit, "line")
                 row += len(block.texts)
                 yield block
+
+    def row_begins(self, file: File) -> Iterator[tuple[int, int]]:
+        """All rows of a plain file."""
+        if not self.compression:
+            with file.open() as source:
+                yield from enumerate(begin for begin, _ in line_begins(file, self._blocks(file, source, STEP)))
 
     def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """Kept lines as they are."""
@@ -185,25 +201,18 @@ class TextLines(PlainText):
         return beginning.taken
 
     def _pieces(
-        self,
-        file: File,
-        source: BinaryIO,
-        limit: Limit | None = None,
-        first: SeekPoint = FIRST,
-        last: SeekPoint | None = None,
+        self, file: File, source: BinaryIO, limit: Limit | None = None, number: int = 1
     ) -> Iterator[bytes | bytearray]:
-        """The content between two seek points in pieces of whole lines.
+        """The content in pieces of whole lines, the first of this number.
 
         A line that no block holds whole is a bytearray of its own.
         """
-        number = first.line
 
         def next_line() -> int:
             return number
 
         with reading(file):
-            content = between(source, self._blocks(file, source, STEP), first, last)
-            for begun, block in whole_lines(file, content, limit, next_line):
+            for begun, block in whole_lines(file, self._blocks(file, source, STEP), limit, next_line):
                 if number == 1 and (begun or block).startswith(UTF16):
                     raise utf16_file(file)
                 number += bool(begun) + block.count(END)

@@ -130,6 +130,15 @@ class Warc(Format):
         if count is not None and found != count:
             raise wrong_row_count(file)
 
+    def row_begins(self, file: File) -> Iterator[tuple[int, int]]:
+        """The row of the next document, at the beginning and at each record; not inside a gzip member."""
+        yield 0, 0
+        row = 0
+        for record, page in self._records(file):
+            if record.skip == 0:
+                yield row, record.offset
+            row += page is not None
+
     def write_kept(self, file: File, keep: Mask, target: NewFile, **how: Unpack[WriteOptions]) -> None:
         """Kept documents and the records that accompany them."""
         dropped: set[str] = set()  # ids of dropped documents
