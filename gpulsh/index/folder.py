@@ -101,11 +101,7 @@ def read_manifest(folder: Path) -> Manifest:
         # Not by what is there now: another process may have removed a new index since.
         if isinstance(error, NotADirectoryError) or (os.path.islink(folder) and not os.path.isdir(folder)):
             raise InputError(f"{folder}: is not a folder; give the folder of an index") from None
-        if os.path.lexists(folder / PASSAGES):
-            raise InputError(
-                f"{folder}: is an index of passages, for `gpulsh passages --index` alone; give an index of `gpulsh"
-                " index build`"
-            ) from None
+        _refuse_passages(folder)
         what = "is not an index" if os.path.isdir(folder) else "no such folder"
         raise InputError(f"{folder}: {what}; make an index with `gpulsh index build`, or Index.save") from None
     except OSError as error:
@@ -163,6 +159,14 @@ def damage(path: Path, fact: FileFact, *, contents: bool) -> str | None:
     if size != fact.size:
         return f"is damaged, it has {size} bytes and was written with {fact.size}"
     return "is damaged, its CRC-32 differs" if contents and fact_of(path) != fact else None
+
+
+def _refuse_passages(folder: Path) -> None:
+    if os.path.lexists(folder / PASSAGES):
+        raise InputError(
+            f"{folder}: is an index of passages, for `gpulsh passages --index` alone; give an index of `gpulsh index"
+            " build`"
+        ) from None
 
 
 def _refuse_irregular(path: Path) -> None:
@@ -231,6 +235,7 @@ class Folder:
             path.mkdir(mode=0o700, exist_ok=True)
             if has_index(path):
                 raise OutputError(taken)
+            _refuse_passages(path)
             refuse_lost_commit(path / LOCK, INDEX)
             strange = [name for name in os.listdir(path) if not _is_left_by_writer(path, name)]
             if strange:

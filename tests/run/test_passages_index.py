@@ -161,8 +161,9 @@ def test_other_parameters_and_indexes_are_refused(tmp_path: Path) -> None:
         assert message in str(caught.value) and "\n" not in str(caught.value)
         assert not (tmp_path / "new").exists()
     assert len(find_passages(**given)) == 1
-    with pytest.raises(InputError, match="is an index of passages"):
-        gpulsh.Index.open(index)
+    for use in (gpulsh.Index.open, gpulsh.Index.create):
+        with pytest.raises(InputError, match="is an index of passages"):
+            use(index)
 
 
 def test_a_damaged_index_file_is_named(tmp_path: Path) -> None:
