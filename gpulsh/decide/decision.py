@@ -44,7 +44,8 @@ class Decision(Arrays):
     keep             bool [n]
     duplicate_of     int64 [n]: position of the kept document it duplicates; its own position if it is kept, or left out
                      by `min_sources`
-    similarity       float32 [n]: Jaccard similarity with that document; 1.0 if kept
+    similarity       float32 [n]: similarity with that document, by `measure`; NaN if it was not measured, as with
+                     verify="none" or for copies by `key`; 1.0 if kept or left out
     cluster          int64 [n]: smallest position of its connected component of verified pairs
     pairs            int64 [m, 2]: verified pairs, i < j, lexicographic
     pair_similarity  float32 [m]

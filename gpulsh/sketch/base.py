@@ -68,7 +68,7 @@ def checked_estimate(
     if not low <= number <= 1:
         raise ParameterError(f"value is {number}; give a {measure} from {low} to 1")
     if size is not None:
-        size = check_integer("size, the number of shingles that either document has,", size, 1, 1 << 62)
+        size = check_integer("size, the number of shingles in the union of both documents,", size, 1, 1 << 62)
     return number, size
 
 

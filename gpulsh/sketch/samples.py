@@ -80,7 +80,8 @@ class SampleSketch(TextSketch[Samples], Named):
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """The theoretical standard deviation of the estimate at a similarity of `value` and a union of `size` shingles.
 
-        Raises ParameterError for a `value` outside 0 to 1 and a `size` below 1.
+        Without `size`, `BottomS` takes a large union; `ModM` needs it. Raises ParameterError for a `value` outside 0 to
+        1 and a `size` below 1.
         """
         return float(np.sqrt(max(self._variance(*checked_estimate(value, size)), 0.0)))
 
@@ -205,7 +206,7 @@ class ModM(SampleSketch):
         Of many, the mean of 1 / k is the first terms of its series in 1 / mean.
         """
         if size is None:
-            raise ParameterError("size is not given; give the number of shingles that either document has")
+            raise ParameterError("size is not given; give the number of shingles in the union of both documents")
         if self.modulus == 1 or size == 1:
             return 0.0
         mean = size / self.modulus
