@@ -28,18 +28,22 @@ EVIDENCE = (
     " with only hashes stored, about 360 bytes per kept document with the default bands."
 )
 
-_files = opt.combine_options(
-    click.argument("path", metavar="PATH"),
-    click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
-    opt.text_options(ids="Column of strings or integers that are the keys.  [default: FILE:ROW]"),
-    opt.value("-o --output", "FILE", "File for the duplicates found, .parquet or .jsonl."),
-    opt.flag("--overwrite", "Replace FILE, if gpulsh wrote it."),
-    opt.backends,
-)
+KEYS = "Column of strings or integers that are the keys.  [default: FILE:ROW]"
+
+
+def _files(ids: str) -> opt.Option:
+    return opt.combine_options(
+        click.argument("path", metavar="PATH"),
+        click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
+        opt.text_options(ids=ids),
+        opt.value("-o --output", "FILE", "File for the duplicates found, .parquet or .jsonl."),
+        opt.flag("--overwrite", "Replace FILE, if gpulsh wrote it."),
+        opt.backends,
+    )
 
 
 @index.command(short_help="Make an index of files.")
-@_files
+@_files(KEYS)
 @opt.method_options(*opt.DECISION)
 @opt.choice("--evidence", "index", "source", help=EVIDENCE)
 @opt.flag("--json as_json", "Print the counts as JSON.")
@@ -51,7 +55,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 
 
 @index.command(short_help="Add files to an index.")
-@_files
+@_files(KEYS)
 @opt.method_options(*opt.DECISION, otherwise="default: as in the index; other values are refused")
 @click.option(
     "--evidence",
@@ -67,7 +71,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 
 
 @index.command(short_help="Find documents of files that duplicate documents of an index.")
-@_files
+@_files("Column of ids to write next to file and row.")
 @opt.number("--top", "K", "List at most K duplicates of each document, the most similar first.  [default: 1]")
 @opt.flag("--every", "List all duplicates of each document, not only K.")
 @opt.number("--threshold", "J", "Minimum similarity, not below the index's.  [default: the index's]", kind=float)
