@@ -176,7 +176,7 @@ def choose_banding(
     raise ParameterError(
         f"no banding of num_perm={num_perm} has P({capture_at:g}) >= {capture_by:g} "
         f"and P({reject_at:g}) <= {reject_by:g}; closest is {banding_name(bands[best], rows[best])} "
-        f"with {captured[best]:.4g} and {unwanted[best]:.4g}; give a larger num_perm, or relax capture or reject"
+        f"with {captured[best]:.4g} and {unwanted[best]:.4g}; give a larger --num-perm, or relax capture or reject"
     )
 
 
@@ -210,7 +210,7 @@ def default_banding(
         if bands * rows > num_perm:
             raise ParameterError(
                 f"bands={bands} times rows={rows} is {bands * rows}, above num_perm={num_perm}; "
-                "give fewer bands or rows, or a larger num_perm"
+                "give fewer bands or rows, or a larger --num-perm"
             )
         return bands, rows
 
