@@ -2,7 +2,7 @@
 
     python examples/files.py INPUT... OUT       # Parquet, Arrow, JSON lines, WARC or text files, folders or globs
 
-Memory stays within `memory` for inputs of any size. After a kill or Ctrl-C, run it again: `resume` continues from the
+gpulsh divides the work to fit `memory`. After a kill or Ctrl-C, run it again: `resume` continues from the
 last finished step, and leaves a finished run as it is.
 """
 

@@ -167,7 +167,7 @@ engine = combine_options(
     value(
         "--address",
         "HOST:PORT",
-        "With --engine ray: the cluster to join, or auto.  [default: start one on this machine]",
+        "With --engine ray: the cluster to join, or auto.  [default: RAY_ADDRESS, or a new one on this machine]",
     ),
 )
 overwrite_and_resume = combine_options(

@@ -264,9 +264,9 @@ def deduplicate_files(
                     `gpulsh.io.files.rejected`)
     memory          memory for the run, such as "4GiB", or bytes: at least 512 MiB, and four times the largest document.
                     gpulsh divides the work to fit. None: 8 GiB, or half of the machine's memory if that is less
-    engine          "ray" runs on the Ray cluster at `address`, or on a new one on this machine. All nodes must see
-                    inputs and output under the same paths. `memory` and `threads` apply to each worker (4 GiB and 4, or
-                    less on smaller nodes). With CUDA, each worker has a GPU
+    engine          "ray" runs on the Ray cluster at `address`. None: at RAY_ADDRESS, or a new one on this machine. All
+                    nodes must see inputs and output under the same paths. `memory` and `threads` apply to each worker
+                    (4 GiB and 4, or less on smaller nodes). With CUDA, each worker has a GPU
     work            if `output` is a URL: a local folder, new or empty, for the results before the upload; `resume`
                     needs it. None: a new folder in TMPDIR
     overwrite       replace the results of an earlier run in `output`
