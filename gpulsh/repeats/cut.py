@@ -93,7 +93,7 @@ def cut(
 
     texts            the texts that the spans were found in
     spans            the result of `passages`, or any pyarrow, polars or pandas table with its row, start and stop
-    min_left         documents that lose text and have fewer tokens left are not kept
+    min_left         documents that lose text and have fewer tokens left are not kept; by default, tokens are words
     min_occurrences  spans that occur less often stay; a value above 1 needs the column occurrences
     unit, symbols, folding, normalize, backend, threads  as `passages`; they count the tokens left
 
