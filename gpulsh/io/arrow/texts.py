@@ -124,7 +124,7 @@ def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
     if columns.order is not None and not is_orderable(kind := kinds[columns.order]):
         raise InputError(
             f"{file.name}: column {columns.order!r} is {kind};"
-            " --keep takes numbers, dates and times, or strings of them"
+            " --keep takes integers, floats, dates and times, or strings of them"
         )
     kind = pa.null() if columns.copy_key is None else kinds[columns.copy_key]
     if not (is_copy_key(kind) or pa.types.is_floating(kind)):  # pandas gives a column without values the type float64
