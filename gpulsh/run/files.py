@@ -279,8 +279,9 @@ def deduplicate_files(
     secret          32 bytes that key the evidence, for tests; no byte of the results depends on them. None: random for
                     each run, or the secret of the index. The work folder holds them during the run
 
-    Returns a FilesResult. Raises ParameterError, InputError, OutputError or BackendError. gpulsh then removes its
-    files, unless `resume` can continue from them. After KeyboardInterrupt or SystemExit the finished work stays.
+    Returns a FilesResult. Raises ParameterError, InputError, OutputError, MemoryLimitError or BackendError. gpulsh then
+    removes its files, unless `resume` can continue from them. After KeyboardInterrupt or SystemExit the finished work
+    stays.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -162,7 +162,7 @@ def passages_files(
     cut      also write `data/` and `short.parquet`, as `cut_files` does with min_left, min_occurrences and format
     others   as in `deduplicate_files`. With on_error="skip", bad records are in `rejected.parquet`, and not in `data/`
 
-    Returns a PassagesResult. Raises ParameterError, InputError, OutputError or BackendError.
+    Returns a PassagesResult. Raises ParameterError, InputError, OutputError, MemoryLimitError or BackendError.
 
     >>> import tempfile
     >>> import pyarrow.parquet as pq
@@ -317,7 +317,7 @@ def cut_files(
     min_occurrences  keep passages that occur less often
     others           as in `deduplicate_files`
 
-    Returns a CutResult. Raises ParameterError, InputError, OutputError or BackendError.
+    Returns a CutResult. Raises ParameterError, InputError, OutputError, MemoryLimitError or BackendError.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
