@@ -291,7 +291,7 @@ def test_texts_of_several_columns_are_refused(name: str, tmp_path: Path) -> None
     rows = [{"title": "one two", "body": "three four five"}, {"title": "new", "body": "one two three four five"}]
     path = write_rows(tmp_path / name, rows)
     given: dict[str, Any] = {"tokens": 3, "text_column": ["title", "body"], **OPTIONS}
-    message = "text_column names 2 columns, and a cut changes only one; name one"
+    message = "text_column names 2 columns, and a cut changes only one; find passages in one"
     with pytest.raises(ParameterError, match=message):
         gpulsh.passages_files(path, tmp_path / "both", cut=True, **given)
     marks = gpulsh.passages_files(path, tmp_path / "marks", **given)

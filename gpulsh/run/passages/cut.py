@@ -71,7 +71,9 @@ CutContext = TaskContext[PassagesJob | CutJob]
 def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatName | None) -> None:
     """ParameterError if texts cannot be written without passages."""
     if len(columns.texts) > 1:
-        raise ParameterError(f"text_column names {len(columns.texts)} columns, and a cut changes only one; name one")
+        raise ParameterError(
+            f"--text-column names {len(columns.texts)} columns, and a cut changes only one; find passages in one"
+        )
     for file in files:
         kind = format_of(file)
         in_columns = isinstance(kind, (Parquet, Ipc)) or (isinstance(kind, JsonLines) and format == "parquet")
