@@ -399,7 +399,7 @@ def deduplicate_files(
         columns=Columns(
             text=text_column,
             order=policy.order_column,
-            id=id_column or natural_id(files),
+            id=natural_id(files) if id_column is None else id_column,
             copy_key=key,
             more=counting.input_columns(),
             added=frozenset(added),

@@ -340,6 +340,7 @@ def test_an_interrupt_before_the_first_step_leaves_nothing(folder: Path) -> None
         ({"keep": 3}, "keep is 3; give first, longest, source:INPUT,INPUT... or the name of a column"),
         *(({"text_column": value}, f"{value}; give the name of a column, or a list of names") for value in (None, 3)),
         ({"id_column": 3}, "id_column is 3; give the name of a column"),
+        ({"id_column": ""}, "has no column '', which id_column names"),
         *(({name: "yes"}, f"{name} is 'yes'; give True or False") for name in ("resume", "within")),
         ({"protect": 5}, "protect is of type int; give a path or a list of paths"),
         *(({name: ""}, f"{name} is empty; give the path of a folder") for name in ("output", "index")),

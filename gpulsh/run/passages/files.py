@@ -215,7 +215,7 @@ def passages_files(
     files = input_files(
         given, guarded, streams, read_options, folders, on_error=on_error, engine=engine, new=not (overwrite or resume)
     )
-    text, id = text_named(text_column), id_column or natural_id(files)
+    text, id = text_named(text_column), natural_id(files) if id_column is None else id_column
     columns = Columns(text=text, id=id, copy_key=within, copy_key_option="--within")
     if cut:
         files = _name_cut_outputs(files, columns, guarded, cutting)
