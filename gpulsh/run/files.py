@@ -236,7 +236,7 @@ def deduplicate_files(
     min_cluster     drop documents only from clusters (connected components of verified pairs) of at least this size
     max_copies      keep up to this many of a kept document and its duplicates, the first by `keep`
     min_sources     leave out a kept document and its duplicates if they have fewer sources. Duplicates of protected
-                    documents are dropped in any case
+                    documents are dropped in any case. Not with `min_cluster` or `max_copies`
     index           folder of an index of earlier runs, created if it does not exist. Its documents come before all
                     others, and the run adds its own, kept or dropped, by `id_column` or FILE:ROW. Parameters that are
                     not given come from the index. `keep` orders only the documents of a run; any value but "first"

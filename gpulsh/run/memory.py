@@ -131,7 +131,7 @@ def deduplicate(
                   None: 1
     max_copies    keep up to this many of a kept document and its duplicates, the first in order. None: 1
     min_sources   leave out a kept document and its duplicates if they have fewer different values of `source_column`.
-                  None: 1
+                  None: 1. Not with `min_cluster` or `max_copies`
     key           the name of a column of the table `texts`, or n strings, bytes or integers, such as URLs. Documents
                   with equal values are copies: the first in decision order stays, before texts are compared. None and
                   empty values equal no other value. The similarity of these copies is NaN, and they are not in any pair
