@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -35,6 +35,7 @@ PIECE = re.compile(rb"(?:[^\\]{1,1024}+|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u..
 # Bytes that a parser and its objects take at most, as orjson and Python's own were measured with each kind of value.
 COSTS = {b",": 80, b"{": 130, b"[": 70, b":": 24}
 BYTE_COST = 6
+PLAIN_IDS = {str, int, float, bool, type(None)}  # types of ids that are no error
 STRING_COST = 64  # bytes that a string left in its place counts for
 
 Record = dict[str, Any]  # an object as it is parsed
@@ -168,6 +169,41 @@ def on_one_line(number: int, line: Line) -> Line:
 def json_type_name(value: object) -> str:
     """The name of a JSON value's type in messages."""
     return "null" if value is None else JSON_NAMES.get(type(value), type(value).__name__)
+
+
+def is_plain(columns: Columns) -> bool:
+    """Whether `plain_texts` may find all that is read: one field of text, and an id at most."""
+    fields = [columns.text_column, *columns.others()]
+    return columns.order is columns.copy_key is None and all(name is not None and "." not in name for name in fields)
+
+
+def plain_records(lines: Sequence[Line]) -> list[Record] | None:
+    """The objects of lines; None if one of them needs a `RecordReader`, as hardly any does.
+
+    To read short lines one by one takes several times as long.
+    """
+    import orjson
+
+    if max(map(len, lines), default=0) > LARGE_LINE:
+        return None
+    try:
+        records = list(map(orjson.loads, lines))
+    except ValueError:
+        return None
+    return records if {dict}.issuperset(map(type, records)) else None
+
+
+def plain_texts(records: Sequence[Record], columns: Columns) -> list[Bytes | None] | None:
+    """The texts of records; None if a value needs a `RecordReader`."""
+    (name,), id = columns.texts[0], columns.id
+    texts = [record.get(name) for record in records]
+    if (
+        not {str, type(None)}.issuperset(map(type, texts))
+        or (id is not None and not PLAIN_IDS.issuperset(type(record.get(id)) for record in records))
+        or (columns.added and not all(map(columns.added.isdisjoint, records)))
+    ):
+        return None
+    return [text if text is None else text.encode() for text in texts]
 
 
 class Lenient(Record):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import compress
+from itertools import chain, compress
 from typing import BinaryIO, NamedTuple, Unpack
 
 import numpy as np
@@ -26,7 +26,18 @@ from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMe
 from gpulsh.io.file import FIRST, File, SeekPoint, reading, reason
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, WriteOptions, counting_rows
 from gpulsh.io.formats.blocks import OrderColumn, RecordRows, in_counted_runs, in_runs
-from gpulsh.io.formats.json_record import BOM, Lenient, Record, RecordReader, is_blank, json_type_name, on_one_line
+from gpulsh.io.formats.json_record import (
+    BOM,
+    Lenient,
+    Record,
+    RecordReader,
+    is_blank,
+    is_plain,
+    json_type_name,
+    on_one_line,
+    plain_records,
+    plain_texts,
+)
 from gpulsh.io.formats.json_text import member_texts, with_text
 from gpulsh.io.formats.json_types import MAX_FIELDS, NumberKind, Shape, record_batch
 from gpulsh.io.formats.seek_points import find_seek_points
@@ -45,10 +56,11 @@ from gpulsh.io.formats.streamed import (
 )
 from gpulsh.io.limits import COPIES, Limit
 from gpulsh.io.output_codec import NewFile, Sink
-from gpulsh.ragged import mask_of
+from gpulsh.ragged import mask_of, offsets, row_ranges
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
 MAX_REJECTED = 1 << 14  # lines of a block
+PARSED_ROWS = 1 << 12  # at once
 LINES_AT_ONCE = 64  # with added members: the memory of so few is used again for the next
 VALUES_AT_ONCE = 1 << 16
 ELEMENT = "element"  # the unit of a file that is an array
@@ -61,6 +73,15 @@ class Group(NamedTuple):
 
     numbers: Sequence[int]
     lines: list[Line]
+
+    def slices(self) -> Iterator[Group]:
+        """Some neighbours at a time: a parser makes up to 30 times the bytes of its lines."""
+        sizes = [*map(len, self.lines)]
+        if not sizes or max(sizes) > LARGE_LINE:
+            yield self
+            return
+        for start, stop in row_ranges(offsets(sizes), LARGE_LINE, PARSED_ROWS):
+            yield Group(self.numbers[start:stop], self.lines[start:stop])
 
     def take_lines(self) -> Iterator[tuple[int, Line]]:
         """Each row, which leaves the group, so at most one large document is held twice."""
@@ -116,8 +137,19 @@ class JsonLines(Streamed):
         with reading(file), source:
             reader = RecordReader(file, rules.limit, columns.depth())
             order_column = None if columns.order is None else OrderColumn(file, columns.order)
-            for group in self._groups(file, source, rules.limit, lost, number=first.line):
+            groups = self._groups(file, source, rules.limit, lost, number=first.line)
+            may_be_plain = wanted is None and is_plain(columns)
+            for group in chain.from_iterable(map(Group.slices, groups)) if may_be_plain else groups:
                 found, damage = RecordRows(row, damage), []
+                records = plain_records(group.lines) if may_be_plain else None
+                if records is not None and (texts := plain_texts(records, columns)) is not None:
+                    if missing and records:
+                        missing -= {(name,) for record in records for name in record}
+                        names = names or list(records[0])
+                    found.texts = texts
+                    row += len(texts)
+                    yield found.block(columns)
+                    continue
                 for number, line in group.take_lines():
                     text = value = copy_key = None
                     at = row - first.row

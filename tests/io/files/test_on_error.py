@@ -266,7 +266,7 @@ def test_bad_records_are_listed_in_bounded_memory(known: bool, tmp_path: Path, m
         (tmp_path / "b.jsonl").write_bytes(line(text(1)))
         build_index(tmp_path / "index", [str(tmp_path / "b.jsonl")], backend="reference")
     result = skip(tmp_path / "a.jsonl", tmp_path / "out", **options)
-    assert held == [3000, 3000, 3000, 1]
+    assert sum(held) == bad + 1 and max(held) < 2500 + 1000
     assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["dropped"]) == (2, bad + 1, 1)
     found = pq.read_table(tmp_path / "out/rejected.parquet")
     assert found.column("row").to_pylist() == [*range(1, bad + 1), bad + 2]

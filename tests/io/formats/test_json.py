@@ -147,6 +147,50 @@ def test_values_do_not_depend_on_the_division_of_their_rows(tmp_path: Path) -> N
         assert json_strings(found).to_pylist() == [["1", "2.5", "3", "a"][row] for row in rows]
 
 
+ODD = [
+    *(
+        b"{",
+        b"[1]",
+        b"3",
+        b'{"text": 5}',
+        b'{"text": NaN}',
+        b'{"text": "\\ud800"}',
+        b'{"text": "\xff"}',
+        b'{"text": {}}',
+    ),
+    *(b'{"text": "x", "text": "y"}', b'{"id": 1e300}', b'{"id": [1]}', b'{"id": 99999999999999999999}', b'{"new": 1}'),
+    b'{"id": ' + b"[" * 2000 + b"]" * 2000 + b"}",
+]
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_lines_that_are_parsed_together_are_read_as_each_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skip: bool
+) -> None:
+    draw = random.Random(4)
+    choices = [Columns("text"), Columns("text", id="id"), Columns("text", added=frozenset(["new"]))]
+
+    def read(file: File, columns: Columns) -> Any:
+        rows, bad = list[Any](), list[Any]()
+        try:
+            for block in JsonLines().read(file, columns, rules=Rules(skip=skip)):
+                texts = block.texts.pieces(np.arange(len(block.texts)))
+                rows += zip(map(bytes, texts), block.texts.null_rows().tolist(), strict=True)
+                bad += block.rejected
+        except InputError as error:
+            return str(error)
+        return rows, bad
+
+    for _ in range(100):
+        file = lines_file(tmp_path, draw, [*LINES[:-1] * draw.choice([1, 9]), *ODD])
+        columns = draw.choice(choices)
+        monkeypatch.setattr(jsonl, "PARSED_ROWS", draw.choice([1, 3, 100]))
+        together = read(file, columns)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(jsonl, "is_plain", lambda columns: False)
+            assert read(file, columns) == together
+
+
 MIXES = [[1, 2, None, 3], [None, "a", "b"], [1, 2, "a"], [1, 2.5], [True, 1], [2**63, 1], [1, {"x": 1}], [None] * 3, []]
 
 
