@@ -237,8 +237,8 @@ def test_row_groups_are_filled_with_whole_batches(tmp_path: Path, monkeypatch: p
 )
 def test_a_type_holds_all_values_of_a_field(values: list[Any], kind: pa.DataType, expected: list[Any] | None) -> None:
     shape = Shape()
-    for value in values:
-        shape.see({"field": value})
+    for some in (values[:1], values[1:]):
+        shape.see([{"field": value} for value in some])
     found = record_batch(shape.schema(), [{"field": value} for value in values]).column(0)
     assert found.type == kind
     read = [None if isinstance(value, float) and value != value else value for value in found.to_pylist()]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
+from itertools import chain
 from types import NoneType
 from typing import Any
 
@@ -35,6 +36,18 @@ class NumberKind(Enum):
     GREAT = auto()  # a float so great that orjson may have made it of an integer
 
 
+def _int_kind(value: int) -> type | NumberKind:
+    if -EXACT <= value <= EXACT:
+        return int
+    return NumberKind.WIDE if -(2**63) <= value < 2**63 else NumberKind.BEYOND
+
+
+def _float_kind(value: float) -> type | NumberKind:
+    if abs(value) < 2**63:
+        return float
+    return NumberKind.NAN if value != value else NumberKind.GREAT
+
+
 class Shape:
     """All values of one place."""
 
@@ -45,28 +58,35 @@ class Shape:
         self.many = False  # fields: no struct holds them
         self._elements: Shape | None = None
 
-    def see(self, value: Any) -> None:
-        """One more of the values."""
-        kind: type | NumberKind = type(value)
-        if kind is int and not -EXACT <= value <= EXACT:
-            kind = NumberKind.WIDE if -(2**63) <= value < 2**63 else NumberKind.BEYOND
-        elif kind is float and not abs(value) < 2**63:
-            kind = NumberKind.NAN if value != value else NumberKind.GREAT
-        self._kinds.add(kind)
-        if self._depth == MAX_DEPTH:
+    def see(self, values: Sequence[Any]) -> None:
+        """More of the values."""
+        kinds = set(map(type, values))
+        for kind in kinds:
+            some: Sequence[Any] = values if len(kinds) == 1 else [each for each in values if type(each) is kind]
+            if kind is int:  # others are between these
+                self._kinds |= {_int_kind(min(some)), _int_kind(max(some))}
+            elif kind is float:
+                self._kinds.update(map(_float_kind, some))
+            else:
+                self._kinds.add(kind)
+            if kind is dict:
+                self._see_fields(some)
+            elif kind is list and self._depth < MAX_DEPTH:
+                self._elements = self._elements or Shape(self._depth + 1)
+                for each in some:
+                    self._elements.see(each)
+
+    def _see_fields(self, records: Sequence[dict[str, Any]]) -> None:
+        if self.many or self._depth == MAX_DEPTH:
             return
-        if kind is dict and not self.many:
-            for name, each in value.items():
-                if (field := self._fields.get(name)) is None:
-                    field = self._fields[name] = Shape(self._depth + 1)
-                field.see(each)
-            if len(self._fields) > MAX_FIELDS:
-                self.many = True
-                self._fields.clear()
-        elif kind is list:
-            self._elements = self._elements or Shape(self._depth + 1)
-            for each in value:
-                self._elements.see(each)
+        for name in dict.fromkeys(chain.from_iterable(records)):
+            if (field := self._fields.get(name)) is None:
+                field = self._fields[name] = Shape(self._depth + 1)
+                if len(self._fields) > MAX_FIELDS:
+                    self.many = True
+                    self._fields.clear()
+                    return
+            field.see([record[name] for record in records if name in record])
 
     def has(self, kind: NumberKind) -> bool:
         """Whether it was seen, here or below."""

@@ -300,8 +300,7 @@ class JsonLines(Streamed):
         for exactly in (False, True):
             shape = Shape()
             for records in self._kept_records(file, how.get("typed", keep), limit, exactly):
-                for record in records:
-                    shape.see(record)
+                shape.see(records)
             if not shape.has(NumberKind.GREAT):
                 break
         if shape.many:
@@ -321,7 +320,15 @@ class JsonLines(Streamed):
         reader = RecordReader(file, limit)
         with reading(file), source:
             for kept in self._kept_lines(file, source, keep):
-                yield [reader.whole(number, line, exactly=exactly) for number, line in kept.take_lines()]
+                records: list[Record] = []
+                for some in kept.slices():
+                    plain = None if exactly else plain_records(some.lines)
+                    if plain is None:
+                        plain = [reader.whole(number, line, exactly=exactly) for number, line in some.take_lines()]
+                    records += plain
+                kept.lines.clear()
+                yield records
+                del records
 
     def _kept_lines(self, file: File, source: BinaryIO, keep: Mask, *, more: bool = False) -> Iterator[Group]:
         """The kept rows of each group that has some; with `more` the file may have more rows than `keep`, and is read
