@@ -16,13 +16,18 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from gpulsh.errors import DamagedInputError, InputTypeError
+from gpulsh.io.arrow.buffers import binary_array
+from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import count_stray_bytes
 from gpulsh.io.columns import SEPARATOR, Columns, FieldPath, field_named
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import END, LARGE_LINE, UTF16, Line, utf16_file
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
-from gpulsh.io.rows import Bytes, text_bytes
+from gpulsh.io.rows import Bytes, Rows, text_bytes
+from gpulsh.ragged import offsets
 
 PARSE_COPIES = 2  # of the largest document: room for a line and its copies
 PARSED_BYTES = 8 << 20  # room for the other fields of a line, besides the largest text
@@ -193,7 +198,7 @@ def plain_records(lines: Sequence[Line]) -> list[Record] | None:
     return records if {dict}.issuperset(map(type, records)) else None
 
 
-def plain_texts(records: Sequence[Record], columns: Columns) -> list[Bytes | None] | None:
+def plain_texts(records: Sequence[Record], columns: Columns) -> Rows | None:
     """The texts of records; None if a value needs a `RecordReader`."""
     (name,), id = columns.texts[0], columns.id
     texts = [record.get(name) for record in records]
@@ -203,7 +208,9 @@ def plain_texts(records: Sequence[Record], columns: Columns) -> list[Bytes | Non
         or (columns.added and not all(map(columns.added.isdisjoint, records)))
     ):
         return None
-    return [text if text is None else text.encode() for text in texts]
+    pieces = [b"" if text is None else text.encode() for text in texts]
+    null = np.array([text is None for text in texts]) if None in texts else None
+    return arrow_rows(binary_array(b"".join(pieces), offsets([*map(len, pieces)]), null))
 
 
 class Lenient(Record):

@@ -140,16 +140,15 @@ class JsonLines(Streamed):
             groups = self._groups(file, source, rules.limit, lost, number=first.line)
             may_be_plain = wanted is None and is_plain(columns)
             for group in chain.from_iterable(map(Group.slices, groups)) if may_be_plain else groups:
-                found, damage = RecordRows(row, damage), []
                 records = plain_records(group.lines) if may_be_plain else None
                 if records is not None and (texts := plain_texts(records, columns)) is not None:
                     if missing and records:
                         missing -= {(name,) for record in records for name in record}
                         names = names or list(records[0])
-                    found.texts = texts
-                    row += len(texts)
-                    yield found.block(columns)
+                    yield Block(row, texts, rejected=tuple(damage))
+                    row, damage = row + len(texts), []
                     continue
+                found, damage = RecordRows(row, damage), []
                 for number, line in group.take_lines():
                     text = value = copy_key = None
                     at = row - first.row
