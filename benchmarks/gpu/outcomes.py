@@ -16,6 +16,11 @@ FILE = "GPULSH_OUTCOMES"
 SHOWN = 4000  # characters of a failure, its last ones
 
 
+def pytest_addoption(parser: Any) -> None:
+    """Know the limit of a test in pyproject.toml, also without pytest-timeout; without it, no test has one."""
+    parser.addini("timeout", "seconds of a test")
+
+
 def pytest_runtest_logreport(report: Any) -> None:
     """One line per test: of its call, or of a set-up or an end that did not pass."""
     if report.when == "call" or not report.passed:

@@ -257,13 +257,14 @@ class Marks:
             assert not (on_device and "kernels_built" in item.fixturenames), f"{item.nodeid} asks for a host compiler"
 
 folders = ["tests/kernels", "tests/backends/parity"]
-given = [*folders, "--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "kernels"]
+few = ["-p", "no:cacheprovider", "-p", "no:timeout", "-p", "no:xdist", "-p", "benchmarks.gpu.outcomes"]
+given = [*folders, "--collect-only", "-qq", *few, "-m", "kernels"]
 sys.exit(pytest.main(given, [Marks()]))
 """
 
 
 def test_the_device_marker_needs_few_packages() -> None:
-    """The kernels' tests need no package of the command, and no reader of files but pyarrow."""
+    """The kernels' tests need no package of the command, no reader of files but pyarrow, and no plugin of pytest."""
     done = subprocess.run([sys.executable, "-c", COLLECTING], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     device_cuts = re.compile(r"[\[-]device-(small|ones|default)\b")
