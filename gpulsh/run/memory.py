@@ -254,8 +254,8 @@ def decide(
     with ops.use_device(), funnel.stage(progress, MEMORY_STAGES["collide"], method.banding.bands):
         rank, filled = None, np.flatnonzero(signed.has_shingle)
         if order is not None:
-            rank, filled = _ranks(ops.asarray(order)), ops.asarray(order)
-            filled = filled[signed.has_shingle[filled]]
+            filled = ops.asarray(order)
+            rank, filled = _ranks(filled), filled[signed.has_shingle[filled]]
         same, of = _key_copies(keyed, rank, ops)
         if len(same):
             has_key_before = np.zeros(funnel.documents, bool, like=same)

@@ -45,13 +45,13 @@ pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built", "in_
 KEY_BYTES = 8 * (WORDS + TOKEN_FAR)  # secret ones, and public ones, of which there are fewer
 
 
-def decided(documents: Any, ops: Any, **options: Any) -> tuple[Decision, list[Transfer]]:
+def decided(documents: Any, ops: Any, order: Any = None, **options: Any) -> tuple[Decision, list[Transfer]]:
     """The decision, and the transfers after `sign`."""
     source = documents if isinstance(documents, DeviceTexts) else open_texts(documents, ops)
     method = Method.choose(**options)
     signed = sign(source, method, KEYS, ops, Progress())
     with counted_transfers() as found:
-        decision = decide(signed, source, None, method, KEYS, ops, Progress())
+        decision = decide(signed, source, order, method, KEYS, ops, Progress())
     return decision, found
 
 
@@ -332,6 +332,14 @@ def test_no_array_of_documents_crosses_to_the_host(options: dict[str, Any]) -> N
     to_host = [one for one in found if one.to_host]
     assert max(one.items for one in to_host) <= FEW
     assert sum(one.nbytes for one in to_host) < DOCUMENTS * 8
+
+
+def test_the_order_crosses_to_the_device_once() -> None:
+    documents = texts(60)
+    order = np.arange(len(documents))[::-1].copy()
+    decision, found = decided(documents, backend(), order)
+    assert_decisions(decision, gpulsh.deduplicate(documents, backend="reference", priority=order[::-1]))
+    assert sum(one.items == len(order) for one in found if not one.to_host) == 1
 
 
 def test_only_documents_of_large_buckets_cross_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
