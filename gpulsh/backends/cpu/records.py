@@ -39,6 +39,15 @@ def find_records(content, delimiter, state, ends):
 
 
 @kernel
+def count_line_ends(content):
+    count = 0
+    for at in range(content.size):
+        is_pair = content[at] == RETURN and at + 1 < content.size and content[at + 1] == NEWLINE
+        count += (content[at] == NEWLINE or content[at] == RETURN) and not is_pair
+    return count
+
+
+@kernel
 def fill_columns(content, begin, end, delimiter, first, count, values, offset, null, fields):
     filled = 0
     for row in range(begin.size):

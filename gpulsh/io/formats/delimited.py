@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.backends.host import BEGIN, QUOTED, cells_of, record_ends
+from gpulsh.backends.host import BEGIN, QUOTED, cells_of, line_ends, record_ends
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.buffers import as_one_array, binary_array
 from gpulsh.io.arrow.copy_keys import copy_keys
@@ -364,12 +364,6 @@ def split_records(file: File, source: Iterable[bytes], delimiter: int, limit: Li
         raise too_large(file, f"the record from line {line} on", size, limit)
     if held:
         yield _without_blank(held, np.array([size]), line, skip)
-
-
-def line_ends(content: bytes | bytearray) -> int:
-    """How many lines end there: by a newline, a carriage return, or both."""
-    returns = content.count(b"\r")
-    return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
 
 
 def _without_blank(content: bytes | bytearray, end: Numbers, line: int, skip: int = 0) -> Records:

@@ -30,7 +30,6 @@ from gpulsh.io.file import File, SeekPoint, reading, wrong_row_count
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, WriteOptions, counting_rows
 from gpulsh.io.formats.seek_points import find_seek_points
 from gpulsh.io.formats.streamed import (
-    END,
     UTF16,
     Beginning,
     Line,
@@ -215,7 +214,7 @@ class TextLines(PlainText):
             for begun, block in whole_lines(file, self._blocks(file, source, STEP), limit, next_line):
                 if number == 1 and (begun or block).startswith(UTF16):
                     raise utf16_file(file)
-                number += bool(begun) + block.count(END)
+                number += bool(begun) + int(np.count_nonzero(np.frombuffer(block, np.uint8) == NEWLINE))
                 yield from filter(None, (begun, block))
 
 
