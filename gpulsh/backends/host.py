@@ -42,7 +42,7 @@ def record_ends(content: bytes, delimiter: int, state: int = BEGIN) -> tuple[Num
     """
     from gpulsh.backends.cpu.records import find_records
 
-    ends = np.empty(line_ends(content) + 1, np.int64)
+    ends = np.empty(len(content) + 1, np.int64)
     count, state = find_records(np.frombuffer(content, np.uint8), delimiter, state, ends)
     return ends[:count], state
 
