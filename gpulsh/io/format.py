@@ -221,10 +221,6 @@ class Format(ABC):
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:
         """The column's values at `rows`, ascending, as a pyarrow.Array."""
 
-    def exact_values(self, file: File, column: str, rows: Numbers) -> pa.Array:
-        """`values`, in types that give each the same text however the rows of the file are divided among calls."""
-        return self.values(file, column, rows)
-
     def value_runs(self, file: File, column: str, counts: Iterable[int]) -> Iterator[pa.Array]:
         """`values` of the next so many rows, for each of `counts`; a file without parts is read once."""
         start = 0

@@ -209,13 +209,6 @@ class JsonLines(Streamed):
             return _as_array(list(self._values(file, column, wanted)))
         return as_one_array(pa.chunked_array([cast_to(run, kind) for run in runs], kind))
 
-    def exact_values(self, file: File, column: str, rows: Numbers) -> pa.Array:
-        """`values`; of a file with parts, floats are JSON text: other rows may be integers, which must stay such."""
-        if len(file.seek_points) == 1:
-            return self.values(file, column, rows)
-        found = list(self._values(file, column, mask_of(rows, int(rows.max(initial=-1)) + 1)))
-        return json_texts(found) if float in map(type, found) else _as_array(found)
-
     def value_runs(self, file: File, column: str, counts: Iterable[int]) -> Iterator[pa.Array]:
         """`values` in runs, each in its own type."""
         return map(_as_array, in_counted_runs(file, self._values(file, column, None), counts))
@@ -430,8 +423,9 @@ def _without_blank(lines: list[Line], number: int) -> Group:
 
 
 def _as_array(values: Sequence[object]) -> pa.Array:
-    # One Arrow type for several objects would give each the fields of all.
-    if not any(isinstance(value, (dict, list)) for value in values):
+    # One Arrow type for several objects would give each the fields of all, and for all numbers makes integers floats.
+    kinds = set(map(type, values))
+    if kinds.isdisjoint({dict, list}) and not kinds >= {int, float}:
         with suppress(pa.ArrowException, OverflowError, UnicodeError):
             return python_array(values)
     return json_texts(values)

@@ -192,7 +192,7 @@ def read_sightings(context: JobContext, layout: Layout, partition: int) -> TaskR
 
         with job.stamps.unchanged([number]):
             if counting.source is not None:
-                names.append(source_texts(format_of(file).exact_values(file, counting.source, rows)).cast(pa.string()))
+                names.append(source_texts(format_of(file).values(file, counting.source, rows)).cast(pa.string()))
             if counting.date is not None:
                 date[here - start] = instants(
                     format_of(file).values(file, counting.date, rows), counting.date, row_name

@@ -76,7 +76,7 @@ def write_ids(context: TaskContext[FileJob], layout: Layout, partition: int, doc
         file, (start, stop) = job.files[number], layout.file_bounds(number)
         here = documents[slice_between(documents, start, stop)]
         with job.stamps.unchanged([number]):
-            values = format_of(file).exact_values(file, column, here - start)
+            values = format_of(file).values(file, column, here - start)
         parts.append((here, plain_values(values)))
     made: dict[str, FileFact] = {}
     for number, (_, run) in enumerate(groupby(parts, lambda part: part[1].type)):
