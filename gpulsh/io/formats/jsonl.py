@@ -111,7 +111,7 @@ class JsonLines(Streamed):
 
     def takes_seek_points(self, file: File) -> bool:
         """Whether it is a plain local file, and no array."""
-        if self.compression or file.filesystem is not None:
+        if not self._is_divisible(file):
             return False
         opened, source = self._opened(file)
         source.close()

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from gpulsh.backends.host import State, element_ends
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
-from gpulsh.io.compression import CODECS, Compression, blocks
+from gpulsh.io.compression import CODECS, HEAD, Compression, blocks
 from gpulsh.io.file import FIRST, File, SeekPoint, reading
 from gpulsh.io.format import Format, Part
 from gpulsh.io.limits import Limit, too_large
@@ -74,6 +74,14 @@ class Streamed(Format):
             Part(number, point.row, after.row - point.row, after.byte - point.byte)
             for number, (point, after) in enumerate(pairwise(file.seek_points))
         ]
+
+    def _is_divisible(self, file: File) -> bool:
+        """Whether it is a plain local file, and none of those that readers refuse as a whole by their first bytes."""
+        if self.compression or file.filesystem is not None:
+            return False
+        with suppress(DamagedInputError), file.open(buffering=0) as source:
+            return not next(self._blocks(file, source, HEAD), b"").startswith(UTF16)
+        return False
 
     def takes_codec(self, codec: OutputCodec) -> bool:
         """Whether it is a level of the file's own codec."""

@@ -138,7 +138,7 @@ class TextLines(PlainText):
 
     def takes_seek_points(self, file: File) -> bool:
         """Whether it is a plain local file."""
-        return not self.compression and file.filesystem is None
+        return self._is_divisible(file)
 
     def find_seek_points(self, file: File, least: int, advance: Callable[[int], None]) -> tuple[SeekPoint, ...]:
         """Lines."""

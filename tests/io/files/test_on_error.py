@@ -1,5 +1,6 @@
 """Bad records: the run stops and names the place, or skips, counts and lists them."""
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -137,6 +138,20 @@ def test_an_unreadable_file_is_listed_and_not_written(tmp_path: Path, backend: s
     assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["nulls"]) == (3, 4, 1)
     (dropped,) = evidence(tmp_path / "out")
     assert (Path(dropped["file"]).name, dropped["row"], dropped["duplicate_of_id"]) == ("e.parquet", 1, 7)
+
+
+@pytest.mark.parametrize("parts", [1, 1000])
+def test_a_large_file_that_readers_refuse_is_listed(parts: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that would have parts ended the run."""
+    monkeypatch.setattr("gpulsh.budget.PART_BYTES", 10)
+    monkeypatch.setattr("gpulsh.run.job.MIN_PARTS", parts)
+    lines = b"\n".join(map(line, range(9)))
+    for name, content in (("a", gzip.compress(lines)), ("b", lines.decode().encode("utf-16"))):
+        Path(f"{name}.txt").write_bytes(content)
+    Path("a.jsonl").write_bytes(gzip.compress(lines))
+    for inputs, options in ((["a.jsonl"], {}), (["a.txt", "b.txt"], {"lines": True})):
+        assert skip(inputs, Path(f"of{len(inputs)}"), **options).funnel["documents"] == 0
+        assert [row[:5] for row in listed(Path(f"of{len(inputs)}"))] == [(name, 0, 0, "row", 0) for name in inputs]
 
 
 def test_arrow_batches_before_the_damage_are_read(tmp_path: Path) -> None:
