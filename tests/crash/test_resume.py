@@ -307,6 +307,24 @@ def test_an_unfinished_run_resumes_only_on_request_and_in_its_version(inputs: Pa
     assert not (out / "_work").exists() and (out / "report.json").exists()
 
 
+def test_a_run_resumes_as_an_earlier_version_cut_it(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large files of lines had no parts."""
+    out, path = tmp_path / "out", tmp_path / "out/_work/manifest.jsonl"
+    interrupt(inputs, out)
+    begun, *steps = path.read_bytes().splitlines(keepends=True)
+    job = json.loads(begun.partition(b" ")[2])
+    del job["job"]["cut"]["part"]
+    content = json.dumps(job).encode()
+    path.write_bytes(b"%08x %s\n" % (zlib.crc32(content), content) + b"".join(steps))
+    outlive_an_error(monkeypatch, TaskSizes(**job["job"]["cut"], part=100))
+    monkeypatch.setattr("gpulsh.run.job.MIN_PARTS", 1)
+    gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    gpulsh.deduplicate_files(inputs, tmp_path / "whole", **OPTIONS)
+    assert results(out) == results(tmp_path / "whole")
+
+
 RUN = """
 import sys
 from gpulsh import budget

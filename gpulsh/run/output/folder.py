@@ -303,7 +303,7 @@ def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[s
         )
 
 
-FROM_MEMORY = ("memory", "digests", "group")  # sizes of a cut; the latter stay if a run resumes
+KEPT_SIZES = ("memory", "digests", "group", "part")  # of a cut: may differ; all but the memory stay
 FILE_DIGESTS = {  # digests in a job, in the order of `FileJob.to_json`
     "order": "its inputs are in another order",
     "places": "its files have other places in data/",
@@ -338,7 +338,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
             was, now_is = (exact_size(job["memory"]) for job in (old, new))
             yield f"memory was {was} and is {now_is} now, which is less"
         elif name == "cut":
-            yield from _differences(*({**job, **dict.fromkeys(FROM_MEMORY)} for job in (old, new)))
+            yield from _differences(*({**job, **dict.fromkeys(KEPT_SIZES)} for job in (old, new)))
         else:
             yield from _differences(old, new)
 
