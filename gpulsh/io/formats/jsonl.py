@@ -19,7 +19,7 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.arrow.buffers import as_one_array, python_array
-from gpulsh.io.arrow.ids import cast_to, common_type, json_texts
+from gpulsh.io.arrow.ids import cast_to, common_type, json_strings, json_texts
 from gpulsh.io.arrow.texts import count_stray_bytes
 from gpulsh.io.columns import Columns, FieldPath, missing_column, refuse_added
 from gpulsh.io.compression import BEGINNINGS, PLAIN_STEP, Compression, DamagedMember, blocks, find_member, intact_blocks
@@ -205,8 +205,8 @@ class JsonLines(Streamed):
         # Arrow holds values in a fraction of the memory that Python takes.
         runs = [*map(_as_array, in_runs(self._values(file, column, wanted), VALUES_AT_ONCE))]
         kind = common_type(run.type for run in runs)
-        if any(run.type not in (kind, pa.null()) for run in runs):  # all values decide on the type
-            return _as_array(list(self._values(file, column, wanted)))
+        if kind is None:
+            runs, kind = [*map(json_strings, runs)], pa.string()
         return as_one_array(pa.chunked_array([cast_to(run, kind) for run in runs], kind))
 
     def value_runs(self, file: File, column: str, counts: Iterable[int]) -> Iterator[pa.Array]:
@@ -424,8 +424,8 @@ def _without_blank(lines: list[Line], number: int) -> Group:
 
 def _as_array(values: Sequence[object]) -> pa.Array:
     # One Arrow type for several objects would give each the fields of all, and for all numbers makes integers floats.
-    kinds = set(map(type, values))
-    if kinds.isdisjoint({dict, list}) and not kinds >= {int, float}:
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) < 2 and kinds.isdisjoint({dict, list}):
         with suppress(pa.ArrowException, OverflowError, UnicodeError):
             return python_array(values)
     return json_texts(values)

@@ -137,15 +137,19 @@ def test_parts_of_a_file_of_lines_have_its_rows(tmp_path: Path, skip: bool) -> N
         assert [form.place(divided, row) for row in chosen] == [form.place(file, row) for row in chosen]
 
 
-def test_values_do_not_depend_on_the_division_of_their_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [1, 100])
+def test_values_do_not_depend_on_the_division_of_their_rows(
+    run: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An integer stays one beside a float; floats alone stay floats."""
-    lines = [{"id": value} for value in (1, 2.5, 3, "a")]
+    lines = [{"id": value} for value in (1, 2.5, 3, "a", True)]
+    monkeypatch.setattr("gpulsh.io.formats.jsonl.VALUES_AT_ONCE", run)
     (tmp_path / "a.jsonl").write_text("".join(map("{}\n".format, map(json.dumps, lines))))
     file = with_seek_points(File("a", "a", str(tmp_path / "a.jsonl")), random.Random(3))
-    for rows in ([0, 1, 2, 3], [0, 1], [0, 2], [1], [3]):
+    for rows in ([0, 1, 2, 3], [0, 1], [0, 2], [1], [3], [1, 4]):
         found = JsonLines().values(file, "id", np.array(rows))
         assert found.type == (pa.float64() if rows == [1] else pa.int64() if rows == [0, 2] else pa.string())
-        assert json_strings(found).to_pylist() == [["1", "2.5", "3", "a"][row] for row in rows]
+        assert json_strings(found).to_pylist() == [["1", "2.5", "3", "a", "true"][row] for row in rows]
 
 
 ODD = [
