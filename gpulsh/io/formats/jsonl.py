@@ -96,6 +96,7 @@ class JsonLines(Streamed):
     def __init__(self, compression: Compression = "", *, may_be_array: bool = False) -> None:
         super().__init__(compression)
         self.may_be_array = may_be_array
+        self._found = set[tuple[File, SeekPoint, tuple[FieldPath, ...], FieldPath]]()  # fields that large files have
 
     def check(self, file: File, columns: Columns) -> None:
         """Check that the file opens and that its first line is a record."""
@@ -186,17 +187,21 @@ class JsonLines(Streamed):
             raise missing_column(file, next(place for place in columns.fields() if place in missing), columns, names)
 
     def _missing(self, file: File, columns: Columns, places: set[FieldPath]) -> set[FieldPath]:
-        """Those of some fields that no line has."""
+        """Those of some fields that no line has. Other parts do not look again for one that was found."""
+        of = file, file.seek_points[-1], columns.texts
+        places = {place for place in places if (*of, place) not in self._found}
         file, source = self._opened(file)
         reader = RecordReader(file, depth=columns.depth())
         with reading(file), source:
             for group in self._groups(file, source):
                 for number, line in group.take_lines():
-                    with suppress(DamagedInputError):
-                        reader.load(number, line)
-                        places = {place for place in places if not reader.has_field(place, columns)}
                     if not places:
                         return places
+                    with suppress(DamagedInputError):
+                        reader.load(number, line)
+                        here = {place for place in places if reader.has_field(place, columns)}
+                        self._found.update((*of, place) for place in here)
+                        places -= here
         return places
 
     def values(self, file: File, column: str, rows: Numbers) -> pa.Array:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from itertools import compress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import orjson
@@ -26,7 +27,7 @@ from gpulsh.io.format import Part, Rules
 from gpulsh.io.formats import json_record as record
 from gpulsh.io.formats import jsonl
 from gpulsh.io.formats.blocks import INSTANTS
-from gpulsh.io.formats.json_record import BOM, LargeObject, LongString
+from gpulsh.io.formats.json_record import BOM, LargeObject, LongString, RecordReader
 from gpulsh.io.formats.json_text import FEW_ROWS, member_texts, with_text
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.seek_points import find_seek_points
@@ -135,6 +136,18 @@ def test_parts_of_a_file_of_lines_have_its_rows(tmp_path: Path, skip: bool) -> N
         if not skip:
             assert form.values(divided, "id", chosen) == form.values(file, "id", chosen)
         assert [form.place(divided, row) for row in chosen] == [form.place(file, row) for row in chosen]
+
+
+def test_a_column_that_begins_late_is_looked_for_once(tmp_path: Path) -> None:
+    """Each part without it read all lines up to it."""
+    (tmp_path / "a.jsonl").write_bytes(b'{"other": 1}\n' * 100 + b'{"text": "x"}\n')
+    file, form = with_seek_points(File("a", "a", str(tmp_path / "a.jsonl")), random.Random(1)), JsonLines()
+    parts = form.parts(file, Columns("text")) or []
+    with patch.object(RecordReader, "load", autospec=True, side_effect=RecordReader.load) as load:
+        for part in parts:
+            for _ in form.read(file, Columns("text"), rules=Rules(part=part)):
+                pass
+    assert len(parts) > 9 and load.call_count < 250
 
 
 @pytest.mark.parametrize("run", [1, 100])
