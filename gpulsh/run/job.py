@@ -129,19 +129,22 @@ class FileJob(ABC):
 
     def with_parts(self, progress: Progress) -> Self:
         """The job with seek points in its large files of lines, which are read once for it."""
-        least, files = self.cut.part, list(self.files)
-        sizes = [size if isinstance(size := stamp[0], int) else 0 for stamp in self.stamps.known]
-        large = [number for number, size in enumerate(sizes) if least is not None and size >= MIN_PARTS * least]
-        large = [number for number in large if format_of(files[number]).takes_seek_points(files[number])]
-        if least is None or not large:
+        least, files, large = self.cut.part, list(self.files), dict[int, int]()
+        if least is None:
+            return self
+        for (number, file), (size, *_) in zip(enumerate(files), self.stamps.known, strict=True):
+            if not isinstance(size, int) or size < MIN_PARTS * least:
+                continue
+            if format_of(file).takes_seek_points(file):
+                large[number] = size
+        if not large:
             return self
         row = OPTION_STAGES["divide"]
-        with progress.stage(row.name, sum(sizes[number] for number in large), row.unit):
+        with progress.stage(row.name, sum(large.values()), row.unit):
             for number in large:
-                file = files[number]
                 with self.stamps.unchanged([number]):
-                    points = format_of(file).find_seek_points(file, least, progress.advance)
-                files[number] = replace(file, seek_points=points)
+                    points = format_of(files[number]).find_seek_points(files[number], least, progress.advance)
+                files[number] = replace(files[number], seek_points=points)
         return replace(self, files=tuple(files))
 
     def ranges(self, hashes: int) -> int:
