@@ -28,6 +28,7 @@ from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, WriteOptions
 from gpulsh.io.formats.blocks import OrderColumn, RecordRows, in_counted_runs, in_runs
 from gpulsh.io.formats.json_record import (
     BOM,
+    FEW_LINES,
     Lenient,
     Record,
     RecordReader,
@@ -77,7 +78,7 @@ class Group(NamedTuple):
     def slices(self) -> Iterator[Group]:
         """Some neighbours at a time: a parser makes up to 30 times the bytes of its lines."""
         sizes = [*map(len, self.lines)]
-        if not sizes or max(sizes) > LARGE_LINE:
+        if len(sizes) < FEW_LINES or max(sizes) > LARGE_LINE:
             yield self
             return
         for start, stop in row_ranges(offsets(sizes), LARGE_LINE, PARSED_ROWS):
@@ -143,7 +144,7 @@ class JsonLines(Streamed):
             for group in chain.from_iterable(map(Group.slices, groups)) if may_be_plain else groups:
                 records = plain_records(group.lines) if may_be_plain else None
                 if records is not None and (texts := plain_texts(records, columns)) is not None:
-                    if missing and records:
+                    if missing:
                         missing -= {(name,) for record in records for name in record}
                         names = names or list(records[0])
                     yield Block(row, texts, rejected=tuple(damage))

@@ -203,6 +203,8 @@ def test_lines_that_are_parsed_together_are_read_as_each_alone(
         file = lines_file(tmp_path, draw, [*LINES[:-1] * draw.choice([1, 9]), *ODD])
         columns = draw.choice(choices)
         monkeypatch.setattr(jsonl, "PARSED_ROWS", draw.choice([1, 3, 100]))
+        for module in (jsonl, record):
+            monkeypatch.setattr(module, "FEW_LINES", draw.choice([1, 4]))
         together = read(file, columns)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(jsonl, "is_plain", lambda columns: False)
