@@ -83,8 +83,10 @@ def _lines_in(block: bytes, at: int, ignored: bytes) -> _Lines:
         head = not _is_blank(block[begin:])
         return _Lines(head=head, tail=head)
     begins, stops, last = ends[:-1] + 1, ends[1:] + 1, int(ends[-1]) + 1
-    some = np.flatnonzero(values[begins] <= LAST_SPACE)
-    blank = sum(block[start:stop].isspace() for start, stop in zip(begins[some], stops[some], strict=True))
+    first = values[begins]
+    some = np.flatnonzero((first <= LAST_SPACE) & (first != END))  # they may be blank; with an end there, they are
+    blank = int(np.count_nonzero(first == END))
+    blank += sum(block[start:stop].isspace() for start, stop in zip(begins[some], stops[some], strict=True))
     head, tail = not _is_blank(block[begin : ends[0]]), not _is_blank(block[last:])
     return _Lines(len(ends), len(begins) - blank, head, tail, at + last)
 
