@@ -121,7 +121,7 @@ class JsonLines(Streamed):
 
     def find_seek_points(self, file: File, least: int, advance: Callable[[int], None]) -> tuple[SeekPoint, ...]:
         """Lines that are not blank."""
-        return find_seek_points(file, least, advance, BOM)
+        return find_seek_points(file, least, advance)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line of the file has is missing."""
@@ -188,7 +188,7 @@ class JsonLines(Streamed):
             raise missing_column(file, next(place for place in columns.fields() if place in missing), columns, names)
 
     def _missing(self, file: File, columns: Columns, places: set[FieldPath]) -> set[FieldPath]:
-        """Those of some fields that no line has. Other parts do not look again for one that was found."""
+        """Return the fields of `places` that no line has. Other parts do not look again for a field that was found."""
         of = file, file.seek_points[-1], columns.texts
         places = {place for place in places if (*of, place) not in self._found}
         file, source = self._opened(file)
@@ -333,7 +333,8 @@ class JsonLines(Streamed):
         from the seek point before the first kept one on.
         """
         first = file.seek_point_before(int(np.argmax(keep))) if more and len(keep) else FIRST
-        source.seek(first.byte)
+        if first.byte:
+            source.seek(first.byte)
         with counting_rows(file, keep, first.row) as read:
             for group in self._groups(file, source, number=first.line):
                 stays = read.next(len(group.lines)).tolist()

@@ -16,11 +16,12 @@ import numpy as np
 
 from gpulsh.backends.parallel import processors
 from gpulsh.io.file import FIRST, File, SeekPoint, reading
+from gpulsh.io.formats.json_record import is_blank
 from gpulsh.memory_limit import fitting_threads
 
 BLOCK = 1 << 20  # bytes that a thread reads at once
 MOST_POINTS = 1 << 12
-END, LAST_SPACE = ord("\n"), ord(" ")
+NEWLINE, LAST_SPACE = ord("\n"), ord(" ")
 
 
 class _Lines(NamedTuple):
@@ -44,18 +45,18 @@ class _Lines(NamedTuple):
 
 
 def find_seek_points(
-    file: File, least: int, advance: Callable[[int], None], ignored: bytes = b"", block: int = BLOCK
+    file: File, least: int, advance: Callable[[int], None], block: int = BLOCK
 ) -> tuple[SeekPoint, ...]:
     """The first row of a local file, further rows about `least` bytes apart, and the end.
 
-    The first line may begin with bytes that are `ignored`. `advance` gets the bytes as they are read.
+    `advance` gets the bytes as they are read.
     """
     size, found, lines = os.path.getsize(file.path), [FIRST], _Lines()
     step = max(least, size // MOST_POINTS)
     starts = range(0, size, step)
     threads = fitting_threads(processors())
     with reading(file), file.open(0) as source, ThreadPoolExecutor(threads) as pool:
-        stretches = pool.map(partial(_lines_of, source.fileno(), ignored, step, block), starts)
+        stretches = pool.map(partial(_lines_of, source.fileno(), step, block), starts)
         try:
             for start, lines in zip(starts, accumulate(stretches, _Lines.then), strict=True):
                 advance(min(step, size - start))
@@ -68,28 +69,24 @@ def find_seek_points(
     return tuple(found)
 
 
-def _lines_of(handle: int, ignored: bytes, size: int, block: int, start: int) -> _Lines:
+def _lines_of(handle: int, size: int, block: int, start: int) -> _Lines:
     """The lines of the `size` bytes from `start` on."""
     places = range(start, start + size, block)
-    found = (_lines_in(os.pread(handle, min(block, start + size - at), at), at, ignored) for at in places)
+    found = (_lines_in(os.pread(handle, min(block, start + size - at), at), at) for at in places)
     return reduce(_Lines.then, found, _Lines())
 
 
-def _lines_in(block: bytes, at: int, ignored: bytes) -> _Lines:
+def _lines_in(block: bytes, at: int) -> _Lines:
     values = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(values == END)
-    begin = len(ignored) if at == 0 and block.startswith(ignored) else 0
+    ends = np.flatnonzero(values == NEWLINE)
+    number = 1 if at == 0 else 2  # only the first line may have a mark of UTF-8
     if not len(ends):
-        head = not _is_blank(block[begin:])
+        head = not is_blank(number, block)
         return _Lines(head=head, tail=head)
     begins, stops, last = ends[:-1] + 1, ends[1:] + 1, int(ends[-1]) + 1
     first = values[begins]
-    some = np.flatnonzero((first <= LAST_SPACE) & (first != END))  # they may be blank; with an end there, they are
-    blank = int(np.count_nonzero(first == END))
+    some = np.flatnonzero((first <= LAST_SPACE) & (first != NEWLINE))  # they may be blank; with an end there, they are
+    blank = int(np.count_nonzero(first == NEWLINE))
     blank += sum(block[start:stop].isspace() for start, stop in zip(begins[some], stops[some], strict=True))
-    head, tail = not _is_blank(block[begin : ends[0]]), not _is_blank(block[last:])
+    head, tail = not is_blank(number, block[: ends[0]]), not is_blank(2, block[last:])
     return _Lines(len(ends), len(begins) - blank, head, tail, at + last)
-
-
-def _is_blank(text: bytes) -> bool:
-    return not text or text.isspace()

@@ -84,7 +84,7 @@ def lines_file(folder: Path, draw: random.Random, lines: Sequence[bytes] = LINES
 
 
 def with_seek_points(file: File, draw: random.Random) -> File:
-    points = find_seek_points(file, draw.choice([3, 9, 40]), no_progress, BOM, block=draw.choice([3, 8, 1 << 20]))
+    points = find_seek_points(file, draw.choice([3, 9, 40]), no_progress, block=draw.choice([3, 8, 1 << 20]))
     return replace(file, seek_points=points)
 
 
