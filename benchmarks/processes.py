@@ -4,7 +4,7 @@
 
 CORPUS has a column `text`. FOLDER gets its documents so many times, in the files of each of KINDS, and results. Each
 run is a fresh interpreter that does the work once before the clock starts. Runs of a format take turns. The figures are
-medians over the rounds: seconds of the stage `sign` and of the whole run, the start of processes included, and the
+medians over the rounds: seconds of the stage `sign`, seconds of the whole run with the start of processes, and the
 processor time of all processes.
 
 The record is written to record/<device>/<date>/processes.json and .md.

@@ -231,7 +231,7 @@ class Format(ABC):
     def row_begins(self, file: File) -> Iterator[tuple[int, int]]:
         """Rows, from the first on, each with the byte where it begins, if the rows from there on can be read alone.
 
-        What precedes the first row is a head, which a reader needs as well. By default no row can be read so.
+        A reader also needs the bytes before the first row. By default no row can be read so.
         """
         return iter(())
 

@@ -141,7 +141,7 @@ class TextRereader:
 def texts_at(source: Source, rows: Numbers, tables: dict[Source, SeekTable | None]) -> list[bytes]:
     """The texts at ascending rows of a source; an InputError of one line if they cannot be read.
 
-    A source gets a table when it is read for the second time: a single reading needs none.
+    A source gets a table when it is read again: one reading needs none.
     """
     file = file_of(source)
     try:

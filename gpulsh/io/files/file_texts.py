@@ -181,7 +181,7 @@ def texts_of_rows(file: File, text: str, rows: Numbers) -> Iterator[Bytes]:
 
 
 class SeekTable:
-    """Seek points of a file, which is read once to find them: then a text is read without all before it."""
+    """Seek points of a file. It is read once to find them; then a text is read without the rows before it."""
 
     def __init__(self, file: File) -> None:
         rows, begins, after, size = array("q"), array("q"), 0, file.size()

@@ -65,7 +65,7 @@ class Children:
 
 
 class _Known:
-    """Stands for the Layout of the task before. A Layout has a row for each file."""
+    """Is sent instead of a Layout that the child has from the task before. A Layout has a row for each file."""
 
 
 class _Child:
