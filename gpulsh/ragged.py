@@ -19,6 +19,8 @@ SomeRows = TypeVar("SomeRows", bound=Rows)
 SomeArray = TypeVar("SomeArray")
 Part = TypeVar("Part")
 
+LONG_ROW = 256  # values, on average; a copy of each row takes less time than an index of all values, and less memory
+
 
 def offsets(sizes: Array) -> Numbers:
     """int64 [n + 1]: the start of each of n rows, and the end of the last; takes a list, a NumPy or a CuPy array."""
@@ -243,9 +245,15 @@ def select_rows(rows: SomeRows, which: Numbers) -> SomeRows:
     if len(which) == 1 or (len(which) and bool((which[1:] == which[:-1] + 1).all())):
         offset = rows.offset[int(which[0]) : int(which[-1]) + 2]
         return rows.with_values(rows.values[int(offset[0]) : int(offset[-1])], offset - offset[0])
-    begin = rows.offset[which]
-    sizes = rows.offset[which + 1] - begin
-    return rows.with_values(rows.values[expand_ranges(begin, sizes)], offsets(sizes))
+    begin, end = rows.offset[which], rows.offset[which + 1]
+    offset = offsets(end - begin)
+    if isinstance(rows.values, np.ndarray) and LONG_ROW * len(which) < int(offset[-1]):
+        values = np.concatenate(
+            [rows.values[start:stop] for start, stop in zip(begin.tolist(), end.tolist(), strict=True)]
+        )
+    else:
+        values = rows.values[expand_ranges(begin, end - begin)]
+    return rows.with_values(values, offset)
 
 
 def total_size(rows: Rows) -> int:

@@ -6,6 +6,7 @@ A copy may have more columns after its own, made for some rows at a time, and cu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,9 +85,10 @@ class Cuts:
 
     def text(self, row: int, text: Bytes) -> bytes:
         """A row's text without its spans."""
-        low, high = np.searchsorted(self.row, [row, row + 1]).tolist()
+        rows = self.row.data  # a search by NumPy would take longer than the cut
+        spans = slice(bisect_left(rows, row), bisect_right(rows, row))
         left = BytesIO()  # a list of the pieces may take several times the memory of the text
-        begins, ends = (map(int, column[low:high]) for column in (self.stop, self.start))
+        begins, ends = (column.data[spans] for column in (self.stop, self.start))
         for begin, end in zip(chain([0], begins), chain(ends, [len(text)]), strict=True):
             left.write(text[begin:end])
         return left.getvalue()

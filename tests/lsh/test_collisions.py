@@ -111,8 +111,10 @@ def test_orders_equal_sorted(numbers: list[int], pairs: list[tuple[int, int]], s
 lists = st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=5), max_size=8)
 
 
-@given(st.lists(lists, min_size=1, max_size=4), st.integers(0, 3), st.data())
-def test_rows_are_joined_and_chosen(parts: list[list[list[int]]], before: int, data: st.DataObject) -> None:
+@given(st.lists(lists, min_size=1, max_size=4), st.sampled_from([1, ragged.LONG_ROW]), st.integers(0, 3), st.data())
+def test_rows_are_joined_and_chosen(parts: list[list[list[int]]], times: int, before: int, data: st.DataObject) -> None:
+    """Long rows are copied in another way than short ones."""
+    parts = [[row * times for row in part] for part in parts]
     rows = [row for part in parts for row in part]
     joined = ragged.concat_rows([table(part, before) for part in parts])
     assert lists_of(joined) == rows
