@@ -284,4 +284,4 @@ def test_an_unfinished_run_resumes_with_as_much_memory_or_more(tmp_path: Path) -
 
 def few_at_once(memory: int, sizes: Sizes, tasks: int) -> TaskSizes:
     """Sizes that follow from the memory, and cut a few documents."""
-    return replace(task_sizes(memory, sizes, tasks), digests=memory >> 27, group=memory >> 20)
+    return replace(task_sizes(memory, sizes, tasks), digests=memory >> 25, group=memory >> 20)
