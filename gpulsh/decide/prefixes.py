@@ -253,6 +253,7 @@ def _bits(slots: float, most: int) -> int:
 
 SHINGLE_BYTES = 8  # of text, or fewer, for a slot of the table of frequencies
 MIN_BITS, MAX_BITS = 10, 28
+SLOTS_OF_KNOWN = 4  # for each known fingerprint, or up to twice as many
 LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows in memory together
 
 
@@ -283,8 +284,8 @@ def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *
         holders = np.repeat(places, ops.asnumpy(rows.lengths))
         for holder, owner in owned_by.pairs_with(ops.asnumpy(rows.values), holders):
             may = (holder != owner if either else holder < owner) & (sizes[holder] >= share * sizes[owner])
-            pairs = np.sort(np.stack([holder[may], owner[may]], axis=1), axis=1)
-            found.append(sorted_distinct(pack_pairs(*pairs.T)))
+            holder, owner = holder[may], owner[may]
+            found.append(sorted_distinct(pack_pairs(np.minimum(holder, owner), np.maximum(holder, owner))))
     every_pair: Numbers = unpack_pairs(sorted_distinct(np.concatenate(found)))
     return every_pair
 
@@ -297,6 +298,13 @@ class Owners:
         ordered = fingerprints[order]
         begins = np.flatnonzero(first_of_runs(ordered))
         self.known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]
+        # By the lower bits of a fingerprint, whether it may be known: most are not, and a search takes longer.
+        self._may_be_known = np.zeros(SLOTS_OF_KNOWN << len(self.known).bit_length(), np.bool_)
+        self._may_be_known[self._slots(self.known)] = True
+
+    def _slots(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        slots: NDArray[np.uint64] = fingerprints & np.uint64(len(self._may_be_known) - 1)
+        return slots
 
     def pairs_with(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
         """Pairs (holder, owner), some at a time, of each holder [h] of `fingerprints` [h] with every owner.
@@ -307,7 +315,9 @@ class Owners:
 
     def find(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> tuple[Numbers, Numbers]:
         """The holders of those `fingerprints` [h] that have owners, ascending, and the place of each in `known`."""
-        met, slots = find_sorted(self.known, fingerprints)
+        may = np.flatnonzero(self._may_be_known[self._slots(fingerprints)])
+        met, slots = find_sorted(self.known, fingerprints[may])
+        met = may[met]
         order = stable_order(holders[met])
         return holders[met][order], slots[order]
 
