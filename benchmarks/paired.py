@@ -69,9 +69,31 @@ SKETCHES = (
 SKETCHES += ("simhash", "bottom", "mod", "weighted")  # of ready sets
 SHINGLED = ("shingle", "shingle+symbols", "shingle-char")
 SIMILAR = ("jaccard", "jaccard-weighted")  # of pairs of sets
-OF_TEXTS = ("signature", "sign", "deduplicate", "index", "query", *PROCESSES, *SKETCHES, *SHINGLED, *SIMILAR)
-CASES = ("signature", "sign", *KINDS, "deduplicate", "licences", "template", "index", "query", *PROCESSES, *FORMATS)
-CASES += (*SKETCHES, *SHINGLED, *SIMILAR)
+OF_TEXTS = (
+    "signature",
+    "sign",
+    "deduplicate",
+    "containment",
+    "index",
+    "query",
+    *PROCESSES,
+    *SKETCHES,
+    *SHINGLED,
+    *SIMILAR,
+)
+CASES = (
+    "signature",
+    "sign",
+    *KINDS,
+    "deduplicate",
+    "containment",
+    "licences",
+    "template",
+    "index",
+    "query",
+    *PROCESSES,
+)
+CASES += (*FORMATS, "cut", *SKETCHES, *SHINGLED, *SIMILAR)
 
 
 def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
@@ -98,6 +120,7 @@ def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
             lines = "".join(json.dumps({"text": text}) + "\n" for text in table["text"].to_pylist()).encode()
             packed = {"jsonl.gz": partial(gzip.compress, compresslevel=1), "jsonl.zst": zstandard.compress}
             path.write_bytes(packed.get(kind, bytes)(lines))
+    files["cut"] = files["jsonl"]
     files["template"] = folder / "template.parquet"
     if not files["template"].exists():
         templates.make(files["template"], "template", table["text"].to_pylist(), BUCKETS)
@@ -141,12 +164,14 @@ def work(case: str, path: str) -> Callable[[], Any]:
 
     if case in PROCESSES:
         return lambda: _process(empty_cache=case == "first")
-    if case in FORMATS:
+    if case in FORMATS or case == "cut":
         out = f"{path}-out-{os.getpid()}"
+        lines: Any = {"unit": "line", "max_copies": 1, "cut": True}
+        run = partial(gpulsh.passages_files, **lines) if case == "cut" else gpulsh.deduplicate_files
 
         def files() -> None:
             shutil.rmtree(out, ignore_errors=True)
-            gpulsh.deduplicate_files([path], out, backend="cpu")
+            run([path], out, backend="cpu")
             shutil.rmtree(out)
 
         return files
@@ -174,7 +199,8 @@ def work(case: str, path: str) -> Callable[[], Any]:
         return lambda: [gpulsh.shingle(few, shingling=shingling, backend="cpu", threads=1) for _ in range(REPEATS)]
     if case in SKETCHES or case in SIMILAR:
         return _of_sets(case, texts)
-    return lambda: gpulsh.deduplicate(texts, threshold=0.8, backend="cpu", threads=1)
+    asked: Any = {"measure": "containment"} if case == "containment" else {}
+    return lambda: gpulsh.deduplicate(texts, threshold=0.8, **asked, backend="cpu", threads=1)
 
 
 def _process(*, empty_cache: bool) -> None:
