@@ -43,6 +43,7 @@ from gpulsh.ragged import (
     find_equal_runs,
     find_sorted,
     first_of_runs,
+    hash_order,
     mask_of,
     offsets,
     row_ranges,
@@ -75,7 +76,7 @@ class Entries:
             both = pack_pairs(self.shingles, self.documents)
             both.sort()
             return Entries((both >> np.uint64(32)).astype(np.uint32), both.astype(np.uint32))
-        order = np.argsort(self.shingles, kind="stable")
+        order = hash_order(self.shingles)
         return Entries(self.shingles[order], self.documents[order])
 
     @classmethod
@@ -294,7 +295,7 @@ class Owners:
     """The owners of each prefix fingerprint; `known` are the distinct fingerprints, ascending."""
 
     def __init__(self, fingerprints: NDArray[np.uint64], owners: Numbers) -> None:
-        order = np.argsort(fingerprints, kind="stable")
+        order = hash_order(fingerprints)
         ordered = fingerprints[order]
         begins = np.flatnonzero(first_of_runs(ordered))
         self.known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]

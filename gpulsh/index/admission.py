@@ -35,7 +35,7 @@ from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.method import Method
-from gpulsh.ragged import expand_ranges, offsets, own_values, run_places, select_rows, sorted_distinct
+from gpulsh.ragged import expand_ranges, hash_order, offsets, own_values, run_places, select_rows, sorted_distinct
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
 
@@ -305,7 +305,7 @@ def _rarest_fingerprints(sets: Fingerprints, snapshot: Snapshot, lengths: Number
     """The first `lengths` [m] fingerprints of each set by the number of held documents, without those that none has."""
     sizes = sets.lengths
     values, row = own_values(sets), np.repeat(np.arange(len(sizes)), sizes)
-    order, count = np.argsort(values, kind="stable"), np.empty(len(values), np.int64)
+    order, count = hash_order(values), np.empty(len(values), np.int64)
     count[order] = snapshot.frequencies(values[order])
     known = np.flatnonzero(count)
     have = np.bincount(row[known], minlength=len(sizes))

@@ -15,7 +15,7 @@ from gpulsh.errors import GpulshError, ParameterError
 from gpulsh.index.segment import KEY_TYPES, Keys
 from gpulsh.io.arrow.validation import check_arrow
 from gpulsh.params import shown, shown_type
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import hash_order, sorted_distinct
 
 HASHED_AT_ONCE = 1 << 16  # strings
 NO_KEYS = {kind: pa.array([], arrow) for kind, arrow in KEY_TYPES.items()}
@@ -79,7 +79,7 @@ def sorted_keys(keys: pa.Array) -> Keys:
             texts = keys.slice(start, HASHED_AT_ONCE).to_pylist()
             digests = b"".join([hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts])
             hashes[start : start + len(texts)] = np.frombuffer(digests, "<u8")
-    order = np.argsort(hashes, kind="stable")
+    order = hash_order(hashes)
     return Keys(keys, hashes[order], order)
 
 

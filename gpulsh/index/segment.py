@@ -36,7 +36,7 @@ from gpulsh.cached import cached_value
 from gpulsh.index.evidence.blocks import BlockRows
 from gpulsh.index.evidence.places import PlaceColumns, Places, Source
 from gpulsh.index.filters import Words, bloom_filter, find_members, find_members_by_filter
-from gpulsh.ragged import expand_ranges, find_equal_runs, first_of_runs, run_bounds, select_rows
+from gpulsh.ragged import expand_ranges, find_equal_runs, first_of_runs, hash_order, run_bounds, select_rows
 from gpulsh.store.columns import Column, MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 
@@ -129,7 +129,7 @@ class HeldBands:
     def of(cls, digests: NDArray[np.uint64], documents: Numbers) -> HeldBands:
         """Digests [n, bands] of documents with ascending numbers [n]."""
         values = digests.T.ravel()
-        order = np.argsort(values, kind="stable")
+        order = hash_order(values)
         rows = max(len(documents), 1)
         return cls(digests.shape[1], values[order], (order // rows).astype(np.uint16), documents[order % rows])
 

@@ -33,6 +33,7 @@ from gpulsh.ragged import (
     expand_ranges,
     find_sorted,
     first_of_runs,
+    hash_order,
     mask_of,
     offsets,
     row_of,
@@ -312,7 +313,7 @@ def _index_windows(
     hashes: NDArray[np.uint64], size: Numbers, item: Numbers, token: Numbers, items: int, overlap: Overlap
 ) -> Benchmark:
     """The index of windows, each with its tokens, item and first token, by item and token."""
-    order = np.argsort(hashes, kind="stable")
+    order = hash_order(hashes)
     fresh = first_of_runs(hashes[order])
     if overlap.ignore_common is not None:
         group = np.cumsum(fresh) - 1

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from gpulsh.arrays import Numbers, Values
+from gpulsh.arrays import Values
 from gpulsh.backends.parts import part_range
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import number_values, to_arrow
@@ -29,7 +29,6 @@ from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
 
 Row = TypeVar("Row")
 OtherRow = TypeVar("OtherRow")
-HASH_SHIFT = np.uint64(48)
 LIBC = ctypes.CDLL(None)
 
 
@@ -162,11 +161,6 @@ def column_types(row: Callable[..., object]) -> Mapping[str, type[np.generic] | 
         return next(filter(None, map(kind_of, get_args(hint))), None)
 
     return {name: kind_of(hint) for name, hint in get_type_hints(row).items()}
-
-
-def range_order(hashes: NDArray[np.uint64]) -> Numbers:
-    """int64 [n]: the rows in order of the upper bits of their hashes."""
-    return np.argsort((hashes >> HASH_SHIFT).astype(np.uint16), kind="stable")
 
 
 def range_rows(hashes: NDArray[np.uint64], part: int, parts: int) -> slice:

@@ -23,7 +23,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
 from gpulsh.method import Method
-from gpulsh.ragged import offsets
+from gpulsh.ragged import offsets, range_order
 from gpulsh.run import driver
 from gpulsh.run.job import JobContext, Layout, TaskResult, step_of
 from gpulsh.run.passages import documents
@@ -36,7 +36,7 @@ from gpulsh.run.records.tables import DIGESTS, PLACES, Table, TextPlaces
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages import connect, sign
 from gpulsh.run.stages.sign import background_writer
-from gpulsh.store.columns import column_types, range_order
+from gpulsh.store.columns import column_types
 from tests.support.files import write_rows
 from tests.support.traced import at_most, bytes_touched
 

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError, OutputError
+from gpulsh.ragged import range_order
 from gpulsh.run.output.work_folder import WorkLock
 from gpulsh.store import durable
-from gpulsh.store.columns import Column, MappedColumns, columns_file, range_order, range_rows, write_columns
+from gpulsh.store.columns import Column, MappedColumns, columns_file, range_rows, write_columns
 from gpulsh.store.durable import FileFact, durable_file, fact_of
 from gpulsh.store.lock import open_locked
 from gpulsh.store.manifest import NAME, Manifest

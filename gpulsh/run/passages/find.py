@@ -29,7 +29,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import normalized
-from gpulsh.ragged import bundles, find_sorted, mask_of, row_of, sorted_distinct, total_size
+from gpulsh.ragged import bundles, find_sorted, mask_of, range_order, row_of, sorted_distinct, total_size
 from gpulsh.repeats.places import WIDTH, read_text, spell_bytes
 from gpulsh.repeats.windows import (
     Samples,
@@ -50,7 +50,7 @@ from gpulsh.run.passages.job import IndexContents, PassagesContext
 from gpulsh.run.records.documents import RejectionsFile, reading_facts
 from gpulsh.run.records.ranges import rows_of_file, sorted_range
 from gpulsh.run.records.tables import Table
-from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order
+from gpulsh.store.columns import ColumnsFile, MappedColumns
 
 RUN_SAMPLES, RUN_WINDOWS = 1 << 18, 1 << 18  # held before equal ones are joined
 GIANT_BYTES = 4 << 20  # of a document whose windows are sampled piece by piece

@@ -22,7 +22,7 @@ from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.ragged import bundles, first_of_runs, offsets, run_places, stable_order
+from gpulsh.ragged import bundles, first_of_runs, offsets, range_order, run_places, stable_order
 from gpulsh.repeats.copies import Copies, Parts, parts_of_batch, pieces_of
 from gpulsh.run.job import Layout, TaskResult
 from gpulsh.run.key_rule import KeyHashes
@@ -33,7 +33,6 @@ from gpulsh.run.passages.job import PassagesContext
 from gpulsh.run.passages.mark import CLASS_COUNTS, CLASSES, amounts_marked, class_counts
 from gpulsh.run.records.documents import RejectionsFile, reading_facts
 from gpulsh.run.records.ranges import sorted_range
-from gpulsh.store.columns import range_order
 
 RUN_PARTS = 1 << 18  # held before equal ones are joined
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Values
 from gpulsh.backends.parts import in_part
-from gpulsh.ragged import slice_between, stable_order
+from gpulsh.ragged import range_order, slice_between, stable_order
 from gpulsh.run.job import Layout
 from gpulsh.run.records.tables import PostingRows, Ranges, Row, Table
-from gpulsh.store.columns import MappedColumns, range_order, range_rows
+from gpulsh.store.columns import MappedColumns, range_rows
 from gpulsh.store.durable import FileFact
 
 RUN_POSTINGS = 1 << 20  # held before they are sorted and written

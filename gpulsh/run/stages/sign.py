@@ -28,7 +28,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.formats.endings import format_of
 from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
-from gpulsh.ragged import mask_of, run_bounds, slice_between
+from gpulsh.ragged import mask_of, range_order, run_bounds, slice_between
 from gpulsh.run.job import JobContext, Layout, TaskResult
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.records.documents import RejectionsFile, contaminated_rows, read_rejected, write_facts
@@ -36,7 +36,7 @@ from gpulsh.run.records.ranges import PostingsFile
 from gpulsh.run.records.sightings import instants, source_texts
 from gpulsh.run.records.tables import DIGESTS, EXACT, KEYS, POSTINGS, SIGHTINGS, DigestRows, ExactRows, SightingRows
 from gpulsh.stats.stages import Funnel, with_progress
-from gpulsh.store.columns import ColumnsFile, range_order
+from gpulsh.store.columns import ColumnsFile
 from gpulsh.store.durable import FileFact
 
 RUN_DIGESTS = 1 << 22  # words held before they are sorted and written
