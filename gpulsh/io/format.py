@@ -108,7 +108,9 @@ class Part(NamedTuple):
     number: int
     start: int
     rows: int
-    size: int  # about how many bytes of text
+    size: int  # about how many bytes of text; of a file of lines, its bytes
+    line: int = 1  # where it begins in a file of lines, from 1
+    byte: int = 0  # likewise
 
 
 @dataclass(frozen=True)

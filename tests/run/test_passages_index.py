@@ -69,6 +69,17 @@ def test_three_runs_over_licences_equal_one_in_memory(tmp_path: Path, small: Non
     assert all(map(len, tables))
 
 
+def test_parts_of_an_earlier_file_are_read_again(tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later run did not find them: it looks for parts only in its own files."""
+    monkeypatch.setattr(budget, "PART_BYTES", 1000)
+    monkeypatch.setattr("gpulsh.run.job.MIN_PARTS", 1)
+    texts = [text[:600] for text in licences()[:9]]
+    runs = [texts[:7], [texts[0], texts[6], *texts[7:]]]
+    tables = run_days(tmp_path, runs)
+    assert tables == run_in_memory(runs)
+    assert tables[1]
+
+
 repeating = st.lists(st.lists(st.sampled_from("aab"), max_size=14).map(" ".join), min_size=1, max_size=4)
 
 

@@ -71,7 +71,7 @@ class Streamed(Format):
         with suppress(DamagedInputError):  # the pass in order meets it again, or skips it
             self.check(file, columns)
         return [
-            Part(number, point.row, after.row - point.row, after.byte - point.byte)
+            Part(number, point.row, after.row - point.row, after.byte - point.byte, point.line, point.byte)
             for number, (point, after) in enumerate(pairwise(file.seek_points))
         ]
 
@@ -104,8 +104,8 @@ def part_of(file: File, part: Part | None) -> tuple[File, SeekPoint]:
     """The file with the bytes of the part alone, and the seek point where it begins."""
     if part is None:
         return file, FIRST
-    first, last = file.seek_points[part.number :][:2]
-    return replace(file, sections=((first.byte, last.byte),)), first
+    section = part.byte, part.byte + part.size
+    return replace(file, sections=(section,)), SeekPoint(part.start, part.line, part.byte)
 
 
 def utf16_file(file: File) -> DamagedInputError:
