@@ -262,7 +262,7 @@ def _write(job: Job, folder: Path, stages: Stages, decided: RunDecisions) -> Map
     if job.earlier is None:
         tasks.append(Task("clusters", write_clusters, (layout, decided.id_files)))
     if job.policy.overlap is not None:
-        tasks.append(Task("contamination", write_contamination, (layout,)))
+        tasks.append(Task("contamination", write_contamination, (layout, decided.id_files)))
     tasks.append(Task("evidence", write_evidence, (layout, decided.id_files, decided.ranges)))
     total = int(np.diff(layout.files)[written_files(job)].sum())
     *facts_of_files, facts = stages.run_tasks("write", tasks, total, parallel=True)

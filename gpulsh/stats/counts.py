@@ -127,7 +127,7 @@ ID_TYPE = "as in INPUT"  # the type of ids
 
 @dataclass(frozen=True)
 class ColumnRow:
-    """A column of duplicates.parquet, of clusters.parquet, or that is added to rows."""
+    """A column of a file of results, or that is added to rows."""
 
     name: str
     type: str  # Arrow's name, or OWN
@@ -165,10 +165,12 @@ REASON = ColumnRow(
 CONTAMINATION = (
     ColumnRow("benchmark", "string", "protected file of the item"),
     ColumnRow("item", "int64", "its row in that file, from 0"),
+    ColumnRow("item_id", ID_TYPE, "its id, as in duplicates.parquet; null without --id-column"),
     ColumnRow("split", "string", "name of that file without folders, endings and shard number, such as test"),
     ColumnRow("coverage", "float64", "share of the item's words in windows that the document contains"),
     ColumnRow("file", "string", "file of the dropped document, as in duplicates.parquet"),
     ColumnRow("row", "int64", "its row in that file, from 0"),
+    ColumnRow("id", ID_TYPE, "its id; null without --id-column"),
     ColumnRow("start", "int64", "byte of its text at which the first of these windows begins"),
     ColumnRow("stop", "int64", "byte after the last of them; a window counts at its first place in the text"),
 )

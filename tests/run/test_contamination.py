@@ -20,7 +20,7 @@ from gpulsh.report.reproduce import command as reproducing
 from gpulsh.report.reproduce import describe_method
 from gpulsh.report.summary import funnel_table, summary
 from gpulsh.run.stages.contamination import screen_partition, split_of
-from gpulsh.stats.counts import CONTAMINATION, COUNTS
+from gpulsh.stats.counts import CONTAMINATION, COUNTS, ID_TYPE
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import MEMORY, cut_as
 from tests.support import naive
@@ -157,10 +157,12 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     shown_page = Html(Path("out/report.html").read_text()).text
     assert "2 dropped (66.7 %): 2 with text of protected items." in shown_page
     assert "train.txt loses 66.7 % of its documents" in shown_page and "train.txt31266.7 %" in shown_page
-    place = {"file": "train.txt", "row": 0, "start": 25, "stop": 25 + len(question)}
-    assert rows_of(folder / "out")[0] == {"benchmark": "test.txt", "item": 0, "split": "test", "coverage": 1.0, **place}
+    place = {"file": "train.txt", "row": 0, "id": None, "start": 25, "stop": 25 + len(question)}
+    item = {"benchmark": "test.txt", "item": 0, "item_id": None, "split": "test"}
+    assert rows_of(folder / "out")[0] == {**item, "coverage": 1.0, **place}
     columns = [(field.name, str(field.type)) for field in pq.read_schema("out/contamination.parquet")]
-    assert columns == [(row.name, {"float64": "double"}.get(row.type, row.type)) for row in CONTAMINATION]
+    types = {"float64": "double", ID_TYPE: "null"}
+    assert columns == [(row.name, types.get(row.type, row.type)) for row in CONTAMINATION]
     table = [f"| {row.name} | {row.type} | {row.meaning} |" for row in CONTAMINATION]
     assert "\n".join(table) in (ROOT / "docs/decontamination.md").read_text(encoding="utf-8")
     report = json.loads(Path("out/report.json").read_text())
@@ -183,14 +185,31 @@ def test_command_files_and_page_report_contamination(folder: Path, command: Comm
     assert {name: split_of(name) for name in names} == names
 
 
+@pytest.mark.parametrize("marks", [False, True])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_contamination_has_the_ids_of_documents_and_items(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, marks: bool, size: int
+) -> None:
+    small_partitions(monkeypatch, size)
+    pages = ["x q1 q2 q3 y", "alone", "q4 q5 q6 and q1 q2 q3", "near near near"]
+    write_rows("train.jsonl", [{"text": text, "id": 10 + number} for number, text in enumerate(pages)])
+    items = ["q4 q5 q6", "nobody quotes this", "q1 q2 q3"]
+    write_rows("test.jsonl", [{"text": text, "id": f"test {number}"} for number, text in enumerate(items)])
+    find = gpulsh.passages_files if marks else gpulsh.deduplicate_files
+    find("train.jsonl", "out", protect="test.jsonl", passages=3, id_column="id", backend="cpu", threads=1)
+    found = [(row["item_id"], row["id"]) for row in rows_of(folder / "out")]
+    assert found == [("test 2", "10"), ("test 0", "12"), ("test 2", "12")]
+
+
 def test_bad_records_are_skipped_in_both_inputs(folder: Path) -> None:
-    Path("train.jsonl").write_text('{"text": "one two three four"}\n{broken\n{"text": "five"}\n')
-    Path("test.jsonl").write_text('{"broken\n{"text": "two three"}\n')
-    result = run("train.jsonl", protect="test.jsonl", passages=3, on_error="skip")
-    assert [(row["item"], row["row"]) for row in rows_of(folder / "out")] == [(1, 0)]
+    Path("train.jsonl").write_text('{"text": "one two three four", "id": 7}\n{broken\n{"text": "five", "id": 8}\n')
+    Path("test.jsonl").write_text('{"broken\n{"text": "two three", "id": 9}\n')
+    result = run("train.jsonl", protect="test.jsonl", passages=3, id_column="id", on_error="skip")
+    found = [tuple(row[name] for name in ("item", "item_id", "row", "id")) for row in rows_of(folder / "out")]
+    assert found == [(1, 9, 0, 7)]
     counts = ("documents", "protected", "contaminated", "kept", "rejected")
     assert [result.funnel[name] for name in counts] == [3, 1, 1, 1, 2]
-    assert Path("out/data/train.jsonl").read_text() == '{"text": "five"}\n'
+    assert Path("out/data/train.jsonl").read_text() == '{"text": "five", "id": 8}\n'
 
 
 def test_items_are_not_looked_up_in_one_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def mark_protected_items(job: PassagesJob, ops: Backend, stages: Stages) -> Foun
     layout = job.layout(facts)
     held = stages.run("hold", mark_items, ((layout, each) for each in partitions), parallel=stages.parallel)
     ids = tuple(int(facts["ids"]) for facts in held)
-    lists = Task(LIST, write_list, (layout, ids)), Task("contamination", write_contamination, (layout,))
+    lists = Task(LIST, write_list, (layout, ids)), Task("contamination", write_contamination, (layout, ids))
     bad, _ = stages.run_tasks("list", lists)
     counts, items = _counts(bad, facts, held), int(indexed["documents"])
     others = {"documents": counts["documents"] - items, "bytes": counts["bytes"] - int(indexed["amount"])}

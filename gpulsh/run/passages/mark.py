@@ -3,8 +3,8 @@
 mark         a partition: its marked stretches -> STRETCHES, FIRSTS, KEPT
 locate       a partition, also of earlier runs: the bytes of stretches and first occurrences -> BYTES, FIRST_PLACES
 hold         a partition, with `--protect` instead of both: text that items of a test set cover -> PASSAGES, and the ids
-             of its documents that hold some. The stages `protect`, `screen` and `contamination` are the same as in a
-             run that drops the documents
+             of its documents that hold some and of items. The stages `protect`, `screen` and `contamination` are the
+             same as in a run that drops the documents
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from gpulsh.run.passages.documents import (
 )
 from gpulsh.run.passages.evidence import Entry, frequent_candidates, most_frequent, with_reread_texts, with_texts
 from gpulsh.run.passages.job import PassagesContext, PassagesJob
+from gpulsh.run.records.documents import contamination_positions
 from gpulsh.run.records.tables import HELD, HELD_SPANS
 from gpulsh.run.stages.write import write_ids
 from gpulsh.text.documents import TextReading
@@ -283,8 +284,7 @@ def mark_items(context: PassagesContext, layout: Layout, partition: Partition) -
     occurrences = 1 + _holder_counts(context, len(layout.partitions) - 1, spans.item)
     columns = document, spans.start, spans.stop, spans.item, np.zeros_like(spans.item), spans.tokens, occurrences
     made = tables.PASSAGES.write(context.folder, number, tables.Passages(*columns))
-    documents = sorted_distinct(document)
-    ids = write_ids(context, layout, number, documents)
+    ids = write_ids(context, layout, number, contamination_positions(context, layout, number))
     passages = tables.ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences)
     frequent = with_reread_texts(frequent_candidates(passages), context, layout, partition)
     return TaskResult(made | ids, {"ids": len(ids), **amounts_marked(passages), "frequent": frequent})

@@ -19,8 +19,8 @@ from gpulsh.decide.edges import DropRules
 from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import REJECTED, Rejected
-from gpulsh.ragged import distinct
-from gpulsh.run.job import FileJob, JobContext, Layout, TaskResult, step_file, step_of
+from gpulsh.ragged import distinct, merged_distinct
+from gpulsh.run.job import FileJob, JobContext, Layout, TaskContext, TaskResult, step_file, step_of
 from gpulsh.run.policy import Policy, kind_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.tables import Row, Table
@@ -83,12 +83,23 @@ def rows_at(table: Table[Row], positions: Numbers, folder: Path, layout: Layout)
     return found
 
 
-def contaminated_rows(context: JobContext, partition: int) -> Numbers:
+def contaminated_rows(context: TaskContext[FileJob], partition: int) -> Numbers:
     """int64 [m]: the rows of a partition, ascending, that hold items of a benchmark."""
-    if context.job.policy.overlap is None:
+    if context.job.screening is None:
         return np.empty(0, np.int64)
     runs = tables.HELD.open(context.folder, partition).runs()
     return np.concatenate([np.empty(0, np.int64), *(distinct(run.row) for run in runs)])  # a document is in one run
+
+
+def contamination_positions(context: TaskContext[FileJob], layout: Layout, partition: int) -> Numbers:
+    """int64 [m]: the documents of a partition, ascending, that hold items of a benchmark or are held as items."""
+    start, stop = layout.bounds(partition)
+    parts = [contaminated_rows(context, partition) + start]
+    if context.job.screening is not None and start < layout.protected:
+        for number in range(len(layout.partitions) - 1):
+            runs = tables.HELD.open(context.folder, number).runs()
+            parts.append(merged_distinct(run.item[(start <= run.item) & (run.item < stop)] for run in runs))
+    return merged_distinct(parts)
 
 
 HELD_ROWS = 1 << 16

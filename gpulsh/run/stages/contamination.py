@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.arrow.buffers import string_array, to_arrow
@@ -30,8 +30,8 @@ from gpulsh.repeats.benchmark import Benchmark, Matches, index_items
 from gpulsh.repeats.places import byte_spans
 from gpulsh.run.job import FileJob, Layout, TaskContext, TaskResult
 from gpulsh.run.records import tables
-from gpulsh.run.records.documents import reading_facts
-from gpulsh.run.records.results import write_result
+from gpulsh.run.records.documents import read_rejected, reading_facts
+from gpulsh.run.records.results import IdColumn, result_schema, write_result
 from gpulsh.stats.counts import CONTAMINATION
 from gpulsh.store.durable import FileFact
 from gpulsh.text.documents import TextReading
@@ -39,6 +39,7 @@ from gpulsh.text.documents import TextReading
 PROTECT = "protect"  # the step
 ITEMS: Sequence[tables.Table[Any]] = tables.ITEM_WINDOWS, tables.ITEM_PLACES, tables.ITEM_TOKENS, tables.ITEM_FLAGS
 FILE = "contamination.parquet"
+ROWS_AT_ONCE = 1 << 16
 SHARE = 4  # of the memory, the part for the index
 SHARD = re.compile(r"[-_.]\d+([-_]of[-_]\d+)?$")  # as in test-00000-of-00001
 
@@ -113,22 +114,32 @@ def screen_partition(context: ScreeningContext, partition: Partition) -> TaskRes
     return TaskResult(made, {**reading_facts(facts, {}), "dropped": dropped})
 
 
-def write_contamination(context: ScreeningContext, layout: Layout) -> TaskResult:
-    """Write the items found. Items are the first of all documents, in the order of the protected files."""
+def write_contamination(context: ScreeningContext, layout: Layout, id_files: Sequence[int]) -> TaskResult:
+    """Write the items found. Items are the first of all documents, in the order of the protected files.
+
+    `id_files` is the number of files of ids of each partition.
+    """
     job, splits = context.job, string_array([split_of(file.name) for file in context.job.files])
-    schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])
+    ids = IdColumn.of(job, context.folder, layout, id_files, read_rejected(context.folder, layout))
+    schema = result_schema(CONTAMINATION, ids.type)
+
+    def locate(positions: Numbers) -> list[pa.Array]:
+        return [*job.file_and_row(layout, positions), ids.at(positions)]
 
     def row_tables() -> Iterator[pa.Table]:
         for partition, start in enumerate(layout.partitions[:-1].tolist()):
             held = tables.HELD.open(context.folder, partition)
-            for some in held.runs():
-                item = *job.file_and_row(layout, some.item), splits.take(to_arrow(layout.file_of(some.item)))
-                document = job.file_and_row(layout, some.row + start)
-                coverage, first, stop = map(to_arrow, some[2:])
-                yield pa.table([*item, coverage, *document, first, stop], schema)
+            for run in held.runs():
+                for first in range(0, len(run.row), ROWS_AT_ONCE):
+                    some = tables.HELD.rows(run, slice(first, first + ROWS_AT_ONCE))
+                    split = splits.take(to_arrow(layout.file_of(some.item)))
+                    coverage, *places = map(to_arrow, some[2:])
+                    columns = [*locate(some.item), split, coverage, *locate(some.row + start), *places]
+                    yield pa.table(columns, schema)
                 held.release()
 
-    return TaskResult(write_result(context.folder, FILE, schema, row_tables()), {"amount": 0})
+    made = write_result(context.folder, FILE, schema, row_tables(), ("item_id", "id"))
+    return TaskResult(made, {"amount": 0})
 
 
 def split_of(name: str) -> str:

@@ -33,10 +33,16 @@ from gpulsh.io.files.places import Targets
 from gpulsh.io.format import BLOCK_BYTES, LARGE_TEXT, KnownTexts, Part, WriteOptions
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.rows import batch_cuts
-from gpulsh.ragged import find_sorted, offsets, row_of, row_ranges, slice_between, sorted_distinct
+from gpulsh.ragged import find_sorted, merged_distinct, offsets, row_of, row_ranges, slice_between, sorted_distinct
 from gpulsh.run.job import FileJob, Job, JobContext, Layout, TaskContext, TaskResult, step_of
 from gpulsh.run.records import tables
-from gpulsh.run.records.documents import EarlierKeys, contaminated_rows, read_rejected, write_rejected
+from gpulsh.run.records.documents import (
+    EarlierKeys,
+    contaminated_rows,
+    contamination_positions,
+    read_rejected,
+    write_rejected,
+)
 from gpulsh.run.records.results import IdColumn, MarkedRows, result_schema, write_result
 from gpulsh.run.records.tables import Decisions, Ids, Ranges, Row, Table, ids_table
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
@@ -63,7 +69,8 @@ def _rows_of_groups(table: Table[Row], folder: Path, groups: int, bounds: tuple[
 def write_decisions(context: JobContext, layout: Layout, partition: int, columns: Decisions) -> TaskResult:
     """DECISIONS of a partition, and the ids that go with them."""
     shown = (columns.duplicate_of != columns.document) | columns.is_witness | (columns.component > 1)
-    ids = write_ids(context, layout, partition, columns.document[shown])
+    named = merged_distinct([columns.document[shown], contamination_positions(context, layout, partition)])
+    ids = write_ids(context, layout, partition, named)
     return TaskResult(tables.DECISIONS.write(context.folder, partition, columns) | ids, {"ids": len(ids)})
 
 
