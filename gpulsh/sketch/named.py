@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpulsh.errors import ParameterError
-from gpulsh.params import BitSketch, Family, Sketch
+from gpulsh.params import MAX_NUM_PERM, BitSketch, Family, Sketch
 from gpulsh.sketch.base import SetSketch
-from gpulsh.sketch.bits import WORD_BITS
+from gpulsh.sketch.bits import MAX_BITS, WORD_BITS
 from gpulsh.sketch.minhash import CMinHash, FastSimilarity, MinHash, OnePermutation
 from gpulsh.sketch.simhash import SimHash
 
@@ -48,8 +48,6 @@ def _simhash_by_name(name: str, text: str, seed: int | None, distance: int | Non
         return sketch
     if distance not in (None, own):
         raise ParameterError(f"{name} is {text!r} and distance is {distance}; give one distance")
-    if own >= sketch.bits:
-        raise ParameterError(f"{name} is {text!r}; give a distance from 0 to {sketch.bits - 1}")
     return sketch.near(own)
 
 
@@ -73,11 +71,18 @@ def parse_bits(text: str, seed: int | None = None, parameter: str = "method") ->
         raise ParameterError(f"{parameter} is {text!r}; give simhash[:BITS][:DISTANCE], such as simhash:64:16")
     given = [int(number) for number in numbers]
     bits = given.pop(0) if len(given) == 2 or (given and given[0] >= WORD_BITS) else WORD_BITS
-    return SimHash(bits=bits, seed=1 if seed is None else seed), given[0] if given else None
+    distance = given[0] if given else None
+    if bits % WORD_BITS or not 1 <= bits <= MAX_BITS:
+        raise ParameterError(f"{parameter} is {text!r}; give a multiple of {WORD_BITS} bits, at most {MAX_BITS}")
+    if distance is not None and distance >= bits:
+        raise ParameterError(f"{parameter} is {text!r}; give a distance from 0 to {bits - 1}")
+    return SimHash(bits=bits, seed=1 if seed is None else seed), distance
 
 
-def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None) -> SetSketch:
-    """The sketch that `text` names; `num_perm` is used where the text gives none.
+def parse_sketch(
+    text: str, num_perm: int | None = None, seed: int | None = None, parameter: str = "sketch"
+) -> SetSketch:
+    """The sketch that `text`, the value of `parameter`, names; `num_perm` is used where the text gives none.
 
     >>> parse_sketch("one-permutation:256")
     OnePermutation(num_perm=256, seed=1)
@@ -87,9 +92,11 @@ def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None
     if kind is None or (colon and not is_count(size)):
         names = ", ".join(sorted(SETS))
         raise ParameterError(
-            f"sketch is {text!r}; give one of {names}, or one with its number of values, such as minhash:128,"
+            f"{parameter} is {text!r}; give one of {names}, or one with its number of values, such as minhash:128,"
             " or simhash[:BITS][:DISTANCE]"
         )
+    if colon and not 1 <= int(size) <= MAX_NUM_PERM:
+        raise ParameterError(f"{parameter} is {text!r}; give 1 to {MAX_NUM_PERM} values, such as {name}:128")
     if colon and num_perm is not None and num_perm != int(size):
         raise ParameterError(f"sketch is {text!r} and num_perm is {num_perm}; give the number of values once")
     given = {"num_perm": int(size) if colon else num_perm, "seed": seed}

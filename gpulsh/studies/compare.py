@@ -84,7 +84,7 @@ class Finders:
         if kind in SIMHASH:
             return self.simhash(name.replace(kind, "simhash", 1), SIMHASH[kind])
         if kind in SETS:
-            return self.banded(parse_sketch(name, seed=self.seed))
+            return self.banded(parse_sketch(name, seed=self.seed, parameter="method"))
         if kind not in KINDS:
             names = sorted({*SETS, *KINDS, *(f"{name}[:BITS][:DISTANCE]" for name in SIMHASH)})
             raise ParameterError(f"there is no method {name!r}; give some of {', '.join(names)}")
