@@ -28,7 +28,7 @@ from gpulsh.io.rows import normalized
 from gpulsh.lsh.signing import words_and_digests
 from gpulsh.method import Method, given_parameters
 from gpulsh.params import BitSketch, Sketch
-from gpulsh.ragged import bundles, run_bounds
+from gpulsh.ragged import bundles, distinct, run_bounds
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.run.output.paths import refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress
@@ -60,10 +60,11 @@ def sign_files(
     """Write a row for each document of files to the Parquet file `output`; returns how many there are.
 
     Columns: `document`, counted over all files; `file`, `row`, and `id` where `id_column` names one; `v0`, `v1`, ...,
-    the signature's values; `band0`, `band1`, ..., the band digests. The values
-    of SimHash are words of 64 bits; its digests are of tables, and signatures within `distance` agree in one of these.
-    Values and digests of an empty document are null, so that it equals nothing. `parameters` are those that
-    `deduplicate` takes for its method, except containment, which has no signatures.
+    the signature's values; `band0`, `band1`, ..., the band digests. Ids are text if no file declares their type and
+    the first ROWS_AT_ONCE documents have none. The values of SimHash are words of 64 bits; its digests are of tables,
+    and signatures within `distance` agree in one of these. Values and digests of an empty document are null, so that
+    it equals nothing. `parameters` are those that `deduplicate` takes for its method, except containment, which has no
+    signatures.
     Raises ParameterError, InputError and OutputError; then `output` is as it was.
     """
     refuse_url(os.fspath(output))
@@ -94,18 +95,13 @@ def sign_files(
             for signatures, digests in _sign_partition(texts, partition, method, ops, shown):
                 if writer is not None and not len(signatures):  # only a first table may be empty
                     continue
-                known = declared if writer is None or id_column is None else [*declared, writer.schema.field("id").type]
-                table = _make_table(texts, documents, signatures, digests, ids, known)
+                written = None if writer is None or id_column is None else writer.schema.field("id").type
+                table = _make_table(texts, documents, signatures, digests, ids, declared, written)
                 table = table.replace_schema_metadata(with_mark(table.schema).metadata)
                 if writer is None:
                     how: Any = {"use_dictionary": CODED, "compression": "zstd", "version": "2.6"}
                     writer = pq.ParquetWriter(file, table.schema, **how)
                     open_writer.enter_context(writer)
-                elif table.schema != writer.schema:
-                    name, kind = texts.files[partition.pieces[0].file].name, table.schema.field("id").type
-                    raise InputError(
-                        f"{name}: column {id_column!r} is {kind}, and {known[-1]} in the files before; make it one type"
-                    )
                 writer.write_table(table)
                 documents += len(table)
     return documents
@@ -159,9 +155,18 @@ class _Ids:
 
 
 def _make_table(
-    texts: FileTexts, first: int, signatures: Array, digests: Array, ids: _Ids, known_types: Sequence[pa.DataType]
+    texts: FileTexts,
+    first: int,
+    signatures: Array,
+    digests: Array,
+    ids: _Ids,
+    declared: Sequence[pa.DataType],
+    written: pa.DataType | None,
 ) -> pa.Table:
-    """The rows of documents from number `first` on; ids have room for the `known_types` of others."""
+    """The rows of documents from number `first` on. Ids have the type `written` of earlier rows.
+
+    In the first rows, they have room for the `declared` types; they are text if these rows have none.
+    """
     positions = first + np.arange(len(signatures))
     files, rows = texts.locate(positions)
     none = (digests == np.uint64(NO_DIGEST)).all(axis=1)
@@ -171,7 +176,16 @@ def _make_table(
         "row": to_arrow(rows),
     }
     if texts.columns.id is not None:
-        columns["id"] = joined_ids(ids.take(files, rows), known_types)
+        parts, known = ids.take(files, rows), [*declared, *([] if written is None else [written])]
+        joined = joined_ids(parts, known)
+        if written is not None and joined.type != written:
+            by_file = zip(distinct(files), parts, strict=True)
+            file, other = next(each for each in by_file if joined_ids([each[1].slice(0, 0)], known).type != written)
+            name, column = texts.files[file].name, texts.columns.id
+            raise InputError(
+                f"{name}: column {column!r} is {other.type}, and {written} in earlier rows; make it one type"
+            )
+        columns["id"] = joined.cast(pa.string()) if pa.types.is_null(joined.type) else joined
         if not fits_parquet(columns["id"]):
             raise InputError(f"column {texts.columns.id!r} has a date that Parquet cannot hold; leave out --id-column")
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(signatures.T)}

@@ -39,9 +39,12 @@ def test_ids_of_one_type_are_joined_and_of_several_refused(tmp_path: Path, monke
     out = tmp_path / "out.parquet"
     assert sign_files(inputs[:3], out, id_column="id", backend="reference") == 5
     assert pq.read_table(out)["id"].to_pylist() == [1, 2, None, None, 3]
-    with pytest.raises(InputError, match=r"3\.jsonl: column .id. is string, and int64 in"):
+    monkeypatch.setattr(signatures, "PARTITION_BYTES", 40)  # the third and the fourth file together
+    with pytest.raises(InputError, match=r"3\.jsonl: column .id. is string, and int64 in earlier rows"):
         sign_files(inputs, out, id_column="id", backend="reference", overwrite=True)
     assert pq.read_table(out)["id"].to_pylist() == [1, 2, None, None, 3]
+    assert sign_files(inputs[1:], out, id_column="id", backend="reference", overwrite=True) == 4
+    assert pq.read_table(out)["id"].to_pylist() == [None, None, "3", "x"]
 
 
 def test_ids_that_parquet_cannot_hold_are_refused(tmp_path: Path) -> None:
