@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import number_values, string_array, to_arrow
+from gpulsh.io.arrow.buffers import byte_size, number_values, string_array, to_arrow
 from gpulsh.io.columns import Columns, FieldPath
 from gpulsh.io.file import File
 from gpulsh.io.formats.json_record import BOM, LongString
@@ -118,6 +118,17 @@ def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> lis
     return [written[code] for code in whole.tolist()]
 
 
+def _large_json(value: object) -> bytes:
+    """A value as JSON, large strings in pieces: without memory, orjson ends the process."""
+    import orjson
+
+    if isinstance(value, list):
+        return b"[%b]" % b",".join(map(_large_json, value))
+    if isinstance(value, str):
+        return b"".join(json_string(memoryview(value.encode())))
+    return orjson.dumps(value, default=str)
+
+
 def _rows(batch: pa.RecordBatch, end: bytes) -> list[bytes]:
     """The columns of each row as members of an object, with the comma before them, and `end`."""
     import orjson
@@ -127,6 +138,8 @@ def _rows(batch: pa.RecordBatch, end: bytes) -> list[bytes]:
         values = (column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column).to_pylist()
         if values and NUMBERS.issuperset(map(type, values)):  # no value has a comma: write all at once
             return [begin + value for value in orjson.dumps(values)[1:-1].split(b",")]
+        if byte_size(column) > PART_BYTES:
+            return [begin + _large_json(value) for value in values]
         return [begin + orjson.dumps(value, default=str) for value in values]
 
     return list(map(b"".join, zip(*map(of, batch.schema.names, batch), [end] * batch.num_rows, strict=True)))

@@ -460,3 +460,12 @@ def test_added_members_are_the_values_of_each_row(rows: int) -> None:
     found = [json.loads(b"{" + member[1:]) for member in member_texts(batch)]
     wanted = batch.set_column(5, "first_seen", batch["first_seen"].cast(pa.string())).to_pylist()
     assert found == wanted and all(member.endswith(b"}\n") for member in member_texts(batch))
+
+
+def test_large_added_values_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With four sources of 60 MB, `--add-counts --memory 900MiB` ended the process."""
+    batch = pa.record_batch({"source_names": [["a", 'é"' * 5000], None], "id": ["b" * 9999, None]})
+    whole, given, dumps = member_texts(batch), list[Any](), orjson.dumps
+    monkeypatch.setattr("gpulsh.io.formats.json_text.PART_BYTES", 1000)
+    monkeypatch.setattr(orjson, "dumps", lambda value, **how: given.append(value) or dumps(value, **how))
+    assert member_texts(batch) == whole and max(map(len, map(str, given))) < 2000
