@@ -18,7 +18,7 @@ import pytest
 import gpulsh
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.budget import TaskSizes
-from gpulsh.errors import BackendError, InputError, LargeDocumentError
+from gpulsh.errors import Advice, BackendError, InputError, LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import Stamps
 from gpulsh.run.engines import children, local
@@ -178,6 +178,26 @@ def test_a_task_that_needs_more_memory_comes_home(begun: Processes, tmp_path: Pa
     finally:
         if runner._children is not None:
             runner._children.kill()
+
+
+def warn(context: Any, number: int, home: int) -> TaskResult:
+    if os.getpid() != home:
+        logging.getLogger("gpulsh").warning("%s is busy", Path("a"))
+        logging.getLogger("gpulsh").warning(Advice("give --lines"))
+    return TaskResult()
+
+
+def test_warnings_of_processes_reach_the_handlers(
+    begun: Processes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = runner_of(tmp_path)
+    try:
+        runner.run(stage_of(warn, (os.getpid(),), (os.getpid(),)))
+    finally:
+        if runner._children is not None:
+            runner._children.kill()
+    assert sorted(caplog.messages) == ["a is busy"] * 2 + ["give lines=True"] * 2
+    assert sum(isinstance(record.msg, Advice) for record in caplog.records) == 2
 
 
 def test_a_process_may_end_within_an_answer(begun: Processes) -> None:

@@ -6,21 +6,25 @@ time. It is this Python with the same modules, but it does not run the program t
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 from subprocess import DEVNULL, Popen
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.parallel import python_command
-from gpulsh.errors import BackendError
+from gpulsh.errors import Advice, BackendError
 from gpulsh.run.engines.worker import Worker, WorkerAnswer, WorkerSetup, versions
 from gpulsh.run.job import Layout, Task, TaskResult
+
+_log = logging.getLogger("gpulsh")
 
 
 class Children:
@@ -95,7 +99,10 @@ class _Child:
 
     def receive(self) -> Any:
         try:
-            return self._connection.recv()
+            while isinstance(found := self._connection.recv(), logging.LogRecord):
+                if _log.isEnabledFor(found.levelno):
+                    _log.handle(found)
+            return found
         except (EOFError, OSError):  # the latter within an answer
             code = self.process.wait()
             how = signal.Signals(-code).name if code < 0 else f"status {code}"
@@ -104,9 +111,27 @@ class _Child:
             ) from None
 
 
+class _SendWarnings(logging.Handler):
+    """Sends warnings to the process that began this one, whose handlers show them."""
+
+    def __init__(self, send: Callable[[object], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._send = send
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not isinstance(record.msg, Advice):
+            record.msg = record.getMessage()  # its arguments may be anything
+        record.args = None
+        self._send(record)
+
+
 def serve(handle: int) -> None:
     """Do tasks for the process at the other end, and end with it."""
-    other_end, requests, worker = Connection(handle), SimpleQueue[Any](), Worker()
+    other_end, requests, worker, sending = Connection(handle), SimpleQueue[Any](), Worker(), Lock()
+
+    def send(message: object) -> None:
+        with sending:  # several threads may warn
+            other_end.send(message)
 
     def receive() -> None:
         try:
@@ -115,11 +140,12 @@ def serve(handle: int) -> None:
         finally:
             os._exit(1)
 
+    _log.addHandler(_SendWarnings(send))
     Thread(target=receive, daemon=True).start()
-    other_end.send((worker.greet(), worker.begin(requests.get(), "this machine")))
+    send((worker.greet(), worker.begin(requests.get(), "this machine")))
     layout: Layout | None = None
     while True:
         task = requests.get()
         arguments = [layout if isinstance(given, _Known) else given for given in task.arguments]
         layout = next((given for given in arguments if isinstance(given, Layout)), layout)
-        other_end.send(worker.work(1, task.work, *arguments))
+        send(worker.work(1, task.work, *arguments))
