@@ -91,6 +91,16 @@ assert kept.tolist() == [True, False, True]
     loaded_after(code, tmp_path)
 
 
+def test_the_wheel_writes_the_page_of_a_run_packed(distributions: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    (wheel,) = distributions.glob("*.whl")
+    (tmp_path / "a.jsonl").write_text('{"text": "a b c"}\n' * 2)
+    command = [sys.executable, "-m", "gpulsh", "dedup", "a.jsonl", "-o", "out", "--backend", "reference"]
+    environment = os.environ | {"PYTHONPATH": str(wheel)}
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert ran.returncode == 0 and (tmp_path / "out/report.html").exists(), ran.stderr
+
+
 def test_the_sdist_holds_sources_and_tests(distributions: Path) -> None:
     (sdist,) = distributions.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:

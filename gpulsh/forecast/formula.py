@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,7 +163,7 @@ class Estimate:
 @cache
 def read_rates() -> Mapping[str, Any]:
     """rates.json: assumptions about a corpus; by kind of worker, thread or GPU, its rates and their record."""
-    found: Mapping[str, Any] = json.loads(Path(__file__).with_name("rates.json").read_bytes())
+    found: Mapping[str, Any] = json.loads((files("gpulsh.forecast") / "rates.json").read_bytes())
     return found
 
 

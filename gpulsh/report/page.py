@@ -11,6 +11,7 @@ import importlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def render(report: Mapping[str, Any]) -> str:
     sample = report.get(SAMPLED.name, {"below_one": {}, "one": 0})  # not in reports of 0.2.0
     sampled = sum(sample["below_one"].values()) + sample["one"]
     candidates = candidates_picture(sample if sampled else evidence["similarity"], threshold, curve)
-    script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+    script = (resources.files("gpulsh.report") / "page.js").read_text(encoding="utf-8")
     files, inputs = _files(report)
     html: str = page_template("page.html").render(
         report=report,
