@@ -58,12 +58,13 @@ def test_a_lower_limit_of_the_shell_is_named_with_its_remedy(monkeypatch: pytest
         assert memory_error("write").message == f"write: needs more memory than the {remedy}"
 
 
-def test_a_footer_beyond_the_memory_limit_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("job", ["dedup {file} -o {out}", "index build {out} {file}"])
+def test_a_footer_beyond_the_memory_limit_is_named(job: str, tmp_path: Path) -> None:
     """Arrow ends the process where a footer finds no memory, so no error could follow."""
     path = tmp_path / "a.parquet"
     pairs = {f"{number}": "v" * 100 for number in range(250_000)}
     pq.write_table(pa.table({"text": ["a b c"]}).replace_schema_metadata(pairs), path)
-    line = f"-m gpulsh dedup {path} -o {tmp_path}/out --memory 512MiB --backend reference"
+    line = f"-m gpulsh {job.format(file=path, out=tmp_path / 'out')} --memory 512MiB --backend reference"
     ran = subprocess.run([sys.executable, *line.split()], check=False, capture_output=True, text=True)
     assert ran.returncode == 1
     assert re.search(r"^gpulsh: error: .*a\.parquet: needs more memory than the \d+ MiB", ran.stderr, re.M)
@@ -85,6 +86,22 @@ def test_jobs_beyond_the_memory_limit_are_one_line(
     last = command(f"{job} {tmp_path}/a.txt -o {tmp_path}/out --memory 512MiB --backend reference").error
     assert re.fullmatch(rf"{named}: needs more memory than the \d+ MiB that this .*; give a larger --memory", last)
     assert not (tmp_path / "out").exists() or named != "sign"
+
+
+@pytest.mark.parametrize("job", ["build ix a.txt", "query known a.txt"])
+def test_index_commands_beyond_the_memory_limit_are_one_line(
+    job: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("some words")
+    command("index build known a.txt --backend reference")
+    monkeypatch.setattr("gpulsh.index.collection.Collection." + ("add" if "build" in job else "find_similar"), allocate)
+    last = command(f"index {job} --memory 512MiB --backend reference").error
+    assert re.fullmatch(r"index: needs more memory than the \d+ MiB that this .*; give a larger --memory", last)
+
+
+def allocate(*_: object, **__: object) -> bytearray:
+    return bytearray(2 << 30)
 
 
 def test_the_command_itself_holds_little_memory() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import click
 
 from gpulsh.cli import options as opt
+from gpulsh.cli.dedup import enforced_memory
 from gpulsh.cli.terminal import conclude, say
+from gpulsh.errors import MemoryLimitError
 from gpulsh.params import plural
 
 
@@ -38,6 +41,7 @@ def _files(ids: str) -> opt.Option:
         opt.text_options(ids=ids),
         opt.value("-o --output", "FILE", "File for the duplicates found, .parquet or .jsonl."),
         opt.flag("--overwrite", "Replace FILE, if gpulsh wrote it."),
+        opt.value("--memory", "SIZE", "Memory for the work, such as 4GiB.  [default: no limit]"),
         opt.backends,
     )
 
@@ -82,7 +86,8 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
     """
     from gpulsh.run.index.jobs import query_index
 
-    found = query_index(path, inputs, output=output, progress=True, **opt.given_options(options))
+    with _limited_memory(options) as given:
+        found = query_index(path, inputs, output=output, progress=True, **given)
     _print_listing(found, output, f"Listed {plural(len(found), 'duplicate')}")
 
 
@@ -194,8 +199,28 @@ def _print_listing(found: Any, output: str | None, what: str) -> None:
         say(line)
 
 
+@contextmanager
+def _limited_memory(options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The options that are given. Let the kernel enforce `--memory`, if it is one of them."""
+    given = opt.given_options(options)
+    if "memory" not in given:
+        yield given
+        return
+    from gpulsh.budget import parse_memory
+    from gpulsh.memory_limit import memory_error
+
+    with enforced_memory({**options, "engine": "local"}):
+        try:
+            yield given | {"memory": parse_memory(given["memory"])}
+        except MemoryLimitError:
+            raise
+        except MemoryError as error:
+            raise memory_error("index") from error
+
+
 def _change_index(as_json: bool, function: Callable[..., Any], *places: object, **options: Any) -> None:
-    counts = function(*places, progress=True, **opt.given_options(options))
+    with _limited_memory(options) as given:
+        counts = function(*places, progress=True, **given)
     if as_json:
         conclude(json.dumps(counts, indent=2))
         return
