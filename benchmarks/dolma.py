@@ -51,7 +51,7 @@ def write_files(corpus: Path, folder: Path, files: int) -> int:
 
 
 def run(command: list[str], folder: Path) -> Taken:
-    """What a command takes; it must end well."""
+    """Run a command, which must end well."""
     taken = measure(command, folder, CORES, LIMIT)
     if taken.failed:
         raise SystemExit(f"{' '.join(command)}: {taken.failed}")
