@@ -84,6 +84,8 @@ def _lines_in(block: bytes, at: int) -> _Lines:
         head = not is_blank(number, block)
         return _Lines(head=head, tail=head)
     begins, stops, last = ends[:-1] + 1, ends[1:] + 1, int(ends[-1]) + 1
+    if block.isspace():  # a look at each of a million lines would take a second
+        return _Lines(len(ends), stop=at + last)
     first = values[begins]
     some = np.flatnonzero((first <= LAST_SPACE) & (first != NEWLINE))  # they may be blank; with an end there, they are
     blank = int(np.count_nonzero(first == NEWLINE))
