@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import byte_size, number_values, string_array, to_arrow
+from gpulsh.io.arrow.buffers import number_values, string_array, to_arrow
+from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.columns import Columns, FieldPath
 from gpulsh.io.file import File
 from gpulsh.io.formats.json_record import BOM, LongString
@@ -118,6 +119,12 @@ def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> lis
     return [written[code] for code in whole.tolist()]
 
 
+def _longest(column: pa.Array) -> int:
+    """Bytes of the longest text in a column of texts or lists of them; 0 in others."""
+    texts = column.flatten() if pa.types.is_list(column.type) else column
+    return int(arrow_rows(texts).lengths().max(initial=0)) if is_text(texts.type) else 0
+
+
 def _large_json(value: object) -> bytes:
     """A value as JSON, large strings in pieces: without memory, orjson ends the process."""
     import orjson
@@ -138,7 +145,7 @@ def _rows(batch: pa.RecordBatch, end: bytes) -> list[bytes]:
         values = (column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column).to_pylist()
         if values and NUMBERS.issuperset(map(type, values)):  # no value has a comma: write all at once
             return [begin + value for value in orjson.dumps(values)[1:-1].split(b",")]
-        if byte_size(column) > PART_BYTES:
+        if _longest(column) > PART_BYTES:
             return [begin + _large_json(value) for value in values]
         return [begin + orjson.dumps(value, default=str) for value in values]
 
