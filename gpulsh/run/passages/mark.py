@@ -37,7 +37,6 @@ from gpulsh.run.passages.documents import (
 )
 from gpulsh.run.passages.evidence import Entry, frequent_candidates, most_frequent, with_reread_texts, with_texts
 from gpulsh.run.passages.job import PassagesContext, PassagesJob
-from gpulsh.run.records.documents import contamination_positions
 from gpulsh.run.records.tables import HELD, HELD_SPANS
 from gpulsh.run.stages.write import write_ids
 from gpulsh.text.documents import TextReading
@@ -284,7 +283,7 @@ def mark_items(context: PassagesContext, layout: Layout, partition: Partition) -
     occurrences = 1 + _holder_counts(context, len(layout.partitions) - 1, spans.item)
     columns = document, spans.start, spans.stop, spans.item, np.zeros_like(spans.item), spans.tokens, occurrences
     made = tables.PASSAGES.write(context.folder, number, tables.Passages(*columns))
-    ids = write_ids(context, layout, number, contamination_positions(context, layout, number))
+    ids = write_ids(context, layout, number, sorted_distinct(document))
     passages = tables.ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences)
     frequent = with_reread_texts(frequent_candidates(passages), context, layout, partition)
     return TaskResult(made | ids, {"ids": len(ids), **amounts_marked(passages), "frequent": frequent})

@@ -69,16 +69,18 @@ def _rows_of_groups(table: Table[Row], folder: Path, groups: int, bounds: tuple[
 def write_decisions(context: JobContext, layout: Layout, partition: int, columns: Decisions) -> TaskResult:
     """DECISIONS of a partition, and the ids that go with them."""
     shown = (columns.duplicate_of != columns.document) | columns.is_witness | (columns.component > 1)
-    named = merged_distinct([columns.document[shown], contamination_positions(context, layout, partition)])
-    ids = write_ids(context, layout, partition, named)
+    ids = write_ids(context, layout, partition, columns.document[shown])
     return TaskResult(tables.DECISIONS.write(context.folder, partition, columns) | ids, {"ids": len(ids)})
 
 
 def write_ids(context: TaskContext[FileJob], layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
-    """Write the ids of some documents of a partition, if documents have ids: a file for each run of one type."""
+    """Write the ids of some documents of a partition, and of those that `contamination.parquet` names, if documents
+    have ids: a file for each run of one type.
+    """
     job, column, parts = context.job, context.job.columns.id, []
     if column is None:
         return {}
+    documents = merged_distinct([documents, contamination_positions(context, layout, partition)])
     for number in sorted_distinct(layout.file_of(documents)).tolist():
         file, (start, stop) = job.files[number], layout.file_bounds(number)
         here = documents[slice_between(documents, start, stop)]
