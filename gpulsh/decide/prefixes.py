@@ -300,12 +300,9 @@ class Owners:
         begins = np.flatnonzero(first_of_runs(ordered))
         self.known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]
         # By the lower bits of a fingerprint, whether it may be known: most are not, and a search takes longer.
-        self._may_be_known = np.zeros(SLOTS_OF_KNOWN << len(self.known).bit_length(), np.bool_)
-        self._may_be_known[self._slots(self.known)] = True
-
-    def _slots(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        slots: NDArray[np.uint64] = fingerprints & np.uint64(len(self._may_be_known) - 1)
-        return slots
+        slots = SLOTS_OF_KNOWN << len(self.known).bit_length()
+        self._lower_bits = np.uint64(slots - 1)
+        self._may_be_known = mask_of(self.known & self._lower_bits, slots)
 
     def pairs_with(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
         """Pairs (holder, owner), some at a time, of each holder [h] of `fingerprints` [h] with every owner.
@@ -316,7 +313,7 @@ class Owners:
 
     def find(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> tuple[Numbers, Numbers]:
         """The holders of those `fingerprints` [h] that have owners, ascending, and the place of each in `known`."""
-        may = np.flatnonzero(self._may_be_known[self._slots(fingerprints)])
+        may = np.flatnonzero(self._may_be_known[fingerprints & self._lower_bits])
         met, slots = find_sorted(self.known, fingerprints[may])
         met = may[met]
         order = stable_order(holders[met])

@@ -46,6 +46,11 @@ def arrow_rows(array: pa.Array) -> Rows:
     return _OffsetRows(array) if _has_offsets(kind) else _ViewRows(array)
 
 
+def text_lengths(array: pa.Array) -> Numbers:
+    """int64 [n]: bytes of each value of an array, 0 if they are not text."""
+    return arrow_rows(array).lengths() if is_text(array.type) else np.zeros(len(array), np.int64)
+
+
 def empty_rows(count: int) -> Rows:
     """So many empty texts, for documents whose texts are not needed."""
     return _OffsetRows(binary_array(b"", np.zeros(count + 1, np.int64)))

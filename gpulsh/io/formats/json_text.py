@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import number_values, string_array, to_arrow
-from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.arrow.rows import text_lengths
 from gpulsh.io.columns import Columns, FieldPath
 from gpulsh.io.file import File
 from gpulsh.io.formats.json_record import BOM, LongString
@@ -122,7 +122,7 @@ def _members(batch: pa.RecordBatch, codes: Sequence[Numbers], end: bytes) -> lis
 def _longest(column: pa.Array) -> int:
     """Bytes of the longest text in a column of texts or lists of them; 0 in others."""
     texts = column.flatten() if pa.types.is_list(column.type) else column
-    return int(arrow_rows(texts).lengths().max(initial=0)) if is_text(texts.type) else 0
+    return int(text_lengths(texts).max(initial=0))
 
 
 def _large_json(value: object) -> bytes:

@@ -17,7 +17,7 @@ from gpulsh.decide.counts.counts import Counts, dates
 from gpulsh.decide.counts.weights import sizes_by
 from gpulsh.io.arrow.buffers import null_mask, take_rows, to_arrow
 from gpulsh.io.arrow.ids import cast_to, common_type, fits_parquet, is_parquet_type, json_strings, parquet_type
-from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.arrow.rows import text_lengths
 from gpulsh.io.file import map_files
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import AddedColumns
@@ -69,7 +69,7 @@ class IdColumn:
         for _, ids in found._read_partitions(*range(len(files))):
             kinds.append(ids.type)
             fits &= fits_parquet(ids)
-            found.largest = max(found.largest, int(_lengths(ids).max(initial=0)))
+            found.largest = max(found.largest, int(text_lengths(ids).max(initial=0)))
         if (column := job.columns.id) is not None:
             known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
             read = [number for number in new if known[number] or not bad.has_rejected(number)]
@@ -93,7 +93,7 @@ class IdColumn:
         for partition, part in self._layout.by_partition(ascending) if self.largest else ():
             for known, ids in self._read_partitions(partition):
                 rows, at = find_sorted(known, ascending[part])
-                found[part][rows] = _lengths(ids)[at]
+                found[part][rows] = text_lengths(ids)[at]
         return found[places]
 
     def at(self, positions: Numbers) -> pa.Array:
@@ -109,11 +109,6 @@ class IdColumn:
                 as_json = self.type == pa.string() and not is_string
                 found.append(json_strings(values) if as_json else cast_to(values, self.type))
         return take_rows(pa.concat_arrays(found), places)
-
-
-def _lengths(ids: pa.Array) -> Numbers:
-    """int64 [ids]: bytes of each, 0 if they are not text."""
-    return arrow_rows(ids).lengths() if is_text(ids.type) else np.zeros(len(ids), np.int64)
 
 
 TYPES = {NAMES: pa.list_(pa.string()), INSTANT: pa.timestamp("us", "UTC")}
