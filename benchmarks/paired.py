@@ -69,31 +69,10 @@ SKETCHES = (
 SKETCHES += ("simhash", "bottom", "mod", "weighted")  # of ready sets
 SHINGLED = ("shingle", "shingle+symbols", "shingle-char")
 SIMILAR = ("jaccard", "jaccard-weighted")  # of pairs of sets
-OF_TEXTS = (
-    "signature",
-    "sign",
-    "deduplicate",
-    "containment",
-    "index",
-    "query",
-    *PROCESSES,
-    *SKETCHES,
-    *SHINGLED,
-    *SIMILAR,
-)
-CASES = (
-    "signature",
-    "sign",
-    *KINDS,
-    "deduplicate",
-    "containment",
-    "licences",
-    "template",
-    "index",
-    "query",
-    *PROCESSES,
-)
-CASES += (*FORMATS, "cut", *SKETCHES, *SHINGLED, *SIMILAR)
+OF_TEXTS = ("signature", "sign", "deduplicate", "containment", "index", "query")
+OF_TEXTS += (*PROCESSES, *SKETCHES, *SHINGLED, *SIMILAR)
+CASES = ("signature", "sign", *KINDS, "deduplicate", "containment", "licences", "template", "index", "query")
+CASES += (*PROCESSES, *FORMATS, "cut", *SKETCHES, *SHINGLED, *SIMILAR)
 
 
 def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:

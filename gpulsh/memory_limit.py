@@ -1,4 +1,4 @@
-"""`--memory`, enforced by the kernel: RLIMIT_DATA of `dedup`, `index`, `report --by` and each worker of a cluster.
+"""`--memory`, enforced by the kernel: RLIMIT_DATA of commands that take it, of `report --by` and of each worker.
 
 The work is cut to fit the budget. The kernel refuses more memory to a library that reads a hostile file.
 Library calls set no limit: the process is the user's. Nor do runs on CUDA, whose driver maps far more than it uses.

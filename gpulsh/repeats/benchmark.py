@@ -211,7 +211,7 @@ class Benchmark:
     def _matches(
         self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """The columns of `Matches`, those of windows of each size in turn."""
+        """The columns of `Matches`. The windows of one size come after those of another."""
         none = np.empty(0, np.int64)
         row, token, window = [none], [none], [none]
         tokens = ops.tokens(text, reading, keys)
