@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
 from gpulsh.io.arrow.buffers import null_mask, number_values, string_array
-from gpulsh.io.arrow.ids import python_value
+from gpulsh.io.arrow.ids import python_value, python_values
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.ragged import run_bounds
@@ -189,7 +189,7 @@ class Evidence:
         """The places of the rows whose dropped or kept document has this id, compared as text."""
         found, start = [np.empty(0, np.int64)], 0
         for table in self._groups("id", "duplicate_of_id"):
-            ids = ([None if id is None else str(id) for id in column.to_pylist()] for column in table.columns)
+            ids = ([None if id is None else str(id) for id in python_values(column)] for column in table.columns)
             found.append(start + np.flatnonzero([name in pair for pair in zip(*ids, strict=True)]))
             start += table.num_rows
         return np.concatenate(found)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.support.command import Command
@@ -65,6 +66,14 @@ def test_options_choose_the_documents_shown(shown: Callable[[str], list[str]], c
     assert rows(shown("--id 6 --cluster 2")) == [6]
     assert command("show out --id x").error.startswith("--id is 'x'; give the id")
     assert command("show out --cluster 1").error.startswith("--cluster is 1, and it has no")
+
+
+def test_ids_without_a_python_value_are_found_by_their_number(command: Command) -> None:
+    ids = pa.array([1, 2, 1 << 62], pa.int64()).view(pa.timestamp("us"))
+    write_rows("a.parquet", pa.table({"text": [TEXTS[0]] * 3, "id": ids}))
+    assert command("dedup a.parquet -o out --id-column id").status == 0
+    assert f"row 2, id {1 << 62}" in command(f"show out --id {1 << 62}").out
+    assert "row 1, id 1970-01-01 00:00:00.000002" in command("show out --id", "1970-01-01 00:00:00.000002").out
 
 
 def test_colours_mark_differences_and_control_characters_are_escaped(

@@ -17,6 +17,8 @@ from gpulsh.io.file import File
 
 DAY = 86_400_000  # milliseconds
 MAX_YEAR_DAYS = 11_248_000  # from 1970 to the year 32765
+# Of a date beyond Python's range, or an unknown time zone: with pytz, that is a KeyError.
+NO_PYTHON_VALUE = (KeyError, OverflowError, ValueError)
 
 
 def joined_ids(parts: Sequence[pa.Array], declared: Sequence[pa.DataType]) -> pa.Array:
@@ -168,11 +170,7 @@ def _are_within(values: pa.Array, most: int) -> bool:
 
 def json_strings(values: pa.Array) -> pa.StringArray:
     """Each value as JSON text, strings as they are."""
-    try:
-        found = values.to_pylist()
-    except (OverflowError, ValueError):  # a date beyond Python's range, or an unknown time zone
-        found = [python_value(values, row) for row in range(len(values))]
-    return json_texts(found)
+    return json_texts(python_values(values))
 
 
 def json_texts(values: Iterable[object]) -> pa.StringArray:
@@ -180,11 +178,19 @@ def json_texts(values: Iterable[object]) -> pa.StringArray:
     return python_array([None if value is None else json_text(value) for value in values]).cast(pa.string())
 
 
-def python_value(values: pa.Array, row: int) -> object:
+def python_values(values: pa.Array | pa.ChunkedArray) -> list[object]:
+    """Each value as `python_value` gives it."""
+    try:
+        return values.to_pylist()  # type: ignore[no-any-return]
+    except NO_PYTHON_VALUE:
+        return [python_value(values, row) for row in range(len(values))]
+
+
+def python_value(values: pa.Array | pa.ChunkedArray, row: int) -> object:
     """A value, or its stored number if Python has no such value; several numbers as Arrow shows them."""
     try:
         return values[row].as_py()
-    except (OverflowError, ValueError):
+    except NO_PYTHON_VALUE:
         stored = getattr(values[row], "value", None)
         return stored if isinstance(stored, int) else " ".join(values.slice(row, 1).to_string().split())
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +40,16 @@ def test_dates_beyond_python_become_their_number(kind: pa.DataType, other: str |
         assert ids.to_pylist() == [str(FAR + 1)]
     else:
         assert ids.cast(kind).equals(of_kind(kind, 2)[1:])
+
+
+def test_an_unknown_time_zone_has_no_value_with_pytz_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pytz is installed, Arrow asks it; pandas 2 installs it."""
+    zones: dict[str, object] = {}
+    monkeypatch.setitem(sys.modules, "pytz", SimpleNamespace(timezone=zones.__getitem__))
+    values = pa.array([1], pa.timestamp("s", "Nowhere/Zone"))
+    with pytest.raises(KeyError):
+        values.to_pylist()
+    assert json_strings(values).to_pylist() == ["1"]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, pa.time64("us")])  # in a file such a time of day is damage
