@@ -179,7 +179,7 @@ def study(
     how: Options = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
     where: Backends = {"backend": backend, "threads": threads}
     drawn = draw_sample(texts, sample, seed)
-    spread, pairs, _ = brute_force(fingerprints(drawn.texts, how), threshold)
+    spread, pairs = brute_force(fingerprints(drawn.texts, how), threshold)
 
     best = min(captured, key=lambda curve: (spread.expected(curve, threshold), -curve.rows))
     curves = sorted(

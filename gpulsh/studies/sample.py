@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
@@ -23,10 +23,10 @@ from gpulsh.studies.study import (
     Sample,
     Spread,
     Study,
-    brute_force,
     draw_sample,
     draw_similar,
     fingerprints,
+    spread_of,
 )
 from gpulsh.theory import checked_threshold
 
@@ -227,26 +227,34 @@ def sample(
     shingling, folding = text_reading(kind.shingling if shingling is None else shingling, folding)
     how: Options = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
     drawn = draw_similar(texts, sample, seed, lambda batch: fingerprints(batch, how))
-    spread, pairs, similarity = brute_force(fingerprints(drawn.texts, how), max(limits[0] - NEAR, 0.0))
     most = np.zeros(len(drawn.texts))  # similarity with the most similar other document
-    for side in pairs.T:  # one at a time: NumPy's `at` reads beyond values that it has to broadcast
-        np.maximum.at(most, side, similarity)
+    around = [_Around(limit, examples, len(drawn.texts)) for limit in limits]
+
+    def look(i: Numbers, j: Numbers, similarity: NDArray[np.float64]) -> None:
+        some = similarity >= limits[0] - NEAR
+        i, j, similarity = i[some], j[some], similarity[some]
+        np.maximum.at(most, i, similarity)
+        np.maximum.at(most, j, similarity)
+        for one in around:
+            one.add(i, j, similarity)
+
+    spread = spread_of(fingerprints(drawn.texts, how), look)
     # A document that is drawn together with its most similar one represents so many of the corpus.
     weight = 1 / (drawn.share * (most + (1 - most) * drawn.share))
 
     def estimated(chosen: NDArray[np.bool_]) -> float:
         return min(float(weight[chosen].sum()), float(drawn.documents))
 
-    def on_text(threshold: float) -> ThresholdOnText:
-        return ThresholdOnText(
-            threshold=threshold,
-            pairs=int((similarity >= threshold).sum()),
-            resembling=estimated(most >= threshold),
-            near=estimated(abs(most - threshold) <= NEAR),
-            examples=tuple(_examples(drawn, pairs, similarity, threshold, examples)),
+    rows = tuple(
+        ThresholdOnText(
+            threshold=one.threshold,
+            pairs=one.pairs,
+            resembling=estimated(most >= one.threshold),
+            near=estimated(abs(most - one.threshold) <= NEAR),
+            examples=tuple(one.examples(drawn)),
         )
-
-    rows = tuple(map(on_text, limits))
+        for one in around
+    )
     few = WORTHWHILE * min(row.near for row in rows)
     best = min(rows, key=lambda row: (row.near > few, _unusual(row)))
     return Resemblance(drawn.documents, len(drawn.texts), kind, shingling, folding, spread, rows, rows.index(best))
@@ -256,25 +264,56 @@ def _unusual(row: ThresholdOnText) -> float:
     return round(abs(row.threshold - USUAL_THRESHOLD), 9)
 
 
-def _examples(
-    drawn: Sample, pairs: Numbers, similarity: NDArray[np.float64], threshold: float, count: int
-) -> Iterator[Pair]:
-    """The `count` pairs nearest to the threshold on either side of it, without a document twice."""
-    seen: set[int] = set()
-    chosen: list[int] = []
-    for side in (similarity >= threshold, similarity < threshold):
-        places, full = np.flatnonzero(side), len(chosen) + count
-        for place in places[np.argsort(abs(similarity[places] - threshold), kind="stable")].tolist():
-            if len(chosen) == full:
-                break
-            if seen.isdisjoint(two := pairs[place].tolist()):
-                seen.update(two)
-                chosen.append(place)
-    for place in sorted(chosen, key=lambda place: -similarity[place]):
-        i, j = pairs[place].tolist()
-        begins, ends = (drawn.texts.offset[[i, j]].tolist(), drawn.texts.offset[[i + 1, j + 1]].tolist())
-        one, other = (
-            bytes(drawn.texts.values[begin : min(end, begin + SHOWN_BYTES)]).decode("utf-8", "replace")
-            for begin, end in zip(begins, ends, strict=True)
-        )
-        yield Pair((int(drawn.positions[i]), int(drawn.positions[j])), (one, other), float(similarity[place]))
+class _Nearest:
+    """The `room` pairs nearest to a threshold on one side of it, nearest first, then in the order they were added."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.reach = room, np.inf
+        self.i = self.j = np.empty(0, np.int64)
+        self.similarity = self.distance = np.empty(0)
+
+    def add(self, chosen: NDArray[np.bool_], *columns: Values) -> None:
+        """Add `i`, `j`, `similarity` and `distance` of the `chosen` pairs."""
+        some = np.flatnonzero(chosen & (columns[-1] < self.reach))
+        own = self.i, self.j, self.similarity, self.distance
+        columns = tuple(np.append(known, column[some]) for known, column in zip(own, columns, strict=True))
+        order = np.argsort(columns[-1], kind="stable")[: self.room]
+        self.i, self.j, self.similarity, self.distance = (column[order] for column in columns)
+        if len(order) == self.room:
+            self.reach = self.distance.max(initial=0)
+
+
+class _Around:
+    """The number of pairs at or above a threshold, and `count` examples on either side of it."""
+
+    def __init__(self, threshold: float, count: int, documents: int) -> None:
+        self.threshold, self.pairs, self.count = threshold, 0, count
+        # Fewer than 2 * count pairs are chosen before the last one. Each of their documents rules out fewer than
+        # `documents` pairs.
+        self.sides = [_Nearest(4 * count * documents) for _ in range(2)]
+
+    def add(self, i: Numbers, j: Numbers, similarity: NDArray[np.float64]) -> None:
+        above, distance = similarity >= self.threshold, abs(similarity - self.threshold)
+        self.pairs += int(above.sum())
+        for side, chosen in zip(self.sides, (above, ~above), strict=True):
+            side.add(chosen, i, j, similarity, distance)
+
+    def examples(self, drawn: Sample) -> Iterator[Pair]:
+        """The nearest pairs on either side, without a document twice; most similar first."""
+        seen: set[int] = set()
+        chosen: list[tuple[float, int, int]] = []
+        for side in self.sides:
+            full = len(chosen) + self.count
+            for i, j, similarity in zip(side.i.tolist(), side.j.tolist(), side.similarity.tolist(), strict=True):
+                if len(chosen) == full:
+                    break
+                if seen.isdisjoint((i, j)):
+                    seen.update((i, j))
+                    chosen.append((similarity, i, j))
+        for similarity, i, j in sorted(chosen, key=lambda one: -one[0]):
+            begins, ends = (drawn.texts.offset[[i, j]].tolist(), drawn.texts.offset[[i + 1, j + 1]].tolist())
+            one, other = (
+                bytes(drawn.texts.values[begin : min(end, begin + SHOWN_BYTES)]).decode("utf-8", "replace")
+                for begin, end in zip(begins, ends, strict=True)
+            )
+            yield Pair((int(drawn.positions[i]), int(drawn.positions[j])), (one, other), similarity)

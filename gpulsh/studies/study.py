@@ -67,24 +67,34 @@ class Spread(Arrays):
         return counts
 
 
-def brute_force(sets: Fingerprints, threshold: float) -> tuple[Spread, Numbers, NDArray[np.float64]]:
+def brute_force(sets: Fingerprints, threshold: float) -> tuple[Spread, Numbers]:
     """The spread of all pairs of `sets`, and the pairs with a Jaccard similarity of at least `threshold`.
 
-    Rows of `sets` ascend without repeats, on the host. The pairs are int64 [m, 2], i < j, lexicographic, with float64
-    [m] similarities.
+    Rows of `sets` ascend without repeats, on the host. The pairs are int64 [m, 2], i < j, lexicographic.
+    """
+    pairs = [np.empty((0, 2), np.int64)]
+
+    def keep(i: Numbers, j: Numbers, similarity: NDArray[np.float64]) -> None:
+        enough = similarity >= threshold
+        pairs.append(np.stack([i[enough], j[enough]], axis=1))
+
+    return spread_of(sets, keep), np.concatenate(pairs)
+
+
+def spread_of(sets: Fingerprints, look: Callable[[Numbers, Numbers, NDArray[np.float64]], None]) -> Spread:
+    """The spread of all pairs of `sets`, given as to `brute_force`.
+
+    `look` gets the pairs i < j that share a shingle, in lexicographic order, and their similarities, block by block.
     """
     count, sizes = len(sets), sets.lengths
     counts, sums = np.zeros(FINE_STEPS, np.int64), np.zeros(FINE_STEPS)
-    pairs, similar = [np.empty((0, 2), np.int64)], [np.empty(0)]
     for i, j, both in shared_counts(sets):
         similarity = both / (sizes[i] + sizes[j] - both)
         step = np.minimum((similarity * FINE_STEPS).astype(np.int64), FINE_STEPS - 1)
         counts += np.bincount(step, minlength=FINE_STEPS)
         sums += np.bincount(step, similarity, FINE_STEPS)
-        enough = similarity >= threshold
-        pairs.append(np.stack([i[enough], j[enough]], axis=1))
-        similar.append(similarity[enough])
-    return Spread(count * (count - 1) // 2, counts, sums), np.concatenate(pairs), np.concatenate(similar)
+        look(i, j, similarity)
+    return Spread(count * (count - 1) // 2, counts, sums)
 
 
 def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Numbers]]:

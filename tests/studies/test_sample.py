@@ -4,6 +4,7 @@ import json
 import logging
 from dataclasses import replace
 from itertools import pairwise
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from gpulsh.errors import ParameterError
 from gpulsh.method import Method
 from gpulsh.stats.hints import hints
 from gpulsh.stats.stages import Funnel
+from gpulsh.studies import study
 from gpulsh.studies.sample import Kind, Resemblance, similarity_after_change
 from gpulsh.studies.study import draw_sample, draw_similar
 from gpulsh.text.documents import shingle
-from tests.studies.test_studies import NAIVE, SHINGLING, TEXTS
+from tests.studies.test_studies import NAIVE, SHINGLING, TEXTS, naive_similarity
 from tests.support.command import Command
 from tests.support.files import write_rows
+from tests.support.traced import at_most
 
 OPTIONS: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu"}
 CODE = "def add(a, b):\n    return {'sum': a + b, **kwargs}[key] if not (a < b) else f(a)[0]\n" * 9
@@ -73,6 +76,33 @@ def test_pairs_of_a_whole_corpus_equal_those_of_sets() -> None:
             assert pair.texts == tuple(TEXTS[position] for position in pair.positions)
         above = [pair.similarity >= row.threshold for pair in row.examples]
         assert above == sorted(above, reverse=True) and 1 <= sum(above) <= 3 and 1 <= above.count(False) <= 3
+
+
+@pytest.mark.parametrize("cells", [150, 1 << 22])
+def test_examples_are_the_nearest_pairs_without_a_document_twice(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where one document has all pairs that are nearest."""
+    monkeypatch.setattr(study, "CELLS", cells)
+    star = [" ".join(["the", "same", *"abcdefgh"]), *(" ".join(["the", "same", *"abcdefg", str(n)]) for n in range(30))]
+    for texts, seed in ((TEXTS, 1), (star, 1), (star * 2, 2)):
+        naive = naive_similarity(texts)
+        found = gpulsh.sample(texts, thresholds=[0.7, 0.5, 0.9], examples=2, seed=seed, **OPTIONS)
+        for row in found.thresholds:
+            wanted: list[tuple[int, int]] = []
+            for is_above in (True, False):
+                side = [pair for pair, s in naive.items() if (s >= row.threshold) == is_above and s >= 0.45 - 1e-9]
+                chosen: list[tuple[int, int]] = []
+                for pair in sorted(side, key=lambda pair: (abs(naive[pair] - row.threshold), pair)):
+                    if len(chosen) < 2 and not {*pair} & {number for other in wanted + chosen for number in other}:
+                        chosen.append(pair)
+                wanted += chosen
+            assert [pair.positions for pair in row.examples] == sorted(wanted, key=lambda pair: -naive[pair])
+
+
+def test_a_sample_of_similar_documents_does_not_hold_their_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "CELLS", 1 << 16)
+    texts = [f"{' '.join('abcdefghij')} {number}" for number in range(1500)]
+    with at_most(16 << 20):  # the pairs alone have 24 bytes each, 26 MB
+        assert gpulsh.sample(texts, **OPTIONS).thresholds[2].pairs == comb(len(texts), 2)
 
 
 def test_no_estimate_is_above_the_number_of_documents() -> None:

@@ -68,12 +68,15 @@ def test_brute_force_equals_plain_sets(frequent: int, monkeypatch: pytest.Monkey
     rows = [np.unique(read.values[start:stop]) for start, stop in pairwise(read.offset)]
     sets = gpulsh.Fingerprints(np.concatenate(rows), np.cumsum([0, *map(len, rows)]))
     threshold = sorted(naive.values())[-40]  # that of a pair
-    spread, pairs, similarity = brute_force.brute_force(sets, threshold)
-    assert {(i, j): s for (i, j), s in zip(pairs.tolist(), similarity.tolist(), strict=True)} == {
-        pair: s for pair, s in naive.items() if s >= threshold
-    }
-    assert pairs.tolist() == sorted(pairs.tolist())
-    assert (similarity == gpulsh.jaccard(read, pairs, backend="cpu")).all()
+    blocks: list[Any] = []
+    spread = brute_force.spread_of(sets, lambda *block: blocks.append(block))
+    i, j, similarity = map(np.concatenate, zip(*blocks, strict=True))
+    sharing = np.stack([i, j], axis=1)
+    assert dict(zip(map(tuple, sharing.tolist()), similarity.tolist(), strict=True)) == naive
+    assert len(blocks) > 1 and sharing.tolist() == sorted(sharing.tolist())
+    assert (similarity == gpulsh.jaccard(read, sharing, backend="cpu")).all()
+    similar, pairs = brute_force.brute_force(sets, threshold)
+    assert similar == spread and pairs.tolist() == [[*pair] for pair in sorted(naive) if naive[pair] >= threshold]
     assert spread.pairs == 63 * 62 // 2
     steps = Counter(min(int(s * 20), 19) for s in naive.values())
     assert spread.histogram(20).tolist() == [steps[step] for step in range(20)]
