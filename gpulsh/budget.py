@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpulsh.backends.protocol import Sizes
+from gpulsh.checks import shown
 from gpulsh.errors import ParameterError
 from gpulsh.io.limits import MIN_MEMORY
-from gpulsh.params import shown
 
 MAX_DEFAULT = 8 << 30  # the default, if the machine has twice as much
 PROGRAM_BYTES = 256 << 20  # the interpreter, compiled code and libraries

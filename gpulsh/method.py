@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
+from gpulsh.checks import check_choice, check_integer, check_type, shown
 from gpulsh.errors import ParameterError, refuse_given
 from gpulsh.params import (
     MAX_NUM_PERM,
@@ -19,12 +20,8 @@ from gpulsh.params import (
     Parameters,
     Shingling,
     Sketch,
-    check_choice,
-    check_integer,
-    check_type,
     checked_text_parameters,
     chosen_family,
-    shown,
 )
 from gpulsh.theory import (
     checked_number,

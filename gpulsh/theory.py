@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.arrays import html_table
+from gpulsh.checks import banding_name, check_integer, known_keywords, set_integer, shown
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, Named, NearBits, banding_name, check_integer, known_keywords, set_integer, shown
+from gpulsh.params import MAX_NUM_PERM, Named, NearBits
 from gpulsh.ragged import run_places
 
 CAPTURE = 0.995  # the least probability, by default, of finding a pair at the threshold

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from gpulsh.backends.protocol import Backend
+from gpulsh.checks import check_choice, check_integer, shown
 from gpulsh.errors import BackendError, ParameterError
-from gpulsh.params import check_choice, check_integer, shown
 
 BackendName = Literal["auto", "reference", "cpu", "cuda"]
 

@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         silence(sys.stdout)  # the reader of our output has gone, as in `gpulsh ... | head`
         return FAILED
     except click.NoSuchOption as error:
-        from gpulsh.params import FOREIGN_KEYWORDS
+        from gpulsh.checks import FOREIGN_KEYWORDS
 
         name = error.option_name.lstrip("-").replace("-", "_")
         meant = FOREIGN_KEYWORDS.get(name, name).replace("_", "-")

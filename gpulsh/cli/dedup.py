@@ -277,7 +277,7 @@ def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     Documents with the same value in a band column are candidates. The values of simhash are words of 64 bits; near
     documents differ in at most DISTANCE bits.
     """
-    from gpulsh.params import plural
+    from gpulsh.checks import plural
     from gpulsh.run.signatures import sign_files
 
     documents = sign_files(inputs, output, progress=True, **opt.given_options(options))

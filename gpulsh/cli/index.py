@@ -9,11 +9,11 @@ from typing import Any, BinaryIO
 
 import click
 
+from gpulsh.checks import plural
 from gpulsh.cli import options as opt
 from gpulsh.cli.dedup import enforced_memory
 from gpulsh.cli.terminal import conclude, say
 from gpulsh.errors import MemoryLimitError
-from gpulsh.params import plural
 
 
 @click.group(cls=opt.Group, short_help="Keep an index of documents and find their near-duplicates later.")

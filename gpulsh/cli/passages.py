@@ -141,7 +141,7 @@ def _run(
     function: Callable[..., Any], inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]
 ) -> None:
     """Run the job, and print its report or some lines about its passages."""
-    from gpulsh.params import plural
+    from gpulsh.checks import plural
     from gpulsh.report.wording import share
 
     with enforced_memory(options):

@@ -158,7 +158,7 @@ def device_shares(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 def sample_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """A plan from samples, for a terminal; stages of less than 0.05 s are left out."""
-    from gpulsh.params import plural
+    from gpulsh.checks import plural
     from gpulsh.report.summary import MIN_SECONDS
     from gpulsh.report.wording import duration, share, size
 
@@ -201,10 +201,10 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     from gpulsh.backends.cuda.memory import max_text_sizes
     from gpulsh.backends.parallel import processors
     from gpulsh.budget import MAX_DEFAULT, memory_shares, parse_memory
+    from gpulsh.checks import check_integer
     from gpulsh.errors import ParameterError
     from gpulsh.forecast.formula import MAX_WORKERS, RATES, Corpus, check_rates, estimate, read_rates, workers_needed
     from gpulsh.method import Method, given_parameters
-    from gpulsh.params import check_integer
 
     gpus, nodes, hours = options["gpus"], options["nodes"], options["hours"]
     kind, name = ("thread", "threads") if gpus is None else ("GPU", "gpus")
@@ -272,7 +272,7 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
 
 def _stage_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
     """The stages that take 0.05 s or more."""
-    from gpulsh.params import banding_name, plural
+    from gpulsh.checks import banding_name, plural
     from gpulsh.report.summary import MIN_SECONDS
     from gpulsh.report.wording import duration, size
 
@@ -341,7 +341,7 @@ def _note_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str,
 
 def _deadline(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> str:
     """How many workers meet the time limit."""
-    from gpulsh.params import plural
+    from gpulsh.checks import plural
 
     needed, kind = given["workers_needed"], given["worker"]
     if needed is not None:

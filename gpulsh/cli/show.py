@@ -26,7 +26,7 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     else was dropped. It reads the texts again from INPUT, if that is unchanged. Differences are coloured in a terminal,
     and otherwise in [-brackets-] or {+braces+}.
     """
-    from gpulsh.params import check_integer, plural
+    from gpulsh.checks import check_integer, plural
     from gpulsh.report.originals import Review
     from gpulsh.run.output.finished import Finished
 
@@ -99,7 +99,7 @@ def weights(run: str, output: str, weights: str, weight_by: str) -> None:
     The counts come from OUT/clusters.parquet, so INPUT is not needed. A row marked as dropped has the weight 0.
     OUT/data must have the rows as the run wrote them, in the same order.
     """
-    from gpulsh.params import plural
+    from gpulsh.checks import plural
     from gpulsh.run.output.finished import weigh_run
 
     rows = weigh_run(run, output, weights, weight_by=weight_by)  # type: ignore[arg-type]
@@ -117,8 +117,8 @@ def info(as_json: bool) -> None:
     from gpulsh.backends.parallel import processors
     from gpulsh.backends.select import backend_status, select_backend
     from gpulsh.budget import memory_shares, parse_memory
+    from gpulsh.checks import plural
     from gpulsh.cli.plan import device_shares
-    from gpulsh.params import plural
     from gpulsh.report.reproduce import versions
     from gpulsh.report.wording import size
 

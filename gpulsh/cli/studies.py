@@ -303,7 +303,7 @@ def _curve_lines(figures: Mapping[str, tuple[Any, str]], points: Mapping[float, 
 
 
 def _study_lines(study: BandingStudy) -> Iterator[str]:
-    from gpulsh.params import plural
+    from gpulsh.checks import plural
 
     best, spread = study.recommended, study.spread
     yield f"{study.drawn}, all {plural(spread.pairs, 'pair')} compared exactly:"

@@ -9,9 +9,10 @@ import numpy as np
 
 from gpulsh.arrays import BandDigests, BitSignatures, Signatures, Values, on_host
 from gpulsh.backends.select import BackendName
+from gpulsh.checks import check_type
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.banding import Banding, BitSampling
-from gpulsh.params import Folding, Shingling, check_type
+from gpulsh.params import Folding, Shingling
 from gpulsh.sketch.base import SetSketch
 from gpulsh.sketch.minhash import MinHash
 from gpulsh.sketch.simhash import SimHash

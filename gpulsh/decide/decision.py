@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Arrays, Rows, Values, html_table, on_host, whole_column
+from gpulsh.checks import plural, shown_type
 from gpulsh.decide.counts.counts import Sightings, count, dates, kept_sightings
 from gpulsh.errors import BackendError, ParameterError
-from gpulsh.params import plural, shown_type
 from gpulsh.ragged import offsets, select_rows
 from gpulsh.stats.stages import Funnel
 

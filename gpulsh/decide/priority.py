@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Numbers, Values, on_host, whole_column
+from gpulsh.checks import shown, shown_type
 from gpulsh.errors import ParameterError
-from gpulsh.params import shown, shown_type
 
 
 def decision_order(priority: object, count: int) -> Numbers:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
+from gpulsh.checks import check_integer
 from gpulsh.errors import ParameterError
 from gpulsh.index.admission import SignedDocuments, admit, find_similar, hold_all
 from gpulsh.index.evidence.places import Origin, locator
@@ -34,7 +35,7 @@ from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.io.rows import TextSource, normalized
 from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Method
-from gpulsh.params import EvidenceName, check_integer
+from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Funnel, Progress, with_progress

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Values
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_choice, check_integer, checked_folder, is_url, known_keywords, plural, shown_type
 from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.index.admission import held_buckets, similar_pairs
 from gpulsh.index.answers import Added, Counts, Matches, Pairs, Stretches
@@ -30,20 +31,7 @@ from gpulsh.io.limits import MIN_MEMORY
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.io.rows import text_bytes
 from gpulsh.method import MeasureName, Method, given_parameters
-from gpulsh.params import (
-    BitSketch,
-    EvidenceName,
-    Folding,
-    Shingling,
-    Sketch,
-    check_choice,
-    check_integer,
-    checked_folder,
-    is_url,
-    known_keywords,
-    plural,
-    shown_type,
-)
+from gpulsh.params import BitSketch, EvidenceName, Folding, Shingling, Sketch
 from gpulsh.secret import chosen_secret
 from gpulsh.sketch.named import sketches_by_name
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Values, whole_column
+from gpulsh.checks import shown, shown_type
 from gpulsh.errors import GpulshError, ParameterError
 from gpulsh.index.segment import KEY_TYPES, Keys
 from gpulsh.io.arrow.validation import check_arrow
-from gpulsh.params import shown, shown_type
 from gpulsh.ragged import hash_order, sorted_distinct
 
 HASHED_AT_ONCE = 1 << 16  # strings

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
+from gpulsh.checks import MAX_INT64, check_integer
 from gpulsh.errors import ParameterError
 from gpulsh.index.answers import Stretches
 from gpulsh.index.keys import as_numpy
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method
-from gpulsh.params import MAX_INT64, check_integer
 from gpulsh.ragged import expand_ranges, find_sorted, first_of_runs, last_of_runs, offsets, row_of, row_ranges
 from gpulsh.repeats.places import byte_spans
 from gpulsh.secret import EvidenceKeys

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpulsh.checks import shown
 from gpulsh.errors import InputError, ParameterError, nearest_name
 from gpulsh.io.file import File
-from gpulsh.params import shown
 
 FieldPath = tuple[str, ...]  # a column, and the path of fields below it
 COLUMN_PREFIX = "column:"  # before the name of a column that has dots or commas

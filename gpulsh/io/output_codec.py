@@ -16,10 +16,10 @@ from functools import partial
 from typing import BinaryIO, Protocol
 
 from gpulsh.backends.parallel import processors
+from gpulsh.checks import shown
 from gpulsh.errors import ParameterError
 from gpulsh.io.compression import Compression
 from gpulsh.io.rows import Bytes
-from gpulsh.params import shown
 
 MEMBER_BYTES = 4 << 20  # of content in each gzip member and bzip2 stream written
 MEMBER_STEP = 1 << 20  # of content given to the library at once

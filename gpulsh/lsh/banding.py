@@ -14,9 +14,10 @@ import numpy as np
 
 from gpulsh.arrays import Array, BandDigests, BitSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_type, set_integer, shown
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.collisions import candidate_pairs
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, BandShape, Parameters, check_type, set_integer, shown
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, BandShape, Parameters
 from gpulsh.permutations import stream
 from gpulsh.sketch.bits import WORD_BITS
 

@@ -15,8 +15,8 @@ from gpulsh.arrays import Array, BandDigests, Buckets, Numbers
 from gpulsh.backends.parts import run_in_fitting_parts
 from gpulsh.backends.protocol import Backend, Result
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_type
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.params import check_type
 from gpulsh.ragged import bundles, first_of_runs, merged_distinct
 
 SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the definition of the decision

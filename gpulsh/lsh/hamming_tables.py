@@ -16,9 +16,10 @@ import numpy as np
 from gpulsh.arrays import Array, Arrays, BitSignatures, Neighbours
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_integer, check_type, set_integer, shown
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
-from gpulsh.params import MAX_TABLES, Named, check_integer, check_type, set_integer, shown
+from gpulsh.params import MAX_TABLES, Named
 from gpulsh.permutations import splitmix64_array
 from gpulsh.sketch.bits import WORD_BITS, check_bits, distances, set_bits
 

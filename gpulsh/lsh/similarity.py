@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_type
 from gpulsh.lsh.pairs import ratio
-from gpulsh.params import check_type
 from gpulsh.ragged import expand_ranges, offsets, row_ranges
 from gpulsh.sketch.base import checked_pairs, estimates
 

@@ -25,10 +25,11 @@ from gpulsh.arrays import Array, Numbers, TextBatch, Values
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.cached import cached_value
+from gpulsh.checks import MAX_INT64, check_integer, known_keywords
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import texts_named
 from gpulsh.io.rows import normalized
-from gpulsh.params import MAX_INT64, Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, with_form
+from gpulsh.params import Folding, NormalForm, Shingling, Unit, with_form
 from gpulsh.ragged import (
     expand_ranges,
     find_sorted,

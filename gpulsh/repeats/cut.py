@@ -11,19 +11,10 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
+from gpulsh.checks import MAX_INT64, check_integer, known_keywords, shown_type
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
-from gpulsh.params import (
-    MAX_INT64,
-    Folding,
-    NormalForm,
-    Shingling,
-    Unit,
-    check_integer,
-    known_keywords,
-    shown_type,
-    with_form,
-)
+from gpulsh.params import Folding, NormalForm, Shingling, Unit, with_form
 from gpulsh.ragged import concat_rows, distinct, merge_ranges, offsets, select_rows, slice_between
 from gpulsh.text.documents import BATCH_BYTES, Documents
 

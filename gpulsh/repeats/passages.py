@@ -11,19 +11,9 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
+from gpulsh.checks import MAX_INT64, check_choice, check_integer, check_type, known_keywords
 from gpulsh.errors import refuse_given
-from gpulsh.params import (
-    MAX_INT64,
-    Folding,
-    NormalForm,
-    Shingling,
-    Unit,
-    check_choice,
-    check_integer,
-    check_type,
-    known_keywords,
-    with_form,
-)
+from gpulsh.params import Folding, NormalForm, Shingling, Unit, with_form
 from gpulsh.ragged import distinct, offsets, row_of, slice_between, sorted_distinct
 from gpulsh.repeats.copies import Part, find_copies, group_numbers, parts_of
 from gpulsh.repeats.lines import WholeLines

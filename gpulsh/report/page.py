@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from gpulsh.checks import banding_name, plural
 from gpulsh.decide.edges import MAX_DRAWN
 from gpulsh.errors import install_command
-from gpulsh.params import Folding, Shingling, banding_name, plural
+from gpulsh.params import Folding, Shingling
 from gpulsh.report import wording
 from gpulsh.report.drawn_rows import SIZES
 from gpulsh.report.evidence import BINS

@@ -13,7 +13,8 @@ from typing import Any
 
 import gpulsh
 from gpulsh.backends.parallel import processors
-from gpulsh.params import Folding, Shingling, banding_name, plural
+from gpulsh.checks import banding_name, plural
+from gpulsh.params import Folding, Shingling
 from gpulsh.report.wording import measure_name
 from gpulsh.sketch.named import SETS
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from gpulsh.params import plural
+from gpulsh.checks import plural
 from gpulsh.report.wording import measure_name, printable, share, size
 from gpulsh.stats.counts import COUNTS, CountRow
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import TaskSizes, task_sizes
+from gpulsh.checks import check_type, is_path, shown, shown_type
 from gpulsh.errors import GpulshError, InputTypeError, ParameterError, refuse_given
 from gpulsh.io.conversion import FormatName, refuse_stream_codec, with_format_names
 from gpulsh.io.file import File
@@ -27,7 +28,7 @@ from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.memory_limit import memory_error
-from gpulsh.params import SCHEME, check_type, is_path, shown, shown_type
+from gpulsh.params import SCHEME
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.report.page import missing_requirement
 from gpulsh.report.reproduce import machine_facts, versions

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import parse_memory
+from gpulsh.checks import check_choice, check_type, known_keywords, shown
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.counts.weights import WeightBy, parse_recipe
 from gpulsh.errors import InputError, ParameterError, refuse_given
@@ -27,19 +28,7 @@ from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.output_codec import OutputCodec
 from gpulsh.method import MeasureName, Method, Resolve, Verify, given_parameters
-from gpulsh.params import (
-    BitSketch,
-    EvidenceName,
-    Folding,
-    NormalForm,
-    Shingling,
-    Sketch,
-    check_choice,
-    check_type,
-    known_keywords,
-    shown,
-    with_form,
-)
+from gpulsh.params import BitSketch, EvidenceName, Folding, NormalForm, Shingling, Sketch, with_form
 from gpulsh.report.page import write_page
 from gpulsh.run import file_run
 from gpulsh.run.driver import Stages, deduplicate_partitions

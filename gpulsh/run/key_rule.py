@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.protocol import Backend
+from gpulsh.checks import check_type, shown
 from gpulsh.decide.copies import with_key_copies
 from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError, option_name, refuse_given
-from gpulsh.params import check_type, shown
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
 

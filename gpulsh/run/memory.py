@@ -21,6 +21,7 @@ from gpulsh.arrays import Array, Numbers, SignedBatch, TextBatch
 from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_choice, known_keywords
 from gpulsh.decide.copies import first_copies, with_key_copies
 from gpulsh.decide.counts.counts import Sightings
 from gpulsh.decide.counts.retention import NO_POLICIES, Retention
@@ -38,7 +39,7 @@ from gpulsh.lsh.collisions import Collisions, Memberships, find_buckets
 from gpulsh.lsh.pairs import lexicographic_order
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
-from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, with_form
+from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, with_form
 from gpulsh.ragged import offsets, total_size
 from gpulsh.run.key_rule import KeyHashes, check_flags, decide_by_key, refuse_with_key
 from gpulsh.run.progress import open_progress

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
+from gpulsh.checks import plural, shown
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.counts.weights import Recipe, WeightBy
 from gpulsh.errors import Advice, InputError, ParameterError
@@ -28,7 +29,7 @@ from gpulsh.io.formats.arrow_ipc import Ipc
 from gpulsh.io.formats.endings import known_format
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
-from gpulsh.params import Folding, Shingling, plural, shown
+from gpulsh.params import Folding, Shingling
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.stats.counts import CLUSTERS, MARKS, WEIGHT
 

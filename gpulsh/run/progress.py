@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from gpulsh.backends.compiling import COMPILING, Stopwatch
 from gpulsh.backends.kernel_cache import kernel_cache
-from gpulsh.params import check_choice, plural
+from gpulsh.checks import check_choice, plural
 from gpulsh.report.wording import size
 from gpulsh.stats.stages import Progress
 

@@ -10,8 +10,9 @@ from gpulsh.arrays import Array, PackedSignatures, Signatures
 from gpulsh.backends.hashing import mix64
 from gpulsh.backends.protocol import GOLDEN, STREAM_BITS
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_type, set_integer, set_one_of
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named, check_type, set_integer, set_one_of
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named
 from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, map_pairs
 from gpulsh.sketch.bits import popcount
 from gpulsh.sketch.minhash import MinHash

@@ -17,19 +17,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Signatures, SketchResult, checked_array
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_integer, check_type, set_integer
 from gpulsh.errors import ParameterError
-from gpulsh.params import (
-    MAX_NUM_PERM,
-    MAX_SEED,
-    Family,
-    FamilyName,
-    Folding,
-    Named,
-    Shingling,
-    check_integer,
-    check_type,
-    set_integer,
-)
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Family, FamilyName, Folding, Named, Shingling
 from gpulsh.text.documents import Documents
 from gpulsh.theory import checked_number
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_type, set_integer, set_one_of
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_SEED, Named, check_type, set_integer, set_one_of
+from gpulsh.params import MAX_SEED, Named
 from gpulsh.sketch.base import check_maker, checked_estimate, checked_pairs, map_pairs
 
 

@@ -13,8 +13,9 @@ from gpulsh.arrays import Array, Arrays, Numbers, checked_array, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.cached import cached_value
+from gpulsh.checks import set_integer
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named, set_integer
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named
 from gpulsh.permutations import splitmix64_array, stream
 from gpulsh.sketch.base import checked_estimate, checked_pairs
 from gpulsh.sketch.weighted import check_real, dense_rows

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from gpulsh.arrays import Array, Fingerprints, Signatures, checked_array
 from gpulsh.backends.protocol import NO_VALUE, THROWS, Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_choice, check_type
 from gpulsh.errors import ParameterError
-from gpulsh.params import Family, MinHashFamily, check_choice, check_type
+from gpulsh.params import Family, MinHashFamily
 from gpulsh.sketch.base import SetSketch
 from gpulsh.text.sets import numbered_sets
 

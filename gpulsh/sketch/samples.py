@@ -17,8 +17,9 @@ from gpulsh.arrays import Array, Fingerprints, Samples
 from gpulsh.backends.hashing import mix64
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_type, set_integer
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_SEED, Named, check_type, set_integer
+from gpulsh.params import MAX_SEED, Named
 from gpulsh.permutations import stream
 from gpulsh.ragged import concat_rows, counts_by_row, expand_ranges, offsets, row_of, select_rows
 from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, map_pairs

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, BitSignatures, Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_choice, check_type
 from gpulsh.errors import ParameterError
-from gpulsh.params import NearBits, check_choice, check_type
+from gpulsh.params import NearBits
 from gpulsh.permutations import stream
 from gpulsh.ragged import first_of_runs, own_values
 from gpulsh.sketch.base import TextSketch

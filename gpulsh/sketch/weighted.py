@@ -18,8 +18,9 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints, checked_array, dtype_of
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_choice, check_type
 from gpulsh.errors import ParameterError
-from gpulsh.params import Folding, Shingling, check_choice, check_type
+from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import offsets
 from gpulsh.sketch.base import SignatureSketch
 from gpulsh.text.documents import Documents, Weights, weigh

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from gpulsh.checks import banding_name, plural
 from gpulsh.errors import Advice, ParameterError
 from gpulsh.method import Method
-from gpulsh.params import banding_name, plural
 from gpulsh.stats.stages import Funnel
 from gpulsh.theory import SCurve, default_banding, default_distance, meeting_probability, near_probability
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from gpulsh.arrays import Array, BandDigests, Fingerprints, Numbers, Samples, TextBatch, Values, on_host
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_choice, check_type, known_keywords, plural, shown
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.lsh.banding import Banding, Supershingles
 from gpulsh.lsh.collisions import candidate_pairs
@@ -26,17 +27,7 @@ from gpulsh.lsh.hamming_tables import HammingTables
 from gpulsh.lsh.pairs import pack_pairs
 from gpulsh.lsh.similarity import jaccard
 from gpulsh.method import Verify
-from gpulsh.params import (
-    Folding,
-    MinHashFamily,
-    Shingling,
-    check_choice,
-    check_type,
-    known_keywords,
-    plural,
-    shown,
-    text_reading,
-)
+from gpulsh.params import Folding, MinHashFamily, Shingling, text_reading
 from gpulsh.ragged import sorted_distinct
 from gpulsh.sketch.b_bit import BBit
 from gpulsh.sketch.base import SetSketch, checked_pairs

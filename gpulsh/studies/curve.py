@@ -14,21 +14,11 @@ import numpy as np
 
 from gpulsh.arrays import Numbers, on_host
 from gpulsh.backends.select import BackendName
+from gpulsh.checks import banding_name, check_integer, is_path, known_keywords, plural, shown_type
 from gpulsh.errors import ParameterError, install_command
 from gpulsh.lsh.banding import Banding
 from gpulsh.lsh.collisions import candidate_pairs
-from gpulsh.params import (
-    MAX_NUM_PERM,
-    Folding,
-    Shingling,
-    banding_name,
-    check_integer,
-    is_path,
-    known_keywords,
-    plural,
-    shown_type,
-    text_reading,
-)
+from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, text_reading
 from gpulsh.run.output.paths import DRAWN, PICTURES, refuse_present
 from gpulsh.sketch.minhash import MinHash
 from gpulsh.store.durable import writing

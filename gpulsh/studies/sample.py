@@ -13,8 +13,9 @@ from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
+from gpulsh.checks import check_integer, known_keywords, plural, shown
 from gpulsh.errors import ParameterError
-from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, known_keywords, plural, shown, text_reading
+from gpulsh.params import PLAIN, Folding, Reading, Shingling, text_reading
 from gpulsh.ragged import own_values
 from gpulsh.studies.study import (
     SAMPLE,

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Arrays, Fingerprints, Numbers, TextBatch, html_table
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_integer, plural
 from gpulsh.errors import ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import TextSource, gather_texts
-from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer, plural
+from gpulsh.params import MAX_SEED, Folding, Shingling
 from gpulsh.permutations import words_at
 from gpulsh.ragged import concat_texts, expand_ranges, offsets, own_values, row_ranges, slice_between
 from gpulsh.run.index.jobs import open_inputs

@@ -15,9 +15,10 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, TextBatch, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_choice, known_keywords
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.io.rows import TextSource, normalized
-from gpulsh.params import Folding, Shingling, check_choice, known_keywords, text_reading
+from gpulsh.params import Folding, Shingling, text_reading
 from gpulsh.ragged import concat_rows, sorted_distinct
 
 Weights = Literal["count", "idf"]

@@ -12,9 +12,9 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.checks import check_integer, shown
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import check_integer, shown
 from gpulsh.text.documents import BATCH_BYTES
 
 _WORD = re.compile(r"[^\W_]+")

@@ -13,8 +13,8 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.hashing import mix64
 from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import plural, shown, shown_type
 from gpulsh.errors import InputTypeError, ParameterError
-from gpulsh.params import plural, shown, shown_type
 from gpulsh.ragged import concat_rows, offsets, row_ranges, run_places
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gpulsh.params import plural
+from gpulsh.checks import plural
 from gpulsh.report.drawn_rows import MEMBERS, SAMPLE
 from gpulsh.report.excerpts import SHOWN_CHARACTERS
 from gpulsh.report.page import missing_requirement, render, similarity_picture

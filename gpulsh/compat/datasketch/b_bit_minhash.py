@@ -8,11 +8,11 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.checks import check_choice
 from gpulsh.compat.datasketch.lean_minhash import CODES, SCHEMES
 from gpulsh.compat.datasketch.minhash import MinHash, check_same
 from gpulsh.compat.schemes.datasketch import Scheme
 from gpulsh.errors import ParameterError
-from gpulsh.params import check_choice
 
 _HEAD = struct.Struct("<qBdi")  # seed, b, r and the number of values, negative where a byte for the scheme follows
 

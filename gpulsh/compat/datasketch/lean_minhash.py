@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpulsh.arrays import Values
+from gpulsh.checks import check_choice
 from gpulsh.compat.datasketch.minhash import MinHash, scheme_values
 from gpulsh.compat.schemes.datasketch import Scheme
 from gpulsh.errors import InputTypeError, ParameterError
-from gpulsh.params import check_choice
 
 CODES: dict[Scheme, int] = {"affine32": 1, "affine64": 2}  # of schemes in bytes; legacy has none
 SCHEMES = {code: scheme for scheme, code in CODES.items()}

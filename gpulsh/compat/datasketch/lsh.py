@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Values
+from gpulsh.checks import plural
 from gpulsh.compat.datasketch.minhash import MinHash
 from gpulsh.compat.datasketch.storage import DictListStorage, DictSetStorage, check_in_memory
 from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash
 from gpulsh.errors import ParameterError
-from gpulsh.params import plural
 from gpulsh.theory import checked_number
 
 AnyMinHash = MinHash | WeightedMinHash

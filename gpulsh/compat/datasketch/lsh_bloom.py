@@ -16,10 +16,10 @@ from struct import Struct
 import numpy as np
 
 from gpulsh.arrays import Values
+from gpulsh.checks import check_integer
 from gpulsh.compat.datasketch.lsh import AnyMinHash, check_signature, chosen_bands
 from gpulsh.compat.schemes.sketches import murmur_finalizer
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.params import check_integer
 from gpulsh.theory import checked_number
 
 HEAD = Struct("<8sQQQ")  # of a file: its kind; bits, hash functions and values of a band

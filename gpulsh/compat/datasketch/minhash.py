@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_choice, check_integer
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
 from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, premix
 from gpulsh.compat.schemes.sketches import MAX_SEED, SETS_AT_ONCE, Sha1, given_family, murmur_finalizer
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
+from gpulsh.params import MAX_NUM_PERM, GivenFamily
 from gpulsh.ragged import offsets
 from gpulsh.store.columns import keep_freed_blocks
 

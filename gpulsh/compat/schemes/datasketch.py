@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, WeightedFingerprints, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_choice, set_flag, set_integer
 from gpulsh.compat.schemes import sketches
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, set_flag, set_integer
+from gpulsh.params import MAX_NUM_PERM, GivenFamily
 from gpulsh.ragged import sorted_distinct
 from gpulsh.sketch.base import checked_pairs, map_pairs
 from gpulsh.sketch.weighted import dense_vectors, weighted_rows

@@ -8,9 +8,10 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
+from gpulsh.checks import check_choice, set_integer, set_one_of
 from gpulsh.compat.schemes import sketches
 from gpulsh.io.normal_form import normal_form
-from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer, set_one_of
+from gpulsh.params import ForeignName, GivenFamily
 
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]  # but for tab and line feed
 _BEYOND_ASCII = "«´»–—’“”„…∶━►、。〈〉《》「」【】！％（），．１：；？～"  # among them a digit, as there

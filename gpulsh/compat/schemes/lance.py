@@ -10,6 +10,7 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Signatures
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
+from gpulsh.checks import check_choice, check_integer, check_type, set_integer
 from gpulsh.compat.schemes.sketches import (
     Hash,
     HashSketch,
@@ -20,7 +21,7 @@ from gpulsh.compat.schemes.sketches import (
     xxhash_function,
 )
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_SEED, GivenFamily, check_choice, check_integer, check_type, set_integer
+from gpulsh.params import MAX_SEED, GivenFamily
 from gpulsh.permutations import splitmix64, splitmix64_array
 
 SEED = 42

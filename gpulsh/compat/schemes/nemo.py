@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Numbers, Signatures, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
+from gpulsh.checks import set_integer, set_one_of
 from gpulsh.compat.schemes.sketches import HashSketch, check_halves, draw_interleaved, murmur_finalizer
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import join_texts
-from gpulsh.params import GivenFamily, set_integer, set_one_of
+from gpulsh.params import GivenFamily
 from gpulsh.ragged import concat_rows, offsets, sorted_distinct
 
 Word = TypeVar("Word", np.uint32, np.uint64)

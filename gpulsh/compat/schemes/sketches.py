@@ -18,8 +18,9 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Signatures
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.checks import check_integer, check_type, shown_type
 from gpulsh.errors import InputTypeError, ParameterError, install_command
-from gpulsh.params import WRAPPED, ForeignName, GivenFamily, Wrap, check_integer, check_type, shown_type
+from gpulsh.params import WRAPPED, ForeignName, GivenFamily, Wrap
 from gpulsh.ragged import concat_rows, offsets
 from gpulsh.sketch.base import SignatureSketch
 

@@ -9,9 +9,10 @@ from typing import Literal
 
 from gpulsh.arrays import Signatures
 from gpulsh.backends.select import BackendName
+from gpulsh.checks import check_choice, set_integer, set_one_of
 from gpulsh.compat.schemes import sketches
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import ForeignName, GivenFamily, check_choice, set_integer, set_one_of
+from gpulsh.params import ForeignName, GivenFamily
 
 BATCH_BYTES = 1 << 20  # of text whose words are cut at once
 _FAMILIES: dict[int, ForeignName] = {64: "wrapped61_low", 32: "wrapped32", 16: "wrapped16"}  # by the bits of a word

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.checks import set_integer
 from gpulsh.decide.counts.counts import Sightings, kept_sightings
 from gpulsh.errors import ParameterError
-from gpulsh.params import set_integer
 from gpulsh.ragged import run_places
 
 MAX_POLICY = 1 << 40

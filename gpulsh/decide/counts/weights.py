@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.checks import check_choice, shown
 from gpulsh.decide.counts.counts import Counts
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.params import check_choice, shown
 
 WeightBy = Literal["verified", "component"]
 TXT360 = {1: 1.0, 2: 3.0, 6: 5.0, 101: 8.0, 1001: 10.0}

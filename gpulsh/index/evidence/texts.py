@@ -18,6 +18,7 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_batch, run_in_fitting_halves, run_in_fitting_parts
 from gpulsh.backends.protocol import Backend
+from gpulsh.checks import is_url, plural
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index.evidence.places import NO_SOURCE, Source
 from gpulsh.index.segment import Segment
@@ -27,7 +28,7 @@ from gpulsh.io.memory.texts import open_texts, texts_named
 from gpulsh.io.rows import Bytes, gather_texts, join_texts, normalized, split_batch
 from gpulsh.lsh.signing import SMALLEST_SIGNATURE
 from gpulsh.method import Method
-from gpulsh.params import Shingling, is_url, plural
+from gpulsh.params import Shingling
 from gpulsh.ragged import concat_rows, concat_texts, offsets, row_ranges, run_bounds, select_rows
 from gpulsh.secret import EvidenceKeys
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers, Values
+from gpulsh.checks import shown
 from gpulsh.errors import BackendError, ParameterError, install_command
 from gpulsh.io.arrow.buffers import binary_array, large_type, plain_values
 from gpulsh.io.arrow.rows import has_views, is_coded, is_text
 from gpulsh.io.arrow.validation import checked_column, checked_values, in_host_memory
-from gpulsh.params import shown
 from gpulsh.ragged import offsets
 
 BYTES = pa.large_binary()

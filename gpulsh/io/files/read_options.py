@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
+from gpulsh.checks import check_type, shown
 from gpulsh.errors import ParameterError
 from gpulsh.io.file import File
-from gpulsh.params import check_type, shown
 
 TABS = ("tab", "\\t")  # names that people type for a tab
 QUOTING = '"\r\n'  # these and the delimiter separate fields and records

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.host import BEGIN, QUOTED, cells_of, line_ends, record_ends
+from gpulsh.checks import plural
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.buffers import as_one_array, binary_array
 from gpulsh.io.arrow.copy_keys import copy_keys
@@ -38,7 +39,6 @@ from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16_file
 from gpulsh.io.limits import COPIES, Limit, check_sizes, too_large
 from gpulsh.io.output_codec import NewFile
 from gpulsh.io.rows import gather_texts
-from gpulsh.params import plural
 from gpulsh.ragged import own_values, slice_between
 
 STEP = 1 << 20  # bytes split at once

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.host import utf8
+from gpulsh.checks import shown
 from gpulsh.errors import InputTypeError
 from gpulsh.io.rows import Bytes, Copy, Rows, join_texts, split_batch, text_bytes
-from gpulsh.params import shown
 
 GROUP = 4096  # strings that are looked at together
 MANY = 64  # strings that are worth a call of compiled code

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
+from gpulsh.checks import shown_type
 from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.memory.strings import GROUP, is_null, string_rows
 from gpulsh.io.memory.tables import has_columns, refuse_tables, table_texts
 from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, join_texts, repack
-from gpulsh.params import shown_type
 from gpulsh.ragged import concat_texts, places_by_value, row_of
 
 if TYPE_CHECKING:

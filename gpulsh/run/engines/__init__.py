@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from gpulsh.backends.parallel import processors
 from gpulsh.backends.select import BackendName, check_backend, select_backend
 from gpulsh.budget import parse_memory
+from gpulsh.checks import check_choice, shown
 from gpulsh.errors import BackendError, ParameterError, install_command
-from gpulsh.params import check_choice, shown
 from gpulsh.run.engines.local import LocalEngine, LocalRunner
 
 if TYPE_CHECKING:

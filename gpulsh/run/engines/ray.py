@@ -34,9 +34,9 @@ from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
+from gpulsh.checks import plural
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
 from gpulsh.io.limits import MIN_MEMORY
-from gpulsh.params import plural
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import max_parallel, report_finished
 from gpulsh.run.engines.worker import Worker, WorkerAnswer, WorkerSetup, versions

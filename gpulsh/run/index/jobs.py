@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import select_backend
+from gpulsh.checks import MAX_INT64, checked_folder
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import Origin, Source, place_keys
@@ -38,7 +39,6 @@ from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
-from gpulsh.params import MAX_INT64, checked_folder
 from gpulsh.ragged import offsets, sorted_distinct
 from gpulsh.run.output.paths import refuse_inside, refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress

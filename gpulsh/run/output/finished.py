@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.checks import checked_folder, is_url
 from gpulsh.decide.counts.counts import Counts
 from gpulsh.decide.counts.weights import Recipe, WeightBy, parse_recipe, sizes_by
 from gpulsh.errors import OutputError
@@ -32,7 +33,6 @@ from gpulsh.io.files.rejected import REJECTED
 from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.output_codec import NewFile
-from gpulsh.params import checked_folder, is_url
 from gpulsh.report.evidence import Evidence
 from gpulsh.report.originals import Originals, rejected_rows, shares_to_json, value_shares
 from gpulsh.report.page import missing_requirement, render, write_page

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh import __version__
+from gpulsh.checks import checked_folder, is_url
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.io.file import File, real_paths
 from gpulsh.io.files.no_documents import MARK
-from gpulsh.params import checked_folder, is_url
 
 
 @dataclass(frozen=True)

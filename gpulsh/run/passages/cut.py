@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
+from gpulsh.checks import plural
 from gpulsh.errors import GpulshError, InputError, ParameterError
 from gpulsh.io.arrow.buffers import number_values, string_array, to_arrow
 from gpulsh.io.columns import Columns
@@ -38,7 +39,7 @@ from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.rows import normalized
-from gpulsh.params import Folding, Shingling, plural
+from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import distinct, mask_of, select_rows, slice_between
 from gpulsh.repeats.cut import remove_spans
 from gpulsh.run.driver import Stages

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
+from gpulsh.checks import check_choice, check_integer, check_type, is_url, known_keywords
 from gpulsh.errors import ChangedInputError, InputError, ParameterError, refuse_given
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
@@ -21,18 +22,7 @@ from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import DATA, REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
-from gpulsh.params import (
-    Folding,
-    NormalForm,
-    Shingling,
-    Unit,
-    check_choice,
-    check_integer,
-    check_type,
-    is_url,
-    known_keywords,
-    with_form,
-)
+from gpulsh.params import Folding, NormalForm, Shingling, Unit, with_form
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import checked_limits
 from gpulsh.repeats.passages import checked_max_copies, window_size
