@@ -20,13 +20,13 @@ from gpulsh.decide.counts.weights import WeightBy, parse_recipe
 from gpulsh.errors import InputError, ParameterError, refuse_given
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
-from gpulsh.io.file import Stamps
 from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import COUNTED
 from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.output_codec import OutputCodec
+from gpulsh.io.stamps import Stamps
 from gpulsh.method import MeasureName, Method, Resolve, Verify, given_parameters
 from gpulsh.params import BitSketch, EvidenceName, Folding, NormalForm, Shingling, Sketch, with_form
 from gpulsh.report.page import write_page

@@ -26,13 +26,14 @@ from gpulsh.cached import cached_value
 from gpulsh.io.arrow.buffers import string_array, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName
-from gpulsh.io.file import File, Stamps
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.files.readers import Reader, open_files
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.output_codec import OutputCodec
+from gpulsh.io.stamps import Stamps
 from gpulsh.method import Method
 from gpulsh.params import SCHEME, Shingling
 from gpulsh.ragged import offsets, row_of, slices_by_range

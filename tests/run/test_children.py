@@ -20,7 +20,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.budget import TaskSizes
 from gpulsh.errors import Advice, BackendError, InputError, LargeDocumentError
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import Stamps
+from gpulsh.io.stamps import Stamps
 from gpulsh.run.engines import children, local
 from gpulsh.run.engines.children import Children
 from gpulsh.run.engines.local import LocalRunner

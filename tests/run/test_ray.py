@@ -20,7 +20,8 @@ import gpulsh
 import gpulsh.run.engines.ray as engine
 from gpulsh.cli.terminal import clean_exit
 from gpulsh.errors import BackendError, ParameterError
-from gpulsh.io.file import File, Stamps
+from gpulsh.io.file import File
+from gpulsh.io.stamps import Stamps
 from gpulsh.run.engines import worker
 from gpulsh.run.engines.ray import check_reachable
 from gpulsh.store.manifest import Manifest

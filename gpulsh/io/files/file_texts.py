@@ -18,13 +18,14 @@ from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import array_of, empty_rows
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, Stamps, map_files, reason, wrong_row_count
+from gpulsh.io.file import File, map_files, reason, wrong_row_count
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
 from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, OrderValues, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, piece_rows, repack
+from gpulsh.io.stamps import Stamps
 from gpulsh.ragged import distinct, mask_of, offsets, row_of, run_bounds
 
 if TYPE_CHECKING:

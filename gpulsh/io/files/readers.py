@@ -10,12 +10,13 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError, install_command
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, Stamps, first_line, wrong_row_count
+from gpulsh.io.file import File, first_line, wrong_row_count
 from gpulsh.io.files.file_texts import FileTexts, HeldTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.limits import Limit, check_sizes
 from gpulsh.io.memory.device import DeviceTexts
+from gpulsh.io.stamps import Stamps
 from gpulsh.ragged import offsets, row_ranges
 
 Reader = Literal["arrow", "cudf"]

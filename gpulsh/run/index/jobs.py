@@ -33,12 +33,13 @@ from gpulsh.io.arrow.buffers import large_type, null_mask, number_values, string
 from gpulsh.io.arrow.ids import joined_ids
 from gpulsh.io.arrow.rows import has_views, is_coded
 from gpulsh.io.columns import Columns, text_named
-from gpulsh.io.file import File, Stamps
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.io.formats.endings import format_of
+from gpulsh.io.stamps import Stamps
 from gpulsh.ragged import offsets, sorted_distinct
 from gpulsh.run.output.paths import refuse_inside, refuse_overlap, refuse_present, refuse_url, with_mark
 from gpulsh.run.progress import open_progress

@@ -17,11 +17,12 @@ from gpulsh.checks import check_choice, check_integer, check_type, is_url, known
 from gpulsh.errors import ChangedInputError, InputError, ParameterError, refuse_given
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
-from gpulsh.io.file import File, Stamps
+from gpulsh.io.file import File
 from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import DATA, REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
+from gpulsh.io.stamps import Stamps
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, with_form
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import checked_limits

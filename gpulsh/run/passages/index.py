@@ -24,9 +24,10 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.evidence.texts import file_of
 from gpulsh.index.folder import PASSAGES, damage
-from gpulsh.io.file import SHARED, File, Stamp, Stamps
+from gpulsh.io.file import SHARED, File, Stamp
 from gpulsh.io.files.file_texts import Partition, Piece
 from gpulsh.io.format import Part
+from gpulsh.io.stamps import Stamps
 from gpulsh.params import SCHEME
 from gpulsh.run.job import JOIN
 from gpulsh.run.passages.job import HeldRun, IndexContents, PassagesJob

@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 from gpulsh.errors import ChangedInputError, InputError
 from gpulsh.io.conversion import FormatName
-from gpulsh.io.file import File, Stamp, Stamps
+from gpulsh.io.file import File, Stamp
 from gpulsh.io.files.file_texts import Partition
+from gpulsh.io.stamps import Stamps
 from gpulsh.params import Folding, Shingling
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part

@@ -17,8 +17,8 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import ChangedInputError
-from gpulsh.io.file import Stamps
 from gpulsh.io.files.inputs import find_files
+from gpulsh.io.stamps import Stamps
 from gpulsh.run import file_run
 from gpulsh.run.engines.local import LocalRunner
 from tests.crash.test_resume import results

@@ -19,7 +19,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.budget import MIN_HOLDING, held_bytes
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, Stamps
+from gpulsh.io.file import File
 from gpulsh.io.files import file_texts
 from gpulsh.io.files.file_texts import BLOCK_COST, OFFSET_BYTES, FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
@@ -30,6 +30,7 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.rows import Rows
+from gpulsh.io.stamps import Stamps
 from gpulsh.ragged import offsets
 from gpulsh.run import file_run
 from gpulsh.run.engines import local as in_process
