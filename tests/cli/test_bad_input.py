@@ -77,6 +77,7 @@ CASES: list[tuple[Callable[[], None], str, list[str]]] = [
     (lines(b'{"text": "x", "s": 1}', b'{"text": "y", "s": "high"}'), "a.jsonl --keep s", ["a.jsonl: line 2", "'high'"]),
     (parquet(text=[TEXT] * 2, s=[1.0, float("nan")]), "a.parquet --keep s", ["a.parquet: row 1", "'s' is NaN"]),
     (lines(b'{"text": "x", "s": 1}', b'{"text": "y", "s": NaN}'), "a.jsonl --keep s", ["a.jsonl: line 2", "NaN"]),
+    (lines(LINE, b"", b'{"text": "x", "s": ' + b"9" * 400 + b"}"), "a.jsonl --keep s", ["a.jsonl: line 3: column 's'"]),
     (write("a.txt", b"x"), "a.txt --keep s", ["a.txt", "no column 's'"]),
     (parquet(text=[1, 2]), "a.parquet", ["a.parquet", "'text' is int64"]),
     (write("a.jsonl.gz", gzip.compress(GOOD)[:-9]), "a.jsonl.gz", ["a.jsonl.gz"]),

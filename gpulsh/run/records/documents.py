@@ -19,6 +19,7 @@ from gpulsh.decide.edges import DropRules
 from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import REJECTED, Rejected
+from gpulsh.io.formats.endings import format_of
 from gpulsh.ragged import distinct, merged_distinct
 from gpulsh.run.job import FileJob, JobContext, Layout, TaskContext, TaskResult, step_file, step_of
 from gpulsh.run.policy import Policy, kind_of
@@ -34,8 +35,9 @@ def write_facts(
     """SIZES, ORDER and rejected rows of a partition that was read."""
 
     def row_name(row: int) -> str:
-        file, number = facts.place(partition, row)
-        return f"{context.job.files[file].name}: row {number}"
+        number, row = facts.place(partition, row)
+        file = context.job.files[number]
+        return f"{file.name}: {format_of(file).place(file, row)}"
 
     sizes, number = np.concatenate([np.empty(0, np.int64), *facts.sizes]), partition.number
     if (order := context.job.policy.order(facts, context.job.files, row_name)) is None:
