@@ -106,7 +106,7 @@ class Method(Parameters):
             near = _near_bits("sketch", sketch, distance, threshold, meeting_probability)
         if distance is not None and near is None and filtered is None:
             raise ParameterError(
-                f"distance is {shown(distance)} and no sketch has bits; give also=SimHash() or leave it out"
+                f"distance is {shown(distance)} and no sketch has bits; give sketch=SimHash() or leave it out"
             )
         family = chosen_family(sketch, num_perm, seed) if near is None else Family()
         if measure == "containment":  # joins all shingles, without a sketch

@@ -193,7 +193,10 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
     (run(measure="containment", verify="signature"), "measure is 'containment'"),
     (run(measure="containment", also=SimHash()), "also is given with measure 'containment'"),
     (run(also=gpulsh.MinHash(), distance=3), "also is of type MinHash"),
-    (run(distance=3), "distance is 3"),
+    *(
+        (call, "no sketch has bits; give sketch=SimHash()")
+        for call in (run(distance=3), partial(gpulsh.Index, distance=3))
+    ),
     (run(sketch=SimHash(), distance=64), "distance is 64"),
     (run(also="simhash:64:99"), "also is 'simhash:64:99'; give a distance from 0 to 63"),
     (run(also="simhash:0:0"), "also is 'simhash:0:0'; give a multiple of 64 bits, at most 384"),
