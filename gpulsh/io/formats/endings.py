@@ -77,6 +77,11 @@ def format_of(file: File) -> Format:
     return found
 
 
+def row_name(file: File, row: int) -> str:
+    """A row as messages name it, such as "a.jsonl: line 3"; the file may be read for it."""
+    return f"{file.name}: {format_of(file).place(file, row)}"
+
+
 def no_known_format(paths: Sequence[str]) -> str:
     """The message for a folder with these files, none of a known format."""
     endings = Counter(sorted(map(_last_ending, paths))).most_common(MAX_SHOWN + 1)

@@ -38,7 +38,7 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.read_options import ReadOptions
-from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.endings import format_of, row_name
 from gpulsh.io.stamps import Stamps
 from gpulsh.ragged import offsets, sorted_distinct
 from gpulsh.run.output.paths import refuse_inside, refuse_overlap, refuse_present, refuse_url, with_mark
@@ -339,16 +339,12 @@ def names_of_files(texts: FileTexts) -> KeyNames:
 
     def of(position: int) -> str:
         (number,), (row,) = texts.locate(np.array([position]))
-        return _file_row_key(texts.files[number], row)
+        return row_name(texts.files[number], row)
 
     if texts.columns.id is None:
         return KeyNames(of, ": its key", "leave out what was added before, or give --id-column", error=InputError)
     repeated = "give distinct ids, or leave out --id-column: keys are then FILE:ROW"
     return KeyNames(of, ": its key", "leave it out", repeated, InputError)
-
-
-def _file_row_key(file: File, row: int) -> str:
-    return f"{file.name}: {format_of(file).place(file, row)}"
 
 
 def _checked_ids(
@@ -362,7 +358,7 @@ def _checked_ids(
 
     def refused(at: int, what: object, remedy: str) -> InputError:
         (number,), (row,) = texts.locate(positions[[at]])
-        return InputError(f"{_file_row_key(texts.files[number], row)}: column {column!r} is {what}; {remedy}")
+        return InputError(f"{row_name(texts.files[number], row)}: column {column!r} is {what}; {remedy}")
 
     for start, part in zip(offsets(list(map(len, parts))).tolist(), parts, strict=False):
         if not _is_key_type(part.type):

@@ -19,7 +19,7 @@ from gpulsh.decide.edges import DropRules
 from gpulsh.io.arrow.ids import json_strings
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import REJECTED, Rejected
-from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.endings import row_name
 from gpulsh.ragged import distinct, merged_distinct
 from gpulsh.run.job import FileJob, JobContext, Layout, TaskContext, TaskResult, step_file, step_of
 from gpulsh.run.policy import Policy, kind_of
@@ -34,13 +34,12 @@ def write_facts(
 ) -> TaskResult:
     """SIZES, ORDER and rejected rows of a partition that was read."""
 
-    def row_name(row: int) -> str:
+    def name_of(row: int) -> str:
         number, row = facts.place(partition, row)
-        file = context.job.files[number]
-        return f"{file.name}: {format_of(file).place(file, row)}"
+        return row_name(context.job.files[number], row)
 
     sizes, number = np.concatenate([np.empty(0, np.int64), *facts.sizes]), partition.number
-    if (order := context.job.policy.order(facts, context.job.files, row_name)) is None:
+    if (order := context.job.policy.order(facts, context.job.files, name_of)) is None:
         made = tables.SIZES.write(context.folder, number, tables.Sizes(sizes))
     else:
         made = tables.SIZES_AND_ORDER.write(context.folder, number, tables.OrderedSizes(sizes, *order))

@@ -26,7 +26,7 @@ from gpulsh.decide.counts.counts import NO_DATE
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.endings import format_of, row_name
 from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
 from gpulsh.ragged import mask_of, range_order, run_bounds, slice_between
 from gpulsh.run.job import JobContext, Layout, TaskResult
@@ -187,16 +187,14 @@ def read_sightings(context: JobContext, layout: Layout, partition: int) -> TaskR
         number, here = int(files[first]), documents[first:last]
         file, rows = job.files[number], here - layout.files[number]
 
-        def row_name(row: int, file: File = file, rows: Numbers = rows) -> str:
-            return f"{file.name}: {format_of(file).place(file, int(rows[row]))}"
+        def name_of(row: int, file: File = file, rows: Numbers = rows) -> str:
+            return row_name(file, int(rows[row]))
 
         with job.stamps.unchanged([number]):
             if counting.source is not None:
                 names.append(source_texts(format_of(file).values(file, counting.source, rows)).cast(pa.string()))
             if counting.date is not None:
-                date[here - start] = instants(
-                    format_of(file).values(file, counting.date, rows), counting.date, row_name
-                )
+                date[here - start] = instants(format_of(file).values(file, counting.date, rows), counting.date, name_of)
     at = np.cumsum(valid) - 1
     source = pa.concat_arrays(names).take(to_arrow(at, ~valid | (counting.source is None)))
     return TaskResult(SIGHTINGS.write(context.folder, partition, SightingRows(source, date)))
