@@ -31,7 +31,7 @@ from gpulsh.decide.prefixes import Owners, containing_pairs
 from gpulsh.index.evidence.blocks import rows_by_place
 from gpulsh.index.evidence.texts import TEXT_BYTES, fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment
-from gpulsh.index.snapshot import ABSENT, Snapshot
+from gpulsh.index.snapshot import ABSENT, NO_SETS, Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.method import Method
@@ -44,8 +44,6 @@ from gpulsh.stats.stages import Funnel
 LARGE_BUCKET = 64
 DIGESTS_AT_ONCE = 1 << 18  # digests of new documents, in as many bands as fit
 PAIRS_AT_ONCE = 1 << 22  # of held documents compared together; more in memory if one document has more
-CACHED_BYTES = 256 << 20  # of fingerprints whose texts are read again once; more are read again as often as needed
-NO_SETS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 NO_LARGE_BUCKETS = np.empty(0, np.int64), np.empty((0, 1), np.int32)
 
 
@@ -182,15 +180,15 @@ class HeldSets(FingerprintSource):
     held: Numbers
     sets: Fingerprints
     sizes: Numbers  # how many fingerprints each has
-    cached: Fingerprints | None  # of `held`, if their texts were read again
+    cached: Fingerprints | None  # of `held`; None: read as often as needed
 
     @classmethod
     def of(cls, snapshot: Snapshot, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
         """All of them."""
         sizes = np.concatenate([snapshot.sizes(held), sets.lengths])
         once = None
-        if snapshot.rereader is not None and 8 * int(sizes[: len(held)].sum()) <= CACHED_BYTES:
-            once = snapshot.fingerprints(held, ops)
+        if len(held) and snapshot.met is not None and 8 * int(sizes[: len(held)].sum()) <= snapshot.met.max_bytes:
+            once = snapshot.met.take(snapshot, held, ops)
         return cls(np.arange(len(sizes)), ops, snapshot, held, sets, sizes, once)
 
     def text_sizes(self) -> Array:

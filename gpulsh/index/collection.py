@@ -31,7 +31,7 @@ from gpulsh.index.groups import make_groups
 from gpulsh.index.keys import NAMES, KeyNames, KeyStream, key_kind, refuse_kind, refuse_repeats, same_key, sorted_keys
 from gpulsh.index.merging import merge_in_memory, merge_small, merge_to_files
 from gpulsh.index.segment import NO_NUMBERS, Documents, Keys, Segment, remove_files, with_keys
-from gpulsh.index.snapshot import ABSENT, Snapshot
+from gpulsh.index.snapshot import ABSENT, MetSets, Snapshot
 from gpulsh.io.rows import TextSource, normalized
 from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Method
@@ -127,7 +127,7 @@ class Collection:
             self._refuse_known(all_keys, before, 0, names)
         new: list[Segment] = []
         number, tally = before.next_number, tally or Funnel()
-        now = before  # with the new segments, and the filters of their groups
+        now = self.reading(before)  # with the new segments, and the filters of their groups
         sources, places_of = locator(origin, before.sources) if self.rereader else (before.sources, None)
         try:
             for batch in self.sign_batches(source, progress):
@@ -195,6 +195,10 @@ class Collection:
                 batches = [*batches]  # one needs no threads
             yield from map_batches(ops, batches, sign)
 
+    def reading(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot for one call that compares documents: it keeps fingerprints between batches."""
+        return replace(snapshot, met=MetSets(self.spill))
+
     def decisions(self, numbers: range) -> Iterator[Documents]:
         """Yield the decisions on the documents `numbers`, in order, some at a time; removed ones may be left out."""
         for segment in self.contents.segments:
@@ -222,7 +226,7 @@ class Collection:
         threshold = least if threshold is None else checked_number("threshold", threshold)
         if not least <= threshold <= 1:
             raise ParameterError(f"threshold is {threshold!r}, and the index has {least}; give {least} to 1")
-        start = 0
+        start, snapshot = 0, self.reading(snapshot)
         found: list[tuple[Values, ...]] = [(NO_NUMBERS, NO_NUMBERS, np.empty(0))]
         for batch in self.sign_batches(source, progress):
             if start:

@@ -18,10 +18,35 @@ from gpulsh.index.evidence.texts import TextRereader
 from gpulsh.index.filters import find_members, find_members_by_filter
 from gpulsh.index.groups import Group, groups_of
 from gpulsh.index.segment import KEY_TYPES, MANY, NO_NUMBERS, Keys, Segment, equal_pairs, find_runs, is_in
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, select_rows
 
+NO_SETS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 ABSENT = -1  # instead of a document's number
 LOOKED_UP_AT_ONCE = 1 << 18  # hashes of dropped documents at once
+
+
+@dataclass(eq=False)
+class MetSets:
+    """The fingerprints of the held documents [h] that the last batch of a call met, if they have few bytes.
+
+    The next batch meets many of them again, such as pages of one template. To read one document, gpulsh decodes a whole
+    block, or reads its text again.
+    """
+
+    max_bytes: int
+    numbers: Numbers = field(default_factory=lambda: NO_NUMBERS)  # ascending
+    sets: Fingerprints = field(default_factory=lambda: NO_SETS)
+
+    def take(self, snapshot: Snapshot, held: Numbers, ops: Backend) -> Fingerprints:
+        """The fingerprints of `held` [h], ascending, which replace those of the last batch."""
+        is_known = is_in(held, self.numbers)
+        known, others = np.flatnonzero(is_known), np.flatnonzero(~is_known)
+        sets = snapshot.fingerprints(held[others], ops)
+        if len(known):
+            met = select_rows(self.sets, np.searchsorted(self.numbers, held[known]))
+            sets = rows_by_place([met, sets], [known, others])
+        self.numbers, self.sets = held, sets
+        return sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +64,7 @@ class Snapshot:
     kind: str | None = None  # of the keys
     sources: Sequence[Source] = ()  # of the texts, with evidence at the source
     rereader: TextRereader | None = None  # reads the texts of segments without fingerprints
+    met: MetSets | None = None  # during a call
 
     def documents_with(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """Held documents with digests [m], ascending by `bands` [m], then digest: places [k] and numbers [k]."""

@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from gpulsh import Index
+from gpulsh.backends import reference
 from gpulsh.cli import main
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
-from gpulsh.index import admission, segment
+from gpulsh.index import collection, segment
 from gpulsh.index import folder as manifest
 from gpulsh.index.evidence import texts as reading
+from gpulsh.index.snapshot import MetSets
 from gpulsh.io.files import file_texts
 from gpulsh.run.index.jobs import build_index
 from tests.index.test_contents import Machine, new_index
@@ -53,7 +55,7 @@ class SourceMachine(Machine):
 
     @rule(held=st.sampled_from([0, 1 << 28]))
     def hold(self, held: int) -> None:
-        self.reading.setattr(admission, "CACHED_BYTES", held)
+        self.reading.setattr(collection, "MetSets", lambda _: MetSets(held))
 
     def teardown(self) -> None:
         super().teardown()
@@ -263,6 +265,21 @@ def test_a_text_is_read_without_all_before_it(name: str, folder: Path, monkeypat
                 assert index.query([f"{texts[number]} as such too"]).keys.tolist() == [f"{name}:{number}"]
         read.append(sum(sizes))
     assert read[1] < 5 * read[0]
+
+
+def test_a_text_that_batch_after_batch_meets_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little memory, pages of one template were read again for each batch, and their blocks decoded again."""
+    monkeypatch.setattr(reference, "SIZES", reference.SIZES._replace(batch=2000))
+    texts, asked = {number: f"one page {number} of a template that many have" for number in range(5)}, list[int]()
+
+    def read(keys: list[int]) -> list[str]:
+        asked.extend(keys)
+        return [texts[key] for key in keys]
+
+    index = Index(threshold=0.3, shingling="word:1", backend="reference", evidence="source", read=read)
+    index.insert(list(texts), list(texts.values()))
+    assert len(index.query([f"{text} again" for text in texts.values()] * 30)) == 750
+    assert sorted(asked) == list(texts)
 
 
 def test_a_file_that_changes_while_its_index_is_open_is_read_as_it_is(folder: Path) -> None:

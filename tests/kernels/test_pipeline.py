@@ -13,7 +13,8 @@ from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.arrays import Tokens
 from gpulsh.backends.cuda import CudaBackend, Shared
 from gpulsh.backends.cuda.memory import LANES
-from gpulsh.index import admission
+from gpulsh.index import admission, collection
+from gpulsh.index.snapshot import MetSets
 from gpulsh.io.format import STRICT, Rules
 from gpulsh.io.formats.parquet import Parquet
 from tests.kernels.cuts import DEFAULT_CUT, assert_decisions, on_host, texts
@@ -109,7 +110,7 @@ def test_an_index_on_cuda_decides_as_the_reference(
     selected: CudaBackend, crowded: int, evidence: Any, held: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(admission, "LARGE_BUCKET", crowded)
-    monkeypatch.setattr(admission, "CACHED_BYTES", held)
+    monkeypatch.setattr(collection, "MetSets", lambda _: MetSets(held))
     documents = texts(40)
     how: dict[str, Any] = {"read": lambda keys: [documents[key] for key in keys]} if evidence == "source" else {}
     wanted = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)
