@@ -2,8 +2,8 @@
 
 A manifest names immutable files, and each commit replaces it as a whole. A reader reads the manifest once and then
 holds the files open, so that its view never changes. A commit writes new files first and the manifest last, so that a
-crash at any instant leaves the state before or after it. After each commit, `remove_unnamed_files` removes files that
-no manifest names any more.
+crash at any instant leaves the state before or after it. A writer removes files that no manifest names: before its
+first change, as a killed one may have filled the disk, and after each commit.
 """
 
 from __future__ import annotations
@@ -276,13 +276,17 @@ class Folder:
             raise OutputError(f"{self.path}: cannot be locked: {os.strerror(error.errno or 0)}") from error
         try:
             newest = read_manifest(self.path) if has_index(self.path) else self.manifest
-            if newest == self.manifest:
-                return None
-            if changed:
-                raise OutputError(f"{self.path}: another writer changed it since this Index was closed; open it again")
-            if newest.secret != self.manifest.secret:
-                raise OutputError(f"{self.path}: holds another index than when it was opened; open it again")
-            self.manifest, contents = _open_commit(self.path, contents=False)
+            contents = None
+            if newest != self.manifest:
+                if changed:
+                    raise OutputError(
+                        f"{self.path}: another writer changed it since this Index was closed; open it again"
+                    )
+                if newest.secret != self.manifest.secret:
+                    raise OutputError(f"{self.path}: holds another index than when it was opened; open it again")
+                self.manifest, contents = _open_commit(self.path, contents=False)
+            if not changed:  # otherwise some hold the changes
+                self.remove_unnamed_files()
             return contents
         except BaseException:
             self.unlock()
@@ -331,6 +335,8 @@ class Folder:
                 groups={group.name: group.fact for group in contents.groups if group.fact},
                 sources=tuple(contents.sources),
             )
+            for name in manifest.required_files().keys() - before.required_files().keys():
+                os.stat(self.path / name)  # another writer has removed it if this one had closed the index meanwhile
             commit_manifest(self.path, manifest, __version__)
             self.manifest = manifest
             assert self._lock is not None

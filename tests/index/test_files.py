@@ -151,6 +151,19 @@ def test_findings_of_an_interrupted_command_are_removed(folder: Path, command: C
     assert command(add, *REFERENCE).status == 0 and len(Index.open("index", backend="reference")) == 4
 
 
+def test_a_writer_first_removes_files_of_interrupted_ones(folder: Path, command: Command) -> None:
+    """They stayed until the next commit, so the disk had to hold a change twice."""
+    write("a.jsonl", ["a b c d e f g"])
+    write("b.jsonl", ["h i j k l m"])
+    assert command("index build index a.jsonl", *REFERENCE).status == 0
+    with mock.patch("gpulsh.index.folder.commit_manifest", interrupted):
+        assert command("index add index b.jsonl", *REFERENCE).status == 130
+    assert len([*Path("index").glob("digests-*")]) == 2
+    with Index.open("index", backend="reference") as index:
+        index.add(["in memory"], ["n o p"])
+        assert len([*Path("index").glob("digests-*")]) == 1
+
+
 def test_refused_commands_leave_all_files_unchanged(folder: Path, command: Command) -> None:
     write("a.jsonl", ["a b c d e f g", "h i j k l m"], n=["x", "x"], m=[1, None])
     write("in/a.jsonl", ["x"])
