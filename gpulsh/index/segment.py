@@ -181,6 +181,11 @@ class Segment:
         held = 0 if self.fingerprints is None else int(8 * self.documents.size.sum())
         return held + 16 * len(self.bands.digest) + 48 * len(self)
 
+    @cached_value
+    def held_count(self) -> int:
+        """The number of its held documents, removed ones included."""
+        return int(np.count_nonzero(self.documents.number == self.documents.witness))
+
     @property
     def base(self) -> int:
         """The number from which the documents of `bands` count."""

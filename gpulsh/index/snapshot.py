@@ -185,11 +185,11 @@ class Snapshot:
 
     def counts(self) -> tuple[int, int]:
         """The numbers of live documents that are held, and that were dropped."""
-        held = dropped = 0
-        for segment in self.segments:
-            live = segment.is_live(self.removed)
-            own = segment.documents.number == segment.documents.witness
-            held, dropped = held + int((live & own).sum()), dropped + int((live & ~own).sum())
+        held = sum(segment.held_count for segment in self.segments)
+        dropped = sum(map(len, self.segments)) - held
+        for segment in self.segments if len(self.removed) else ():
+            gone, own = ~segment.is_live(self.removed), segment.documents.number == segment.documents.witness
+            held, dropped = held - int((gone & own).sum()), dropped - int((gone & ~own).sum())
         return held, dropped
 
     def occurrences(self) -> tuple[Numbers, Numbers, Numbers]:

@@ -393,6 +393,14 @@ def test_many_copies_of_a_page_take_linear_memory(evidence: Any) -> None:
         assert next(iter(index.counts())) == (0, 3 * count - 1, 0)
 
 
+def test_the_length_is_counted_once() -> None:
+    """Each `len` read all documents, so a service that asks for it after each `add` took time with the square."""
+    index = Index(backend="cpu")
+    index.add(range(3), ["a b c d e", "A b c d e", "f g h i j"])
+    with mock.patch.object(segments.Segment, "is_live", side_effect=AssertionError):
+        assert (len(index), index.dropped()) == (3, 1)
+
+
 def test_one_document_starts_no_threads() -> None:
     index = Index(threads=4, backend="cpu")
     page = " ".join(f"w{number}" for number in range(50))
