@@ -186,9 +186,9 @@ class HeldSets(FingerprintSource):
     def of(cls, snapshot: Snapshot, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
         """All of them."""
         sizes = np.concatenate([snapshot.sizes(held), sets.lengths])
-        once = None
-        if len(held) and snapshot.met is not None and 8 * int(sizes[: len(held)].sum()) <= snapshot.met.max_bytes:
-            once = snapshot.met.take(snapshot, held, ops)
+        once, met = None, snapshot.met if snapshot.reads_files else None
+        if len(held) and met is not None and 8 * int(sizes[: len(held)].sum()) <= met.max_bytes:
+            once = met.take(snapshot, held, ops)
         return cls(np.arange(len(sizes)), ops, snapshot, held, sets, sizes, once)
 
     def text_sizes(self) -> Array:

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from gpulsh.arrays import Values
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.checks import check_choice, check_integer, checked_folder, is_url, known_keywords, plural, shown_type
+from gpulsh.budget import parse_memory
+from gpulsh.checks import check_choice, checked_folder, is_url, known_keywords, plural, shown_type
 from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.index.admission import held_buckets, similar_pairs
 from gpulsh.index.answers import Added, Counts, Matches, Pairs, Stretches
@@ -27,7 +28,6 @@ from gpulsh.index.merging import spill_bytes
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import ABSENT
 from gpulsh.index.stretches import find_stretches
-from gpulsh.io.limits import MIN_MEMORY
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.io.rows import text_bytes
 from gpulsh.method import MeasureName, Method, given_parameters
@@ -44,9 +44,9 @@ class Index:
     Hamming search within `distance`. With `measure="containment"`, a document is dropped if a held one contains at
     least `threshold` of its shingles; each shingle takes 16 bytes more. The first document is always kept: an index
     cannot put the longest first as `deduplicate` does, so it keeps a page even after a quotation from it. Keys are
-    unique strings or 64-bit integers. With a folder, `memory`, at least 512 MiB, limits the bytes that `insert` and
-    `add` use; None favours speed. The index keys its evidence with a secret of 256 bits in its folder; tests give it as
-    `secret`.
+    unique strings or 64-bit integers. With a folder, `memory`, such as "4GiB" or bytes, at least 512 MiB, limits what
+    `insert` and `add` use; None favours speed. The index keys its evidence with a secret of 256 bits in its folder;
+    tests give it as `secret`.
 
     A document is *in the index* from `insert` or `add` until `remove`, even if `add` dropped it. `in`, `len` and
     `remove` apply to all these documents, and no other document may have their keys. A document that was not dropped is
@@ -93,7 +93,7 @@ class Index:
         backend: BackendName = "auto",
         threads: int | None = None,
         devices: Sequence[int] | None = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         evidence: EvidenceName = "index",
         read: Read | None = None,
         secret: bytes | None = None,
@@ -108,7 +108,7 @@ class Index:
                 "evidence 'source' cannot be combined with measure 'containment', which stores shingles; leave one out"
             )
         if memory is not None:
-            memory = check_integer("memory", memory, MIN_MEMORY, 1 << 62)
+            memory = parse_memory(memory)
         # The hashes of batches, and segments in memory, take the rest.
         part = None if memory is None else memory // 4
         ops = select_backend(backend, threads=threads, devices=devices, memory=part)
@@ -146,7 +146,7 @@ class Index:
         backend: BackendName = "auto",
         threads: int | None = None,
         devices: Sequence[int] | None = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         evidence: EvidenceName | None = None,
         read: Read | None = None,
     ) -> Self:

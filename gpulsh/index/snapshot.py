@@ -66,6 +66,11 @@ class Snapshot:
     rereader: TextRereader | None = None  # reads the texts of segments without fingerprints
     met: MetSets | None = None  # during a call
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether fingerprints of some documents are not in memory."""
+        return any(not isinstance(segment.fingerprints, Fingerprints) for segment in self.segments)
+
     def documents_with(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """Held documents with digests [m], ascending by `bands` [m], then digest: places [k] and numbers [k]."""
         places, numbers = [NO_NUMBERS], [NO_NUMBERS]

@@ -109,9 +109,10 @@ def test_small_segments_of_several_calls_are_written_too(tmp_path: Path) -> None
 def test_the_spill_limit_follows_the_budget() -> None:
     assert merging.spill_bytes(None) == merging.spill_bytes(8 << 30) == 128 << 20
     assert merging.spill_bytes(512 << 20) == 32 << 20
-    for wrong in ("1GiB", 0, 1 << 20):
+    assert Index(memory="1GiB").collection.spill == Index(memory=1 << 30).collection.spill == 64 << 20
+    for wrong in ("1 page", 0, 1 << 20):
         with pytest.raises(ParameterError, match="memory is"):
-            Index(memory=wrong)  # type: ignore[arg-type]
+            Index(memory=wrong)
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")  # of a file that nobody closes
