@@ -19,7 +19,7 @@ SECTIONS = {  # first option -> heading
     "output": "Output",
     "threshold": "Duplicates",
     "key": "Copies by a key",
-    "keep": "The kept one of two duplicates",
+    "keep": "Which of two duplicates to keep",
     "sketch": "Candidates",
     "backend": "Machine",
 }
@@ -39,7 +39,7 @@ EXAMPLES = {  # command -> its purpose; --help shows the first three
     "gpulsh dedup march/ -o clean/march --index known/": "Also drop duplicates of earlier months",
     "gpulsh dedup s3://lake/crawl/ -o s3://lake/clean/ --work /scratch/clean": "From a bucket to a bucket",
     "gpulsh dedup crawl/ -o clean/ --dry-run": "Estimate time, memory and disk before a run",
-    "gpulsh dedup crawl/ -o clean/ --resume": "Continue after a kill",
+    "gpulsh dedup crawl/ -o clean/ --resume": "Resume a killed run",
 }
 
 
@@ -151,7 +151,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 )
 @opt.number("--min-cluster", "K", "Drop documents only from clusters of K or more.")
 @opt.number("--max-copies", "K", "Keep up to K copies of each document.")
-@opt.number("--min-sources", "K", "Keep only documents from at least K sources, once each.")
+@opt.number("--min-sources", "K", "Keep only documents that at least K sources have, once each.")
 @opt.flag("--within", "Compare only documents of the same INPUT, and protected ones with all.")
 @opt.flag(
     "--across",
@@ -162,7 +162,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "--index",
     "PATH",
     "Index of earlier runs, created if missing: also drop duplicates of its documents, and add the new ones by"
-    " id or FILE:ROW. Its documents stay with any --keep.",
+    " id or FILE:ROW. Its documents stay, whatever --keep says.",
 )
 @click.option(
     "--evidence",

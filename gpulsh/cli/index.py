@@ -52,7 +52,7 @@ def _files(ids: str) -> opt.Option:
 @opt.choice("--evidence", "index", "source", help=EVIDENCE)
 @opt.flag("--json as_json", "Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
-    """Make an index of the documents of INPUT in the new folder PATH. Of duplicates, it holds only the keys."""
+    """Make an index of the documents of INPUT in the new folder PATH. For duplicates, it stores only the keys."""
     from gpulsh.run.index.jobs import build_index
 
     _change_index(as_json, build_index, path, inputs, output=output, **options)
@@ -68,7 +68,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 )
 @opt.flag("--json as_json", "Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
-    """Add the documents of INPUT to the index at PATH. Of duplicates, it holds only the keys."""
+    """Add the documents of INPUT to the index at PATH. For duplicates, it stores only the keys."""
     from gpulsh.run.index.jobs import add_to_index
 
     _change_index(as_json, add_to_index, path, inputs, output=output, **options)
@@ -99,8 +99,8 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
 def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
     """Print a JSON line for each passage that the text FILE shares with a document of the index at PATH.
 
-    "start" and "stop" count bytes of FILE. An index does not store the order of shingles, so it does not know the place
-    of the passage in its document.
+    "start" and "stop" count bytes of FILE. An index does not store the order of shingles, so it does not know where the
+    passage is in that document.
     """
     from gpulsh.index.index import Index
 

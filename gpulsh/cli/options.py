@@ -309,7 +309,7 @@ class SectionedCommand(click.Command):
         options = {option.name: option for option in self.params}
         shown = [*(options[name] for name in (*self.common, "help_all")), self.get_help_option(ctx)]
         rows = [option.get_help_record(ctx) for option in shown if option is not None]
-        with formatter.section("Options for most runs"):
+        with formatter.section("Common options"):
             formatter.write_dl([row for row in rows if row is not None])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -69,7 +69,7 @@ _machine = opt.combine_options(opt.backends, opt.engine)
     "--keep", "first", "minimal", "none", help="Copies to keep: the whole first one, the fewest tokens, or none."
 )
 @opt.number("--bridge", "N", "Also mark gaps of fewer than N tokens between two marks.", default=0)
-@opt.flag("--whole-lines", "Also mark the rest of a line with a mark.")
+@opt.flag("--whole-lines", "Also mark the rest of every line that contains a mark.")
 @opt.choice(
     "--unit",
     "word",

@@ -103,11 +103,11 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Estimate the time, disk and memory of a job, from INPUT or from numbers.
 
-    From INPUT: gpulsh runs a sample for some seconds on this machine, with the formats and compression of your files,
+    From INPUT: gpulsh runs a sample for a few seconds on this machine, with the formats and compression of your files,
     and leaves no files behind. `gpulsh dedup ... --dry-run` does the same with all options of that command.
 
     From numbers: gpulsh estimates time, disk, network and memory of each stage, and false candidate pairs, on any
-    machines. Rates come from a record of such workers, or from --rate; without both, a rate is "not measured". --met,
+    machines. Rates come from a record of such workers, or from --rate; without either, a rate is "not measured". --met,
     --pairs and --dropped say how much the documents repeat one another. A run of a sample measures them. By default,
     the plan assumes the corpus behind the recorded rates.
     """

@@ -71,7 +71,7 @@ def sample(inputs: Sequence[str], as_json: bool, thresholds: Sequence[float], **
     """Compare all pairs of a sample of INPUT exactly, and show pairs around some thresholds.
 
     gpulsh draws similar documents together. It recommends options for `gpulsh dedup`: shingles for this kind of text,
-    and a threshold. The threshold is 0.8, unless another one has less than half as many documents near it. Look at the
+    and a threshold. The threshold is 0.8, unless another one has fewer than half as many documents near it. Look at the
     pairs around a threshold, with their differences marked. Only you can decide whether they are duplicates.
     """
     from gpulsh.studies.sample import sample as sampled
