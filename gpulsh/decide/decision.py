@@ -37,7 +37,7 @@ FIRST = 10  # dropped documents that a notebook shows
 class Decision(Arrays):
     """The outcome of `deduplicate` for n documents, by position: NumPy arrays, or CuPy arrays on CUDA.
 
-    A document is dropped only if a kept document is at least `threshold` similar to it (`resolve="kept"`,
+    A document is dropped only if its similarity to a kept document is at least `threshold` (`resolve="kept"`,
     `verify="exact"`). `duplicate_of` is that document, and `similarity` their similarity. Two decisions are equal if
     their decisions and evidence are; times do not matter.
 
@@ -50,7 +50,7 @@ class Decision(Arrays):
     pairs            int64 [m, 2]: verified pairs, i < j, lexicographic
     pair_similarity  float32 [m]
     exact_copy       bool [n]: dropped, with the words of that document in the same order, or with its `key`
-    funnel           counts and seconds of every stage
+    funnel           counts and running time of every stage
 
     >>> import gpulsh
     >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu")
@@ -209,9 +209,9 @@ class Decision(Arrays):
 
         The columns are `kept` bool, `duplicate_of_row` int64, `similarity` float32, `cluster` int64 and the columns of
         `counts`. In a kept row, `duplicate_of_row` and `similarity` are null; in a dropped row, all counts but
-        `component` are. `ids`, a column or list of n, adds `duplicate_of_id` of its type. `filter` returns the rows
-        with `kept`, without these columns. Raises ParameterError if the length differs or the table has one of the
-        columns.
+        `component` are. `ids`, a column or list of n, adds `duplicate_of_id` of its type. `filter` returns the rows in
+        which `kept` is true, without these columns. Raises ParameterError if the length differs or the table has one of
+        the columns.
 
         >>> import gpulsh, pyarrow
         >>> table = pyarrow.table({"text": ["One, two, three.", "one two three", "four"]})
@@ -267,9 +267,9 @@ class Decision(Arrays):
         """The kept rows of a table of n rows, as the same type; of a tuple or a column of `datasets`, a list.
 
         `table` is a pyarrow, pandas, polars, cuDF or `datasets` object, a list, or a NumPy or CuPy array. A polars
-        LazyFrame selects its rows and checks its length when it is collected. Collect it first if its rows have another
-        order each time, as after `unique`, `join` or `group_by`. Raises ParameterError if the length differs or the
-        object has no rows.
+        LazyFrame selects its rows and checks its length when it is collected. Collect it first if the order of its rows
+        may change each time, as after `unique`, `join` or `group_by`. Raises ParameterError if the length differs or
+        the object has no rows.
         """
         home = type(table).__module__.partition(".")[0]
         if home == "polars" and hasattr(table, "collect"):

@@ -52,12 +52,12 @@ class Index:
     `remove` apply to all these documents, and no other document may have their keys. A document that was not dropped is
     *held*. `query`, `buckets` and `pairs` find only held documents, and `len(index) - index.dropped()` counts them.
 
-    With `evidence="source"`, the index is compact: it holds hashes instead of shingles, and reads texts again when a
+    With `evidence="source"`, the index is compact: it stores hashes instead of shingles, and reads texts again when a
     new one may be similar. Decisions and answers are the same. `read(keys)` returns the texts for a list of keys, of
     any kind that `deduplicate` takes. It must not use this index. The index compares each text with its keyed hash, so
     a changed text is an error. An index of files (`gpulsh index build --evidence source`) knows their places and needs
-    no `read`. Until a call of `add` or `insert` ends, the index holds the shingles of its documents. Containment is not
-    supported.
+    no `read`. Until a call of `add` or `insert` ends, the index stores the shingles of the new documents. Containment
+    is not supported.
 
     An index is in memory until `save(path)`; `Index.open(path)` reads it again. Any number of processes may open it.
     The first process that changes it is the only writer until it closes it. `save` commits all changes or none. At the
@@ -152,7 +152,7 @@ class Index:
     ) -> Self:
         """Open the index in the folder `path`, as of its newest commit.
 
-        All given parameters must match the index. `read` is for evidence at the source, as in `Index`. With `check`,
+        All given parameters must match the index. `read` is for `evidence="source"`, as in `Index`. With `check`,
         every file is read once and compared with its checksum; otherwise only sizes are compared.
 
         Raises InputError if there is no index, another version made it, or a file is missing or damaged. Raises
@@ -232,9 +232,9 @@ class Index:
     def add(self, keys: object, texts: object) -> Added:
         """Hold the documents that duplicate no earlier one, and remember the others as dropped.
 
-        The decisions are the same as of `deduplicate` over all documents ever added, in order. A document is dropped if
-        it is an exact copy of an earlier one, or if a held one is at least `threshold` similar. By containment, it is
-        dropped if a held one contains `threshold` of it. Raises as `insert` does.
+        The decisions are the same as those of `deduplicate` over all documents ever added, in order. A document is
+        dropped if it is an exact copy of an earlier one, or if its similarity to a held one is at least `threshold`. By
+        containment, it is dropped if a held one contains at least `threshold` of its shingles. Raises as `insert` does.
         """
         array, source = self._checked(keys, texts)
         with self._exclusive():
@@ -246,7 +246,7 @@ class Index:
         return Added(keep, duplicate_of, found.similarity.astype(np.float32))
 
     def query(self, texts: object, *, threshold: float | None = None, top: int | None = None) -> Matches:
-        """Find the held documents that share a band with each text and are at least `threshold` similar.
+        """Find the held documents that share a band with each text, at a similarity of `threshold` or more.
 
         By containment, find all that contain at least `threshold` of it. `texts` is any kind that `deduplicate` takes.
         `threshold` is at least the index's, which is the default. `top` limits the results for each text to the most
@@ -269,8 +269,8 @@ class Index:
 
         A passage is a run of consecutive shingles of the text that a document also has, as long as possible. It has at
         least `tokens` tokens; None: at least one shingle. `text` is a string, or bytes of UTF-8. An index stores
-        shingles without their order. So it does not know the place in the earlier document, and there the shingles of
-        one passage may be scattered. Without containment, gpulsh reads the shingles of all held documents. It does not
+        shingles without their order. So it does not know where the passage is in the earlier document; its shingles may
+        even be scattered there. Without containment, gpulsh reads the shingles of all held documents. It does not
         find passages of documents that `add` dropped, unless their kept duplicate has them, too. Raises InputTypeError
         for another type, and ParameterError for a `tokens` below 1 or an index whose shingling has stop words, stems or
         an anchor.
@@ -306,7 +306,7 @@ class Index:
                 yield band, keys[start:stop]
 
     def pairs(self) -> Pairs:
-        """Find every pair of held documents that share a bucket and are at least `threshold` similar, once.
+        """Find every pair of held documents that share a bucket, at a similarity of `threshold` or more, once.
 
         By containment, find every pair in which the earlier document contains at least `threshold` of the other. All
         pairs of a bucket are compared, so many inserted copies make very many pairs.
@@ -325,7 +325,8 @@ class Index:
     def counts(self) -> Counts:
         """Count the exact copies and near-duplicates that `add` dropped for each held document.
 
-        Removed documents do not count. Two halves, added in turn, give the same counts as the whole.
+        Removed documents do not count. Two halves of a corpus, added one after the other, give the same counts as the
+        whole corpus.
 
         >>> index = Index(threshold=0.5, backend="cpu")
         >>> index.add(

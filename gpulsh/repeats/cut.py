@@ -34,7 +34,7 @@ class Cut:
     keep    bool [n]: whether to keep a document; False if a cut left too few tokens
     tokens  int64 [n]: tokens left in documents that were cut; -1 in the others
 
-    `cut` makes it; its errors are ParameterError and InputTypeError.
+    `cut` makes it, and raises ParameterError and InputTypeError.
 
     >>> import pyarrow as pa
     >>> span = pa.table({"row": [1], "start": [3], "stop": [7]})

@@ -72,8 +72,8 @@ def passages(
                windows. So the first occurrence of every marked window stays whole. "minimal": mark every token of every
                window that repeats. "none": mark every token of every window that occurs more than once
     bridge     also mark gaps of fewer than this many tokens between two marks, 0 to `tokens`
-    whole_lines also mark the rest of a line with a mark, including its end. With keep="first", a line with a token of a
-               first occurrence stays as it is
+    whole_lines also mark the rest of every line that contains a mark, including the line end. With keep="first", a line
+               with a token of a first occurrence stays as it is
     unit       of tokens, "word" or "char". With "line" or "paragraph", a whole line or paragraph is marked if
                `max_copies` equal ones come before it. Equal ones have the same words; a paragraph ends with blank
                lines. `keep`, `bridge` and `whole_lines` then do not apply

@@ -266,11 +266,11 @@ def deduplicate_files(
     progress        True shows bars, or lines without a terminal; "json" writes JSON lines to standard error, with the
                     "begin" and the "end" of each stage, seconds, amounts and rates
     secret          32 bytes that key the evidence, for tests; no byte of the results depends on them. None: random for
-                    each run, or the secret of the index. The work folder holds them during the run
+                    each run, or the secret of the index. The work folder holds the secret during the run
 
-    Returns a FilesResult. Raises ParameterError, InputError, OutputError, MemoryLimitError or BackendError. gpulsh then
-    removes its files, unless `resume` can continue from them. After KeyboardInterrupt or SystemExit the finished work
-    stays.
+    Returns a FilesResult. Raises ParameterError, InputError, OutputError, MemoryLimitError or BackendError. After such
+    an error, gpulsh removes its files, unless `resume` can continue from them. After KeyboardInterrupt or SystemExit
+    the finished work stays.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -87,8 +87,8 @@ def deduplicate(
 ) -> Decision:
     """Find near-duplicate documents and decide which to keep.
 
-    A document is dropped exactly when an earlier kept document shares a band with it, and the exact Jaccard similarity
-    of their shingles is at least `threshold`.
+    A document is dropped if and only if an earlier kept document shares a band with it, and the exact Jaccard
+    similarity of their shingles is at least `threshold`.
 
     texts         list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series,
                   column of a Hugging Face Dataset, a TextBatch, any object with the Arrow C interface (host or device),

@@ -26,7 +26,7 @@ ROWS_AT_ONCE = 1 << 14
 class BBit(TextSketch[PackedSignatures], Named):
     """`bits` bits, one of 1, 2, 4, 8, 16 and 32, of each of the `num_perm` values of signatures.
 
-    Two values that differ have the same bits with probability 2^-bits, which the estimate corrects. In the memory of
+    Two values that differ have the same bits with probability 2^-bits; the estimate corrects for it. In the memory of
     uint32 signatures, 32 / bits times as many values fit, so the estimate errs less. The bits of a value v at place i
     are the lowest of NOT mix64(NOT v * key(STREAM_BITS, i)), as `gpulsh.backends.protocol` defines both. (Scheme 1 took
     the lowest bits of v, which depend on the lowest bits of the fingerprint alone, so two short documents agreed in all

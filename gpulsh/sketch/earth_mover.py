@@ -42,11 +42,11 @@ class Tree(NamedTuple):
 class EarthMover(Named, Arrays):
     """Labels of distributions, one point per tree; their mean distance estimates the earth mover's distance.
 
-    `distances` [points, points] are a metric: symmetric, 0 on the diagonal, and never greater than the sum over a third
-    point. Fakcharoenphol, Rao and Talwar's method draws each tree from the metric. A distribution goes down from the
-    root. At each cluster it draws pairs of a part and a height, the same for every distribution, until the height is
-    below the part's share of the cluster's probability (the rounding of Kleinberg and Tardos). It ends at its label, a
-    point, with the probability of that point in the distribution. So the labels define a way to move one distribution
+    `distances` [points, points] are a metric: symmetric, 0 on the diagonal, and satisfying the triangle
+    inequality. Fakcharoenphol, Rao and Talwar's method draws each tree from the metric. A distribution goes down from
+    the root. At each cluster it draws pairs of a part and a height, the same for every distribution, until the height
+    is below the part's share of the cluster's probability (the rounding of Kleinberg and Tardos). It ends at its label,
+    a point, with the probability of that point in the distribution. So the labels define a way to move one distribution
     to another. Their mean distance is in expectation at least the earth mover's, and at most O(log n) times as much for
     n points. Charikar 2002, with an earlier embedding, has O(log n log log n). Probabilities are rounded to multiples
     of 2^-30. A tree takes about points^2 steps per level, and a row about as many draws per level as its cluster has

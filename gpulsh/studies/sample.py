@@ -206,7 +206,7 @@ def sample(
     Without `shingling`, `kind` decides: the longest run of at most five words that leaves documents of median length
     similar after one changed word. In code, symbols are tokens; documents with too few words are compared by
     characters. The recommended threshold has the fewest documents near it, because there the exact number matters
-    least. Among thresholds with at most twice as many it is the one nearest to 0.8, the lower of two.
+    least. Among thresholds with at most twice as many it is the one nearest to 0.8 or, in a tie, the lower one.
 
     Returns a Resemblance. Raises ParameterError and InputTypeError.
 

@@ -23,8 +23,8 @@ _WORD = re.compile(r"[^\W_]+")
 def md5_signatures(texts: object) -> NDArray[np.uint8]:
     """uint8 [n, 16]: the MD5 digest of each text's UTF-8 bytes, Nutch's MD5Signature.
 
-    `texts` is any kind that `deduplicate` takes; a null row has the digest of the empty text. Raises InputTypeError
-    where a row is no text. An author can make MD5 collide, so equal digests prove nothing about hostile texts.
+    `texts` is any kind that `deduplicate` takes; a null row has the digest of the empty text. Raises InputTypeError if
+    a row is not a text. An author can make MD5 collide, so equal digests prove nothing about hostile texts.
 
     >>> bytes(md5_signatures(["The quick brown fox jumps over the lazy dog"])[0]).hex()
     '9e107d9d372bb6826bd81d3542a419d6'
@@ -43,7 +43,7 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
     Details that decide the bits: letters and digits are code points of the categories L and Nd up to U+FFFF, as in
     Java; each is lower-cased by itself; the product with `quant_rate` is float32, and halves are rounded up. Tokens of
     equal frequency ascend by code points, as in Nutch by default since 1.16. Texts with an empty profile, such as texts
-    of short words, all have the digest of the empty text. So have empty texts and null rows, where Nutch hashes the
+    of short words, all have the digest of the empty text. So do empty texts and null rows, where Nutch hashes the
     page as fetched, or its address. Raises ParameterError for a `min_token_len` below 0 and a `quant_rate` outside 0 to
     1, and InputTypeError if a row is not a text.
 
