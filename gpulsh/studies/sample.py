@@ -168,7 +168,7 @@ class Resemblance(Study):
         have = "has its" if count == 1 else "have their"
         near = f"{plural(count, 'document')} {have} nearest match within {NEAR:g} of it"
         if chosen == usual:
-            return near if not count else f"{near}; no other threshold has less than half as many"
+            return near if not count else f"{near}; no other threshold has fewer than half as many"
         return f"{near}, and {usual.near:,.0f} within {NEAR:g} of {usual.threshold:g}"
 
     def facts(self) -> dict[str, Any]:

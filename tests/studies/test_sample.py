@@ -153,7 +153,7 @@ def test_a_threshold_with_few_near_documents_is_recommended() -> None:
     assert high.why == "0 documents have their nearest match within 0.05 of it"
     assert low.why == "0 documents have their nearest match within 0.05 of it, and 40 within 0.05 of 0.8"
     some = [replace(row, near=1.2) for row in low.thresholds]
-    reason = "1 document has its nearest match within 0.05 of it; no other threshold has less than half as many"
+    reason = "1 document has its nearest match within 0.05 of it; no other threshold has fewer than half as many"
     assert replace(low, thresholds=tuple(some), best=3).why == reason
 
 
