@@ -127,7 +127,7 @@ class Collection:
             self._refuse_known(all_keys, before, 0, names)
         new: list[Segment] = []
         number, tally = before.next_number, tally or Funnel()
-        now = self.reading(before)  # with the new segments, and the filters of their groups
+        now = self.with_met_sets(before)  # with the new segments, and the filters of their groups
         sources, places_of = locator(origin, before.sources) if self.rereader else (before.sources, None)
         try:
             for batch in self.sign_batches(source, progress):
@@ -195,7 +195,7 @@ class Collection:
                 batches = [*batches]  # one needs no threads
             yield from map_batches(ops, batches, sign)
 
-    def reading(self, snapshot: Snapshot) -> Snapshot:
+    def with_met_sets(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot for one call that compares documents: it keeps fingerprints between batches."""
         return replace(snapshot, met=MetSets(self.spill))
 
@@ -226,7 +226,7 @@ class Collection:
         threshold = least if threshold is None else checked_number("threshold", threshold)
         if not least <= threshold <= 1:
             raise ParameterError(f"threshold is {threshold!r}, and the index has {least}; give {least} to 1")
-        start, snapshot = 0, self.reading(snapshot)
+        start, snapshot = 0, self.with_met_sets(snapshot)
         found: list[tuple[Values, ...]] = [(NO_NUMBERS, NO_NUMBERS, np.empty(0))]
         for batch in self.sign_batches(source, progress):
             if start:

@@ -317,7 +317,7 @@ class Index:
         >>> found.first, found.second, found.similarity
         (array([10]), array([20]), array([1.]))
         """
-        snapshot = self.collection.reading(self.collection.contents)
+        snapshot = self.collection.with_met_sets(self.collection.contents)
         numbers, similarity = similar_pairs(snapshot, self.parameters, self.collection.ops)
         first, second = (as_numpy(snapshot.keys(column)) for column in numbers.T)
         return Pairs(first, second, similarity)
