@@ -194,7 +194,7 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
     (run(measure="containment", also=SimHash()), "also is given with measure 'containment'"),
     (run(also=gpulsh.MinHash(), distance=3), "also is of type MinHash"),
     *(
-        (call, "no sketch has bits; give sketch=SimHash()")
+        (call, "distance is 3 and no sketch has bits; give sketch=SimHash()")
         for call in (run(distance=3), partial(gpulsh.Index, distance=3))
     ),
     (run(sketch=SimHash(), distance=64), "distance is 64"),
