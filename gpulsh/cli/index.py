@@ -206,12 +206,11 @@ def _limited_memory(options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if "memory" not in given:
         yield given
         return
-    from gpulsh.budget import parse_memory
     from gpulsh.memory_limit import memory_error
 
     with enforced_memory({**options, "engine": "local"}):
         try:
-            yield given | {"memory": parse_memory(given["memory"])}
+            yield given
         except MemoryLimitError:
             raise
         except MemoryError as error:

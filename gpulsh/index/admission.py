@@ -28,10 +28,10 @@ from gpulsh.decide.edges import DropRules, Edges
 from gpulsh.decide.fingerprint_source import FingerprintSource
 from gpulsh.decide.meeting import Meeting, witnesses
 from gpulsh.decide.prefixes import Owners, containing_pairs
-from gpulsh.index.evidence.blocks import rows_by_place
+from gpulsh.index.evidence.blocks import NO_SETS, rows_by_place
 from gpulsh.index.evidence.texts import TEXT_BYTES, fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment
-from gpulsh.index.snapshot import ABSENT, NO_SETS, Snapshot
+from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.method import Method

@@ -276,14 +276,12 @@ class Folder:
             raise OutputError(f"{self.path}: cannot be locked: {os.strerror(error.errno or 0)}") from error
         try:
             newest = read_manifest(self.path) if has_index(self.path) else self.manifest
-            contents = None
-            if newest != self.manifest:
-                if changed:
-                    raise OutputError(
-                        f"{self.path}: another writer changed it since this Index was closed; open it again"
-                    )
-                if newest.secret != self.manifest.secret:
-                    raise OutputError(f"{self.path}: holds another index than when it was opened; open it again")
+            is_newer, contents = newest != self.manifest, None
+            if is_newer and changed:
+                raise OutputError(f"{self.path}: another writer changed it since this Index was closed; open it again")
+            if newest.secret != self.manifest.secret:
+                raise OutputError(f"{self.path}: holds another index than when it was opened; open it again")
+            if is_newer:
                 self.manifest, contents = _open_commit(self.path, contents=False)
             if not changed:  # otherwise some hold the changes
                 self.remove_unnamed_files()

@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.index.evidence.blocks import rows_by_place
+from gpulsh.index.evidence.blocks import NO_SETS, rows_by_place
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.evidence.texts import TextRereader
 from gpulsh.index.filters import find_members, find_members_by_filter
 from gpulsh.index.groups import Group, groups_of
 from gpulsh.index.segment import KEY_TYPES, MANY, NO_NUMBERS, Keys, Segment, equal_pairs, find_runs, is_in
-from gpulsh.ragged import first_of_runs, select_rows
+from gpulsh.ragged import find_sorted, first_of_runs, mask_of, select_rows
 
-NO_SETS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 ABSENT = -1  # instead of a document's number
 LOOKED_UP_AT_ONCE = 1 << 18  # hashes of dropped documents at once
 
@@ -39,12 +38,11 @@ class MetSets:
 
     def take(self, snapshot: Snapshot, held: Numbers, ops: Backend) -> Fingerprints:
         """The fingerprints of `held` [h], ascending, which replace those of the last batch."""
-        is_known = is_in(held, self.numbers)
-        known, others = np.flatnonzero(is_known), np.flatnonzero(~is_known)
+        known, at = find_sorted(self.numbers, held)
+        others = np.flatnonzero(~mask_of(known, len(held)))
         sets = snapshot.fingerprints(held[others], ops)
         if len(known):
-            met = select_rows(self.sets, np.searchsorted(self.numbers, held[known]))
-            sets = rows_by_place([met, sets], [known, others])
+            sets = rows_by_place([select_rows(self.sets, at), sets], [known, others])
         self.numbers, self.sets = held, sets
         return sets
 
@@ -190,11 +188,14 @@ class Snapshot:
 
     def counts(self) -> tuple[int, int]:
         """The numbers of live documents that are held, and that were dropped."""
-        held = sum(segment.held_count for segment in self.segments)
-        dropped = sum(map(len, self.segments)) - held
-        for segment in self.segments if len(self.removed) else ():
-            gone, own = ~segment.is_live(self.removed), segment.documents.number == segment.documents.witness
-            held, dropped = held - int((gone & own).sum()), dropped - int((gone & ~own).sum())
+        if not len(self.removed):
+            held = sum(segment.held_count for segment in self.segments)
+            return held, sum(map(len, self.segments)) - held
+        held = dropped = 0
+        for segment in self.segments:
+            live = segment.is_live(self.removed)
+            own = segment.documents.number == segment.documents.witness
+            held, dropped = held + int((live & own).sum()), dropped + int((live & ~own).sum())
         return held, dropped
 
     def occurrences(self) -> tuple[Numbers, Numbers, Numbers]:

@@ -42,8 +42,8 @@ class Tree(NamedTuple):
 class EarthMover(Named, Arrays):
     """Labels of distributions, one point per tree; their mean distance estimates the earth mover's distance.
 
-    `distances` [points, points] are a metric: symmetric, 0 on the diagonal, and satisfying the triangle
-    inequality. Fakcharoenphol, Rao and Talwar's method draws each tree from the metric. A distribution goes down from
+    `distances` [points, points] are a metric: symmetric, 0 on the diagonal, and they satisfy the triangle inequality.
+    Fakcharoenphol, Rao and Talwar's method draws each tree from the metric. A distribution goes down from
     the root. At each cluster it draws pairs of a part and a height, the same for every distribution, until the height
     is below the part's share of the cluster's probability (the rounding of Kleinberg and Tardos). It ends at its label,
     a point, with the probability of that point in the distribution. So the labels define a way to move one distribution

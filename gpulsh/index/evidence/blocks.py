@@ -21,6 +21,7 @@ from gpulsh.store.durable import FileFact
 
 BLOCK_VALUES = 1 << 12  # fingerprints of a block, which is read as a whole; smaller ones take more bytes
 CACHED_BLOCKS = 512  # decoded blocks in memory, of all files together
+NO_SETS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
 
 
@@ -105,6 +106,6 @@ def rows_by_place(parts: list[Fingerprints], places: list[Numbers]) -> Fingerpri
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
+        return NO_SETS
     joined, order = concat_rows(parts), np.concatenate(places)
     return joined if bool((order[1:] > order[:-1]).all()) else select_rows(joined, np.argsort(order))
