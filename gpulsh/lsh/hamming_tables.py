@@ -79,12 +79,13 @@ class HammingTables(Named):
 
     Each table is sorted by a key of some bits; whichever bits differ, the key of some table has none of them. The bits
     form `distance` + 1, + 2 or + 3 blocks, and all but `distance` of them make a key (for 64 bits and 3: 4, 10 or 20
-    tables). Or a key is one block, and one of as many blocks into which the other bits are divided (as in the paper: 16
-    tables with keys of 16 + 12 bits). `tables` is one of these numbers, or `"auto"`, the cheapest: sorting a table
-    costs n log2 n, and it has about n^2 / 2^(bits of its key) candidates. The search checks candidates in pieces: apart
-    from the tables and the result its memory is bounded, however many share a key. Source: Manku, Jain, Das Sarma 2007,
-    *Detecting near-duplicates for web crawling*, section 3. Raises ParameterError for other numbers of bits and tables,
-    and for a `distance` that takes more than 1,024 tables.
+    tables). Another design cuts the bits into `distance` + 1 blocks, and the bits beside each block into as many again.
+    There, a key is a block and one of those beside it (as in the paper: 16 tables with keys of 16 + 12 bits). `tables`
+    is one of these numbers, or `"auto"`, the cheapest: sorting a table costs n log2 n, and it has about
+    n^2 / 2^(bits of its key) candidates. The search checks candidates in pieces: apart from the tables and the result
+    its memory is bounded, however many share a key. Source: Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for
+    web crawling*, section 3. Raises ParameterError for other numbers of bits and tables, and for a `distance` that
+    takes more than 1,024 tables.
 
     >>> signatures = BitSignatures(np.array([[0], [2**64 - 1], [7], [15]], np.uint64))
     >>> search = HammingTables(bits=64, distance=3)
