@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from llvmlite import ir
+from numba import njit, types
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Tokens
-from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.cpu import CpuBackend, vectors
 from gpulsh.backends.hashing import rolled
 from gpulsh.backends.protocol import NO_DIGEST, Backend, prefix_lengths, sketched
 from gpulsh.backends.reference import ReferenceBackend
@@ -51,6 +53,25 @@ def test_the_protocols_test_vectors_hold() -> None:
     assert (rabin(tokens), karp_rabin(tokens)) == (0xBB44B0B1F12CBB13, 0xE8AFC816EDF9E7FF)
     exact = REFERENCE.exact_hashes(batch_of([b"a b"]), Shingling(), KEYS)[0].tolist()
     assert exact == [list(naive.exact_hash(["a", "b"], SECRET))] == [[0xFF37C8B79C299BAC, 0xF2AF0406D2E81271]]
+
+
+@pytest.mark.parametrize("register", [128, 256, 512])
+def test_vectors_of_any_width_sum_products_alike(register: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "REGISTER", register)
+
+    @vectors.llvm(types.void(types.int64, types.int64, types.int64))
+    def summed(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, out: ir.Value) -> None:
+        products = vectors.Products(builder, vectors.splat(7))
+        products.add(vectors.load(builder, a), vectors.load(builder, b))
+        products.add(vectors.load(builder, b), vectors.splat(2**63 + 5))
+        vectors.store(builder, products.sum(), out)
+
+    call = njit(lambda a, b, out: summed(a, b, out))
+    a, b = np.random.default_rng(3).integers(0, 2**64, (2, vectors.LANES), np.uint64)
+    a[:3], b[:3] = [0, 2**64 - 1, 2**32], [2**64 - 1, 2**64 - 1, 2**32 - 1]
+    out = np.zeros_like(a)
+    call(a.ctypes.data, b.ctypes.data, out.ctypes.data)
+    assert out.tolist() == (np.uint64(7) + a * b + b * np.uint64(2**63 + 5)).tolist()
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=70))

@@ -61,6 +61,7 @@ REGISTER = width(get_host_cpu_features() if config.CPU_FEATURES is None else con
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 WORDS = ir.VectorType(I64, LANES)
+HALVES = ir.VectorType(I32, 2 * LANES)
 
 
 def load(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type = WORDS) -> ir.Value:
@@ -90,6 +91,39 @@ def sum_lanes(builder: ir.IRBuilder, vectors: Iterable[ir.Value]) -> ir.Value:
     """The sum over all lanes of all vectors."""
     add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I64, [WORDS]), "llvm.vector.reduce.add.v8i64")
     return builder.call(add, [reduce(builder.add, vectors)])
+
+
+class Products:
+    """A running sum of products of 64-bit lanes.
+
+    AVX2 has no 64-bit product: three 32-bit ones make it, with two shifts and two sums. So the products that only count
+    in the upper half have a sum of their own, which is shifted once.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, start: ir.Value) -> None:
+        self._builder = builder
+        self._total = cgutils.alloca_once_value(builder, start)
+        self._upper = cgutils.alloca_once_value(builder, splat(0, HALVES)) if REGISTER == 256 else None
+
+    def add(self, a: ir.Value, b: ir.Value) -> None:
+        """Add a * b."""
+        builder = self._builder
+        if self._upper is not None:
+            swapped = ir.Constant(HALVES, [lane ^ 1 for lane in range(HALVES.count)])
+            one, two = (builder.bitcast(x, HALVES) for x in (a, b))
+            cross = builder.mul(one, builder.shuffle_vector(two, two, swapped))
+            builder.store(builder.add(builder.load(self._upper), cross), self._upper)
+            a, b = (builder.and_(x, splat(0xFFFFFFFF)) for x in (a, b))
+        builder.store(builder.add(builder.load(self._total), builder.mul(a, b)), self._total)
+
+    def sum(self) -> ir.Value:
+        """The sum so far."""
+        builder, total = self._builder, self._builder.load(self._total)
+        if self._upper is None:
+            return total
+        cross = builder.bitcast(builder.load(self._upper), WORDS)
+        upper = builder.add(builder.shl(cross, splat(32)), builder.and_(cross, splat(0xFFFFFFFF00000000)))
+        return builder.add(total, upper)
 
 
 def mix64_lanes(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:

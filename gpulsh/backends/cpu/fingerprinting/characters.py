@@ -27,6 +27,7 @@ from gpulsh.backends.cpu.vectors import (
     I64,
     LANES,
     WORDS,
+    Products,
     broadcast,
     get_byte,
     get_word,
@@ -242,13 +243,14 @@ def computed_terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, p
 @llvm(types.void(types.int64, types.int64, types.int64, types.int64))
 def sum_heads(builder: ir.IRBuilder, heads: ir.Value, lengths: ir.Value, keys: ir.Value, sums: ir.Value) -> None:
     """Of 8 words, one in each lane: the sum of keys[i] * byte i of the first 8 bytes, and the share of the length."""
-    head = load(builder, heads, WORDS)
-    totals = [builder.mul(load(builder, lengths, WORDS), splat(protocol.LENGTH)), splat(0)]
+    head = load(builder, heads)
+    products = Products(builder, splat(0))
+    products.add(load(builder, lengths), splat(protocol.LENGTH))
     for place in range(8):
         byte = builder.and_(builder.lshr(head, splat(8 * place)), splat(0xFF))
         key = load(builder, builder.add(keys, ir.Constant(I64, 8 * place)), I64)
-        totals[place % 2] = builder.add(totals[place % 2], builder.mul(byte, broadcast(builder, key)))
-    store(builder, builder.add(*totals), sums)
+        products.add(byte, broadcast(builder, key))
+    store(builder, products.sum(), sums)
 
 
 @llvm(types.int64(types.int64, types.int64))

@@ -15,6 +15,7 @@ from gpulsh.backends.cpu.vectors import (
     I64,
     LANES,
     WORDS,
+    Products,
     broadcast,
     get_byte,
     get_word,
@@ -103,13 +104,12 @@ def _exact_terms(
 def _shingle_vector(builder: ir.IRBuilder, tokens: ir.Value, size: ir.Value, keys: ir.Value, out: ir.Value) -> None:
     """8 shingles of `size` tokens, the first of them at `tokens`, the second a token farther on."""
     length = builder.mul(size, ir.Constant(I64, protocol.LENGTH))
-    total = cgutils.alloca_once_value(builder, broadcast(builder, length))
+    products = Products(builder, broadcast(builder, length))
     with cgutils.for_range(builder, size) as places:
         skip = builder.shl(places.index, ir.Constant(I64, 3))
         key = broadcast(builder, load(builder, builder.add(keys, skip), I64))
-        term = builder.mul(key, load(builder, builder.add(tokens, skip)))
-        builder.store(builder.add(builder.load(total), term), total)
-    store(builder, mix64_lanes(builder, builder.load(total)), out)
+        products.add(load(builder, builder.add(tokens, skip)), key)
+    store(builder, mix64_lanes(builder, products.sum()), out)
 
 
 @subroutine
