@@ -19,7 +19,7 @@ only. A document that contains a share t of a set A has one of any |A| - ceil(t 
 A's rarest, and looks up all elements of every other document among them. Containment bounds no size from above, unlike
 Jaccard similarity, and a sketch of fixed length would miss a short document within a long one. Runs over files and
 indexes join their own tables by `Owners`, too. Near-copies of one page meet in all pairs over every prefix shingle, so
-time grows with the square of their number. Runs over files compare such documents with kept ones only
+time grows with the square of their number. Runs over files and indexes compare such documents with kept ones only
 (`decide.containment`).
 """
 
@@ -45,6 +45,7 @@ from gpulsh.ragged import (
     first_of_runs,
     hash_order,
     mask_of,
+    merged_distinct,
     offsets,
     row_ranges,
     select_rows,
@@ -258,11 +259,14 @@ SLOTS_OF_KNOWN = 4  # for each known fingerprint, or up to twice as many
 LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows in memory together
 
 
-def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *, either: bool = False) -> Numbers:
+def containing_pairs(
+    texts: FingerprintSource, threshold: float, ops: Backend, *, either: bool = False, most_owners: float = math.inf
+) -> tuple[Numbers, Numbers]:
     """int64 [m, 2], lexicographic and unique: places (i, j), i < j, where text i may contain `threshold` of text j.
 
     With `either` also those where text j may contain `threshold` of text i. Places are in decision order; no text is
-    empty.
+    empty. A fingerprint in more than `most_owners` prefixes makes no pairs. The texts that have one come second,
+    ascending.
     """
     text_sizes, at_once = ops.asnumpy(texts.text_sizes()), ops.sizes().tile
     every = np.arange(len(text_sizes))
@@ -280,15 +284,18 @@ def containing_pairs(texts: FingerprintSource, threshold: float, ops: Backend, *
         owners.append(np.repeat(places, ops.asnumpy(prefixes.lengths)))
         owned.append(ops.asnumpy(prefixes.values))
     owned_by = Owners(np.concatenate(owned), np.concatenate(owners))
-    found = [np.empty(0, np.uint64)]
+    found, crowded = [np.empty(0, np.uint64)], [every[:0]]
     for places, rows in read_in_runs(every, text_sizes, at_once, texts.fingerprints):
-        holders = np.repeat(places, ops.asnumpy(rows.lengths))
-        for holder, owner in owned_by.pairs_with(ops.asnumpy(rows.values), holders):
+        holders, slots = owned_by.find(ops.asnumpy(rows.values), np.repeat(places, ops.asnumpy(rows.lengths)))
+        is_crowded = owned_by.counts(slots) > most_owners
+        if is_crowded.any():
+            crowded.append(sorted_distinct(holders[is_crowded]))
+            holders, slots = holders[~is_crowded], slots[~is_crowded]
+        for holder, owner in owned_by.pairs_at(holders, slots):
             may = (holder != owner if either else holder < owner) & (sizes[holder] >= share * sizes[owner])
             holder, owner = holder[may], owner[may]
             found.append(sorted_distinct(pack_pairs(np.minimum(holder, owner), np.maximum(holder, owner))))
-    every_pair: Numbers = unpack_pairs(sorted_distinct(np.concatenate(found)))
-    return every_pair
+    return unpack_pairs(sorted_distinct(np.concatenate(found))), merged_distinct(crowded)
 
 
 class Owners:
@@ -303,13 +310,6 @@ class Owners:
         slots = SLOTS_OF_KNOWN << len(self.known).bit_length()
         self._lower_bits = np.uint64(slots - 1)
         self._may_be_known = mask_of(self.known & self._lower_bits, slots)
-
-    def pairs_with(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-        """Pairs (holder, owner), some at a time, of each holder [h] of `fingerprints` [h] with every owner.
-
-        Holders ascend. So the rows of a pair come together, one for each fingerprint, and a caller can make them one.
-        """
-        return self.pairs_at(*self.find(fingerprints, holders))
 
     def find(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> tuple[Numbers, Numbers]:
         """The holders of those `fingerprints` [h] that have owners, ascending, and the place of each in `known`."""
@@ -330,7 +330,10 @@ class Owners:
         return counts
 
     def pairs_at(self, holders: Numbers, slots: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-        """`pairs_with` for the holders and places that `find` returned."""
+        """Pairs (holder, owner), some at a time, of each of `holders` [h] with every owner of its place in `known`.
+
+        If holders ascend, the rows of a pair come together, one for each place, and a caller can make them one.
+        """
         begin, counts = self._offset[slots], self.counts(slots)
         for start, stop in row_ranges(offsets(counts), LARGEST_JOIN):
             some = counts[start:stop]

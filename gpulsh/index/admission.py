@@ -8,7 +8,8 @@ much of it. So the result does not depend on how a sequence of documents is cut 
 By Jaccard, candidates share a bucket. By containment, a document that contains a share t of a set A has one of any
 |A| - ceil(t |A|) + 1 fingerprints of A (`decide.prefixes`). Here these are the fingerprints that the fewest held
 documents have, looked up in the one band of all fingerprints. Where too many fingerprints of A are new for any held
-document to contain enough of it, nothing is looked up.
+document to contain enough of it, nothing is looked up. Documents that share such a fingerprint with many others are
+compared with kept ones only (`decide.containment`).
 """
 
 from __future__ import annotations
@@ -35,16 +36,25 @@ from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.lsh.pairs import pack_pairs, unpack_pairs
 from gpulsh.method import Method
-from gpulsh.ragged import expand_ranges, hash_order, offsets, own_values, run_places, select_rows, sorted_distinct
+from gpulsh.ragged import (
+    expand_ranges,
+    hash_order,
+    merged_distinct,
+    offsets,
+    own_values,
+    run_places,
+    select_rows,
+    sorted_distinct,
+)
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
 
-# A bucket of more documents is joined by prefixes instead of compared in all pairs. A run's `SMALL_BUCKET` is larger,
-# as it hands out all pairs of small buckets as evidence. An index hands out none, and no decision depends on this.
+# A bucket of more documents is joined by prefixes instead of compared in all pairs, and so is a fingerprint in more
+# prefixes. A run's `SMALL_BUCKET` is larger, as it hands out all pairs of small buckets as evidence. An index hands out
+# none, and no decision depends on this.
 LARGE_BUCKET = 64
 DIGESTS_AT_ONCE = 1 << 18  # digests of new documents, in as many bands as fit
 PAIRS_AT_ONCE = 1 << 22  # of held documents compared together; more in memory if one document has more
-NO_LARGE_BUCKETS = np.empty(0, np.int64), np.empty((0, 1), np.int32)
 
 
 @dataclass(frozen=True)
@@ -288,15 +298,22 @@ def containment_candidates(
     prefixes = _rarest_fingerprints(sets, snapshot, prefix_lengths(sizes, share))
     places, numbers = snapshot.documents_with(np.zeros(len(prefixes.known), np.int64), prefixes.known)
     held, holders = np.unique(numbers, return_inverse=True)
-    held_sizes = snapshot.sizes(held)
-    found = [np.empty(0, np.uint64)]
-    for holder, row in prefixes.pairs_with(prefixes.known[places], holders):
+    held_sizes, base, found = snapshot.sizes(held), len(held), [np.empty(0, np.uint64)]
+    holders, slots = prefixes.find(prefixes.known[places], holders)
+    is_crowded = np.minimum(np.bincount(slots)[slots], prefixes.counts(slots)) > LARGE_BUCKET  # on both sides
+    crowded = sorted_distinct(slots[is_crowded])
+    large = [holders[is_crowded], *(row + base for _, row in prefixes.pairs_at(crowded, crowded))]
+    for holder, row in prefixes.pairs_at(holders[~is_crowded], slots[~is_crowded]):
         may = held_sizes[holder] >= share * sizes[row]
-        found.append(sorted_distinct(pack_pairs(holder[may], row[may] + len(held))))
+        found.append(sorted_distinct(pack_pairs(holder[may], row[may] + base)))
     if one_another and len(sets) > 1:
         new = HeldSets.of(snapshot, held[:0], sets, ops)
-        found.append(pack_pairs(*(containing_pairs(new, threshold, ops) + len(held)).T))
-    return held, Collisions(unpack_pairs(sorted_distinct(np.concatenate(found))), *NO_LARGE_BUCKETS)
+        pairs, rows = containing_pairs(new, threshold, ops, most_owners=LARGE_BUCKET)
+        found.append(pack_pairs(*(pairs + base).T))
+        large.append(rows + base)
+    members = merged_distinct(large)
+    joined = Memberships(members, np.zeros_like(members), np.zeros_like(members))
+    return held, Collisions.from_buckets(unpack_pairs(sorted_distinct(np.concatenate(found))), [joined], 1)
 
 
 def _rarest_fingerprints(sets: Fingerprints, snapshot: Snapshot, lengths: Numbers) -> Owners:
@@ -334,7 +351,7 @@ def similar_pairs(snapshot: Snapshot, method: Method, ops: Backend) -> tuple[Num
         held = sorted_distinct(snapshot.band(0)[1])
         sets = HeldSets.of(snapshot, held, NO_SETS, ops)
         with ops.use_device():
-            pairs = containing_pairs(sets, threshold, ops)
+            pairs, _ = containing_pairs(sets, threshold, ops)
             found = ops.asnumpy(compare(ops.asarray(pairs), sets, measure, 0.0, ops))  # sizes bound no containment
         enough = found >= threshold
         return held[pairs[enough]], found[enough]

@@ -309,7 +309,8 @@ def _containment_collisions(
     ordered = np.arange(len(documents)) if order is None else np.argsort(_ranks(order)[documents], kind="stable")
     texts = ShingledTexts(ordered, ops, source.choose(documents), method, None)  # proposals are not evidence
     either = not method.drop_contained_only
-    pairs = np.sort(documents[ordered][containing_pairs(texts, method.threshold, ops, either=either)], axis=1)
+    pairs, _ = containing_pairs(texts, method.threshold, ops, either=either)
+    pairs = np.sort(documents[ordered][pairs], axis=1)
     pairs = pairs[lexicographic_order(pairs[:, 0], pairs[:, 1])]
     return Collisions.from_buckets(ops.asarray(pairs), [], method.banding.bands)
 

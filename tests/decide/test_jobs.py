@@ -88,7 +88,8 @@ def test_a_pair_of_many_fingerprints_is_made_once(monkeypatch: pytest.MonkeyPatc
     """Fingerprints come one after another from files and indexes, each with many documents."""
     fingerprints, documents = np.repeat(np.arange(20, dtype=np.uint64), 40), np.tile(np.arange(40), 20)
     monkeypatch.setattr("gpulsh.decide.prefixes.LARGEST_JOIN", 2 * 20 * 40)  # rows of two holders
-    parts = [pack_pairs(*part) for part in Owners(fingerprints, documents).pairs_with(fingerprints, documents)]
+    owners = Owners(fingerprints, documents)
+    parts = [pack_pairs(*part) for part in owners.pairs_at(*owners.find(fingerprints, documents))]
     assert len(parts) == 20 and sum(len(np.unique(part)) for part in parts) == 40 * 40
 
 

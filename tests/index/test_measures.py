@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,8 +13,11 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import Index
+from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.cli import main
+from gpulsh.decide import meeting
+from gpulsh.decide.containment import ContainmentJoin
 from gpulsh.errors import InputError, InputTypeError, ParameterError
 from gpulsh.index import folder as manifest
 from gpulsh.index import stretches
@@ -104,6 +109,22 @@ def test_containment_buckets_hold_quotes_and_their_pages() -> None:
     index = Index(measure="containment", backend="cpu")
     index.insert(list("abcdef"), [PAGES[0], *QUOTES[:2], PAGES[1], ADVERTISED[0], "of nobody"])
     assert {"".join(members) for _, members in index.buckets()} == {"ae", "abe", "ace", "abce"}
+
+
+@pytest.mark.parametrize("batch", [1 << 20, 5000])
+def test_near_copies_by_containment_are_decided_as_in_one_run(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch joins them by prefixes; here they come in one batch, or in many."""
+    texts = [f"{page} own{n}" for n in range(80) for page in PAGES[:3]]  # near-copies
+    texts += [f"{page} {' '.join(f'n{n}x{i}' for i in range(20))}" for n in range(80) for page in PAGES[3:5]]  # not
+    texts = Random(1).sample([*texts, *QUOTES, *texts[:20]], len(texts) + len(QUOTES) + 20)
+    wanted = gpulsh.deduplicate(texts, measure="containment", priority=np.zeros(len(texts)), backend="cpu")
+    monkeypatch.setattr("gpulsh.backends.cpu.SIZES", Sizes(batch=batch, tile=1 << 16, largest_tile=1 << 17))
+    index = Index(measure="containment", backend="cpu")
+    with mock.patch.object(meeting, "ContainmentJoin", wraps=ContainmentJoin) as joins:
+        added = index.add(range(len(texts)), texts)
+    assert (joins.call_count > 0) == (batch > 5000) and 150 < added.keep.sum() < 200
+    assert added.duplicate_of.tolist() == wanted.duplicate_of.tolist()
+    np.testing.assert_array_equal(added.similarity, wanted.similarity)
 
 
 def test_runs_through_an_index_keep_what_one_run_in_order_keeps(folder: Path) -> None:
