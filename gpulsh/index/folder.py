@@ -30,7 +30,7 @@ from gpulsh.index.segment import INDEX, NO_NUMBERS, StoredSegment, file_name, ma
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import FileFact, fact_of, write_error
+from gpulsh.store.durable import FileFact, cause_of, fact_of, write_error
 from gpulsh.store.lock import open_locked, record_commit, refuse_lost_commit
 from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
@@ -273,7 +273,7 @@ class Folder:
                 f"{self.path}: another process or Index writes to it; wait until that ends, or close it"
             ) from None
         except OSError as error:
-            raise OutputError(f"{self.path}: cannot be locked: {os.strerror(error.errno or 0)}") from error
+            raise OutputError(f"{self.path}: cannot be locked: {cause_of(error)}") from error
         try:
             newest = read_manifest(self.path) if has_index(self.path) else self.manifest
             is_newer, contents = newest != self.manifest, None

@@ -7,6 +7,7 @@ two passes. Then all rows of a range of hashes are one slice. A `Column` is scra
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import tempfile
@@ -73,6 +74,19 @@ def _as_arrow(column: Values | pa.Array) -> pa.Array:
     return to_arrow(column.view(np.uint8) if column.dtype == np.bool_ else column)
 
 
+def _map(path: Path) -> pa.Buffer:
+    """The content of a file, in place."""
+    try:
+        with pa.memory_map(os.fsencode(path)) as file:  # a str would have to be UTF-8
+            return file.read_buffer()
+    except OSError as error:
+        if error.errno != errno.ENODEV:
+            raise
+        # Without a page cache, FUSE shares no mapping. A private one keeps a handle, as all of Python do.
+        with open(path, "rb") as file:
+            return pa.py_buffer(mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ))
+
+
 class MappedBatches:
     """`batches`: the file's pyarrow.RecordBatch, in place. They keep the content, but neither its name nor a handle.
 
@@ -81,8 +95,7 @@ class MappedBatches:
 
     def __init__(self, path: Path, *, of_this_run: bool = False) -> None:
         self.path = path
-        with pa.memory_map(os.fsencode(path)) as file:  # a str would have to be UTF-8
-            self._whole = file.read_buffer()
+        self._whole = _map(path)
         try:
             reader = pa.ipc.open_file(self._whole)
             self.batches: list[pa.RecordBatch] = [
@@ -199,7 +212,7 @@ class Column:
             if self._file.tell() == 0:
                 return np.empty(0, self._dtype)
             self._file.flush()
-            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._map = mmap.mmap(self._file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
         return np.frombuffer(self._map, self._dtype)
 
     def release(self) -> None:

@@ -164,7 +164,8 @@ def sync(path: str | Path, called: str | Path | None = None) -> None:
         with naming(called or path):
             os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL or not os.path.isdir(path):  # some network file systems cannot sync a folder
+        # Some network file systems cannot sync a folder.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not os.path.isdir(path):
             raise
     finally:
         os.close(handle)
@@ -196,8 +197,14 @@ def writing(path: str | os.PathLike[str], left: str = "") -> Iterator[None]:
 
 def write_error(path: str | os.PathLike[str], error: OSError, left: str = "") -> OutputError:
     """The OutputError of an error at `path`, with a remark, `left`."""
+    return OutputError(f"{os.fspath(path)}: cannot be written: {cause_of(error)}{left}")
+
+
+def cause_of(error: OSError) -> str:
+    """The system's words for an error, and what to do where a file system lacks a function."""
     cause = os.strerror(error.errno) if error.errno else str(error)
-    return OutputError(f"{os.fspath(path)}: cannot be written: {cause}{left}")
+    lacks = error.errno in (errno.ENOSYS, errno.ENOTSUP, errno.ENODEV, errno.ENOLCK)
+    return f"{cause}; give a folder on another file system" if lacks else cause
 
 
 def fact_of(path: str | Path) -> FileFact | None:

@@ -66,7 +66,10 @@ def test_vectors_of_any_width_sum_products_alike(register: int, monkeypatch: pyt
         products.add(vectors.load(builder, b), vectors.splat(2**63 + 5))
         vectors.store(builder, products.sum(), out)
 
-    call = njit(lambda a, b, out: summed(a, b, out))
+    @njit
+    def call(a, b, out):  # type: ignore[no-untyped-def]
+        summed(a, b, out)
+
     a, b = np.random.default_rng(3).integers(0, 2**64, (2, vectors.LANES), np.uint64)
     a[:3], b[:3] = [0, 2**64 - 1, 2**32], [2**64 - 1, 2**64 - 1, 2**32 - 1]
     out = np.zeros_like(a)

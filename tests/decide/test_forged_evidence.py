@@ -1,8 +1,11 @@
 """Text forged to hash like other text drops no document: evidence is computed under a secret."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -135,6 +138,17 @@ def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: P
         assert not (out / "_work").exists()
     assert all(other == found[0] for other in found[1:]) and len(found[0]) == (4 if indexed else 5)
     assert all(other == counts[0] for other in counts[1:]) and counts[0]["dropped"] > 200
+
+
+def test_a_file_system_without_permissions_does_not_stop_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CIFS, and Windows' disks under WSL, show all files to everyone and refuse to change that."""
+    (tmp_path / "a.txt").write_text("some words")
+    work = tmp_path / "out" / "_work"
+    work.mkdir(parents=True, mode=0o755)
+    (work / LOCK).write_bytes(LOCK_TEXT)
+    monkeypatch.setattr(os, "chmod", Mock(side_effect=PermissionError(errno.EPERM, "not here")))
+    gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", overwrite=True)
+    assert (tmp_path / "out" / "data" / "a.txt").exists()
 
 
 def test_files_that_hold_the_secret_are_private(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import mmap
 import os
 import stat
 import zlib
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import gpulsh
 from gpulsh.errors import DamagedInputError, OutputError
 from gpulsh.ragged import range_order
 from gpulsh.run.output.work_folder import WorkLock
@@ -87,19 +89,50 @@ def test_os_errors_name_the_file(tmp_path: Path) -> None:
     assert failed.value.errno == errno.EBADF
 
 
+@pytest.mark.parametrize("reported", [errno.EINVAL, errno.ENOTSUP])
 def test_a_folder_that_cannot_be_synced_is_left_to_its_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reported: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Linux reports EINVAL for a folder of CIFS before 4.17, and of some FUSE file systems."""
+    """Linux reports EINVAL for a folder of CIFS before 4.17, and of some FUSE file systems; others of FUSE ENOTSUP."""
 
     def no_folders(handle: int) -> None:
-        raise OSError(errno.EINVAL if stat.S_ISDIR(os.fstat(handle).st_mode) else errno.EIO, "refused")
+        raise OSError(reported if stat.S_ISDIR(os.fstat(handle).st_mode) else errno.EIO, "refused")
 
     monkeypatch.setattr(os, "fsync", no_folders)
     durable.sync(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="refused"):
         durable.sync(tmp_path / "file")
+
+
+def test_what_a_file_system_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = "there: cannot be written: Function not implemented; give a folder on another file system; two are left"
+    with pytest.raises(OutputError, match=message), durable.writing("there", "; two are left"):
+        raise OSError(errno.ENOSYS, "not that")
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "none")))
+    message = "i: cannot be locked: No locks available; give a folder on another file system"
+    with pytest.raises(OutputError, match=message):
+        gpulsh.Index().save(tmp_path / "i")
+
+
+def test_a_file_that_cannot_be_shared_is_mapped_privately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FUSE without a page cache reports ENODEV."""
+    shared, mapped = mmap.MAP_SHARED, mmap.mmap
+
+    def private_only(*given: Any, flags: int = shared, **named: Any) -> mmap.mmap:
+        if flags == shared:
+            raise OSError(errno.ENODEV, "No such device")
+        return mapped(*given, flags=flags, **named)
+
+    monkeypatch.setattr(mmap, "mmap", private_only)
+    monkeypatch.setattr(pa, "memory_map", Mock(side_effect=OSError(errno.ENODEV, "No such device")))
+    write_columns(tmp_path / "a.arrow", {"hashes": np.arange(5, dtype=np.uint64)})
+    file = MappedColumns(tmp_path / "a.arrow", Hashes)
+    file.release()
+    assert file.whole().hashes.tolist() == [0, 1, 2, 3, 4]
+    column = Column(np.int64, tmp_path)
+    column.append(np.arange(3))
+    assert column.whole().tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -218,8 +218,9 @@ class OutputFolder:
                 self._made.append(path)
             if not ((self._overwrite or self._resume) and is_work_folder(self.work)):
                 self.work.mkdir(mode=0o700)  # hashes of known text may reveal the secret keys
-            else:
-                self.work.chmod(0o700)  # earlier versions left it open
+            elif self.work.stat().st_mode & 0o077:  # earlier versions left it open
+                with suppress(PermissionError):  # its file system has no permissions, and the owner was checked
+                    self.work.chmod(0o700)
         except FileExistsError:
             raise OutputError(
                 f"{self.path}: appeared while this run began, so another run of gpulsh may use it; give another folder"
