@@ -105,7 +105,7 @@ def command(report: Mapping[str, Any]) -> str | None:
     valued = (
         *(*usual, "delimiter", "encoding", "id_column", "index", "format", "compression", "min_cluster", "max_copies"),
         *("min_sources", "source_column", "date_column", "weights", "weight_by", "passages", "coverage"),
-        *("ignore_common", *(("key", "keep") if "index" not in parameters else ())),
+        *("ignore_common", "keep", *(("key",) if "index" not in parameters else ())),
     )
     flags = ("within", "across", "lines", "normalize_url", "key_only", "add_counts")
     words = ["-o", "OUT", *method]

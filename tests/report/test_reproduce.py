@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -50,15 +51,17 @@ from tests.support.texts import READINGS, shingling_of
         {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128), "distance": 1},
         {"seed": 7, "also": gpulsh.SimHash(seed=7), "distance": 4},
         {"measure": "containment", "write": "duplicates", "on_error": "skip", "id_column": "id"},
+        {"index": "known", "keep": "longest", "id_column": "name"},
     ],
 )
 def test_the_shown_command_reproduces_the_run(options: dict[str, Any], folder: Path) -> None:
     inputs = ["a b.jsonl", "$c'.jsonl"]
     for name in inputs:
-        write_rows(name, [{"id": n, "text": "the same few words " * n} for n in (3, 4)])
+        write_rows(name, [{"id": n, "name": f"{name} {n}", "text": "the same few words " * n} for n in (3, 4)])
     first = deduplicate_files(inputs, "first", backend="reference", **options).report
     line = command(first)
     assert line is not None and line.startswith("gpulsh dedup ")
+    shutil.rmtree("known", ignore_errors=True)
     assert main([*shlex.split(line.replace("-o OUT", "-o again"))[1:], "--backend", "reference"]) == 0
     again = json.loads(Path("again/report.json").read_text())
     assert again["job"] == first["job"] and again["digest"] == first["digest"]
