@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.errors import GpulshError, InputError, ParameterError
 from gpulsh.io.arrow.buffers import null_mask, number_values, plain_values, string_array
-from gpulsh.io.arrow.ids import json_strings
+from gpulsh.io.arrow.ids import value_strings
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
 from gpulsh.io.files.inputs import find_files
@@ -194,6 +194,6 @@ def _value_counts(file: File, columns: Columns, what: NDArray[np.bool_]) -> Iter
         if null is not None:
             codes[null] = none
         documents, dropped = (np.bincount(some, minlength=none + 1) for some in (codes, codes[what[rows, 1]]))
-        for value, *found in zip([*json_strings(coded.dictionary).to_pylist(), None], documents, dropped, strict=True):
+        for value, *found in zip([*value_strings(coded.dictionary).to_pylist(), None], documents, dropped, strict=True):
             if found[0]:
                 yield value, np.array(found, np.int64)

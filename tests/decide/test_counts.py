@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -206,6 +207,7 @@ def test_wrong_policies_are_refused(options: dict[str, Any], message: str) -> No
         (pa.array([b"a", b"a", b"\xff"], pa.binary(1)), ["a", "\ufffd"]),
         ([date(2024, 2, 29), date(2024, 2, 29), date(2024, 3, 1)], ["2024-02-29", "2024-03-01"]),
         ([1.5, 1.5, 2], ["1.5", "2.0"]),
+        ([Decimal("1.50"), Decimal("1.50"), Decimal("2.00")], ["1.50", "2.00"]),
     ],
 )
 def test_sources_may_be_of_every_type(sources: Any, names: list[str]) -> None:

@@ -198,6 +198,15 @@ def test_shares_count_documents_and_dropped_ones(result: FilesResult) -> None:
     assert found.shares("lang")["value"].to_pylist() == ["en", "fr"]
 
 
+def test_shares_join_equal_values_of_different_formats(folder: Path) -> None:
+    dates, prices = pa.array([19723], pa.date32()), pa.array(["1.50"]).cast(pa.decimal128(5, 2))
+    write_rows("a.parquet", pa.table({"text": ["a text"], "date": dates, "price": prices}))
+    write_rows("b.jsonl", [{"text": "another", "date": "2024-01-01", "price": "1.50"}])
+    found = deduplicate_files(["a.parquet", "b.jsonl"], "out", backend="reference")
+    for column, value in {"date": "2024-01-01", "price": "1.50"}.items():
+        assert found.shares(column).to_pylist() == [{"value": value, "documents": 2, "dropped": 0}]
+
+
 def test_report_by_adds_shares_to_the_page(
     result: FilesResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +231,7 @@ def test_report_by_adds_shares_to_the_page(
 def test_shares_beyond_the_memory_are_one_line(
     result: FilesResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(originals, "json_strings", lambda _: bytearray(16 << 30))
+    monkeypatch.setattr(originals, "value_strings", lambda _: bytearray(16 << 30))
     assert main(["report", "out", "--by", "lang"]) == 1
     assert re.search(r"^gpulsh: error: a\.parquet: needs more memory than the \d+ MiB", capsys.readouterr().err, re.M)
 

@@ -173,6 +173,12 @@ def json_strings(values: pa.Array) -> pa.StringArray:
     return json_texts(python_values(values))
 
 
+def value_strings(values: pa.Array) -> pa.StringArray:
+    """Each value as JSON text, but strings, dates, times and decimals without quotes, as other formats write them."""
+    found, types = json_strings(values), pa.types
+    return pc.utf8_trim(found, '"') if types.is_temporal(values.type) or types.is_decimal(values.type) else found
+
+
 def json_texts(values: Iterable[object]) -> pa.StringArray:
     """Python values as JSON text, strings as they are."""
     return python_array([None if value is None else json_text(value) for value in values]).cast(pa.string())

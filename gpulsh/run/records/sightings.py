@@ -15,7 +15,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, kept_sightings
 from gpulsh.errors import InputError, InputTypeError, ParameterError
 from gpulsh.io.arrow.buffers import null_mask, number_values, plain_values, take_rows, to_arrow
-from gpulsh.io.arrow.ids import json_strings
+from gpulsh.io.arrow.ids import value_strings
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.arrow.validation import checked_column
@@ -29,14 +29,11 @@ RowName = Callable[[int], str]  # how a message names a row
 
 
 def source_texts(values: pa.Array) -> pa.Array:
-    """Each source as a string: texts and bytes as they are, dates and times of ISO 8601, other values as JSON text."""
+    """Each source as a string: texts and bytes as they are, other values by `value_strings`."""
     values = plain_values(values)
     if pa.types.is_fixed_size_binary(values.type):
         values = values.cast(pa.binary())
-    found = as_strings(values) if is_text(values.type) else json_strings(values)
-    if pa.types.is_temporal(values.type):
-        found = pc.utf8_trim(found, '"')
-    return found
+    return as_strings(values) if is_text(values.type) else value_strings(values)
 
 
 def sightings_of(sources: pa.Array | None, dates: Numbers | None) -> Sightings:
