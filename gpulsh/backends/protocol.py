@@ -483,6 +483,22 @@ def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:
         return sketch.finish(sketch.fold(fingerprints))
 
 
+def made_on_device(ops: Backend, items: Iterable[Item]) -> Iterator[Item]:
+    """The items, each made with the backend's device as the current one.
+
+    Between two of them it is not: another thread may take the next one, or an error may keep this generator alive.
+    """
+    iterator = iter(items)
+    while True:
+        with ops.use_device():
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+        yield item
+        del item  # or it would be held while the next one is made
+
+
 def min_share(threshold: float) -> float:
     """The share that cuts prefixes, a little low: a prefix that is one too long loses nothing, a short one would."""
     return threshold * (1 - 1e-12)

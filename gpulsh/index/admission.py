@@ -336,9 +336,8 @@ def held_buckets(snapshot: Snapshot, bands: int, ops: Backend) -> Iterator[Bucke
     """The buckets of two or more held documents, by number; in host memory, one band at a time."""
     for band in range(bands):
         digests, numbers = snapshot.band(band)
-        with ops.use_device():
-            found = ops.collisions(ops.asarray(digests), ops.asarray(numbers))
-            yield Buckets(ops.asnumpy(found.ids), ops.asnumpy(found.offset))
+        found = ops.collisions(ops.asarray(digests), ops.asarray(numbers))
+        yield Buckets(ops.asnumpy(found.ids), ops.asnumpy(found.offset))
 
 
 def similar_pairs(snapshot: Snapshot, method: Method, ops: Backend) -> tuple[Numbers, NDArray[np.float64]]:

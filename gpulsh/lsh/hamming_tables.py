@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from gpulsh.arrays import Array, Arrays, BitSignatures, Neighbours
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, made_on_device
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.checks import check_integer, check_type, set_integer, shown
 from gpulsh.errors import ParameterError
@@ -163,16 +163,18 @@ class HammingTables(Named):
         Raises ParameterError, as all calls here do, when the first piece is taken.
         """
         ops, words = self._words(bit_signatures, backend, threads)
+        yield from made_on_device(ops, self._pieces(words))
+
+    def _pieces(self, words: Array) -> Iterator[Array]:
         keys = self.design(len(words)).keys
-        with ops.use_device():
-            for number, key in enumerate(keys):
-                digests, order = _sorted_table(words, key)
-                here = words[order]
-                begin = np.arange(1, len(words) + 1, dtype=np.int64, like=words)
-                end = np.searchsorted(digests, digests, side="right")
-                for left, right in _expand_places(begin, end):
-                    chosen = _near_rows(here[left], here[right], self.distance, keys[: number + 1])
-                    yield _ordered_pairs(order[left[chosen]], order[right[chosen]])
+        for number, key in enumerate(keys):
+            digests, order = _sorted_table(words, key)
+            here = words[order]
+            begin = np.arange(1, len(words) + 1, dtype=np.int64, like=words)
+            end = np.searchsorted(digests, digests, side="right")
+            for left, right in _expand_places(begin, end):
+                chosen = _near_rows(here[left], here[right], self.distance, keys[: number + 1])
+                yield _ordered_pairs(order[left[chosen]], order[right[chosen]])
 
     def build(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None

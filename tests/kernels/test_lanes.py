@@ -29,7 +29,15 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family, Shingling
 from gpulsh.ragged import TextParts
 from tests.kernels.cuts import install, texts, with_sizes
-from tests.kernels.device_arrays import CUDARuntimeError, DeviceArray, DeviceModule, _Event, _Stream, counted_transfers
+from tests.kernels.device_arrays import (
+    CUDARuntimeError,
+    DeviceArray,
+    DeviceModule,
+    _Event,
+    _Stream,
+    counted_transfers,
+    current_device,
+)
 from tests.kernels.host import HostLauncher
 from tests.kernels.host_cupy import HostCupy, devices_unknown
 from tests.support.rows import random_table
@@ -122,6 +130,31 @@ def test_items_that_another_thread_closes_restore_no_device_there(monkeypatch: p
     install(monkeypatch, with_sizes(tile=200)(Shared(DeviceModule(), HostLauncher())))
     with pytest.raises(ValueError, match="no sample"):
         gpulsh.passages(["some text"] * 99, bytes=50, backend="cuda")
+
+
+@pytest.mark.parametrize("public", ["HammingTables.pieces", "Index.buckets"])
+def test_a_device_is_current_only_while_a_piece_is_made(public: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece may be taken by another thread, or by one that has worked on another device meanwhile."""
+    monkeypatch.setattr("gpulsh.lsh.hamming_tables.AT_ONCE", 7)
+    ops = install(monkeypatch, CudaBackend(Shared(DeviceModule(devices=2), HostLauncher()), devices=[1]))
+
+    def pieces() -> Iterator[Any]:
+        if public == "HammingTables.pieces":
+            signatures = gpulsh.BitSignatures(np.repeat(np.arange(20, dtype=np.uint64), 2)[:, None])
+            return map(ops.asnumpy, gpulsh.HammingTables(distance=0).pieces(signatures, backend="cuda"))
+        index = gpulsh.Index(backend="cuda", num_perm=4, bands=2)
+        index.insert(["a", "b", "c"], ["one two three", "One, two, three!", "four"])
+        return (keys for _, keys in index.buckets())
+
+    found, waiting = [], pieces()
+    while True:
+        with ThreadPoolExecutor(1) as another:
+            piece = another.submit(next, waiting, None).result()
+            assert another.submit(current_device).result() == 0
+        if piece is None:
+            break
+        found.append(piece.tolist())
+    assert found == [piece.tolist() for piece in pieces()] and len(found) > 1
 
 
 def test_permutations_are_uploaded_once() -> None:

@@ -33,9 +33,10 @@ from gpulsh.backends.cuda.memory import (
     on_device,
     on_host,
     wait,
+    wait_for,
 )
 from gpulsh.backends.parallel import pipelined_map
-from gpulsh.backends.protocol import Backend, Item, Result
+from gpulsh.backends.protocol import Backend, Item, Result, made_on_device
 from gpulsh.errors import BackendError, DeviceMemoryError
 
 
@@ -75,7 +76,9 @@ class CudaBackend(Machine, Backend):
             for lane in lanes:
                 lane.budget, lane.staging.most = self.budget, min(self.sizes().batch, MAX_PINNED)
             try:
-                yield from pipelined_map(self._ready_items(items), [partial(lane._work, work) for lane in lanes])
+                # Each when its device memory is computed: other streams would not wait for it.
+                ready = made_on_device(self, map(partial(wait_for, self.arrays), items))
+                yield from pipelined_map(ready, [partial(lane._work, work) for lane in lanes])
             finally:
                 for lane in lanes:
                     with lane.use_device():
@@ -124,19 +127,6 @@ class CudaBackend(Machine, Backend):
                     return work(self, item)
                 finally:  # even a failed item is released only when nothing reads it any more
                     wait(self.arrays, self._stream)
-
-    def _ready_items(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, each when its device memory is computed: other streams would not wait for it."""
-        iterator = iter(items)
-        while True:
-            with self.use_device():
-                try:
-                    item = next(iterator)
-                except StopIteration:
-                    return
-                wait(self.arrays)
-            yield item
-            del item  # or it would be held while the next one is made
 
 
 add_operations(CudaBackend, buckets, rows, sign, sketches, texts)
