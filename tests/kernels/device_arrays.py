@@ -182,8 +182,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return _wrap(function(*map(_unwrap, given), **{key: _unwrap(value) for key, value in options.items()}))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if method != "__call__":
-            raise TypeError(f"{ufunc.__name__}.{method} is not CuPy's")
+        if method != "__call__" or not options.keys() <= {"out", "dtype", "casting"}:
+            raise TypeError(f"{ufunc.__name__}.{method} with {[*options]} is not CuPy's")
         for out in options.get("out", ()):
             _check_order(out.host, *inputs)
         options = {name: _unwrap(value) for name, value in options.items()}
@@ -364,7 +364,8 @@ class _Stream:
         self.number = current_device()
 
     def __enter__(self) -> None:
-        pass
+        if self.number != current_device():
+            raise RuntimeError(f"CuPy uses a stream of device {self.number} there alone, not on {current_device()}")
 
     def __exit__(self, *error: Any) -> None:
         pass
@@ -417,7 +418,8 @@ def _check(known: str, name: str, given: Any = (), **options: Any) -> None:
     if found is None:
         raise AttributeError(f"{name} is not among those known to be CuPy's")
     taken = found[1].split()
-    if len(given) > len(taken) or not options.keys() <= {*taken} or options.get("kind", "stable") != "stable":
+    wrong = name == "searchsorted" and any(isinstance(one, np.generic) for one in given)  # arrays, Python's numbers
+    if wrong or len(given) > len(taken) or not options.keys() <= {*taken} or options.get("kind", "stable") != "stable":
         raise TypeError(f"CuPy's {name} takes {found[1]}, not {len(given)} arguments and {options}")
 
 
@@ -459,6 +461,6 @@ def _unwrap(value: Any) -> Any:
     if isinstance(value, DeviceArray):
         assert value.number == current_device(), f"of device {value.number}, used on {current_device()}"
         return value.host
-    if isinstance(value, np.ndarray) and value.ndim:
+    if isinstance(value, np.ndarray):
         raise TypeError("a NumPy array was given where a device array is needed")
     return value

@@ -213,3 +213,24 @@ def test_the_nvidia_compiler_compiles_and_refuses() -> None:
     for compiler in compilers():
         with pytest.raises(AssertionError, match="undefined"):
             compiler.compile('extern "C" __global__ void broken() { missing(); }', 75)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda array: array + np.array(1),
+        lambda array: np.add(array, array, where=True),
+        np.add.reduce,
+        lambda array: np.searchsorted(array, np.int64(1)),
+    ],
+)
+def test_device_arrays_refuse_what_cupy_refuses(refused: Callable[[DeviceArray], Any]) -> None:
+    with pytest.raises(TypeError, match=r"NumPy array|CuPy's"):
+        refused(values())
+
+
+def test_a_stream_is_entered_on_its_device() -> None:
+    cuda = DeviceModule(devices=2).cuda
+    stream = cuda.Stream()
+    with cuda.Device(1), pytest.raises(RuntimeError, match="of device 0 there alone"), stream:
+        pass
