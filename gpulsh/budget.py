@@ -6,8 +6,8 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
+from gpulsh.backends import cgroups
 from gpulsh.backends.protocol import Sizes
 from gpulsh.checks import shown
 from gpulsh.errors import ParameterError
@@ -90,12 +90,4 @@ def memory_shares(memory: int, sizes: Sizes) -> dict[str, int]:
 
 def _machine_bytes() -> int:
     """Bytes of memory that this process may use."""
-    known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            text = Path(limit).read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if text.isdigit():
-            known.append(int(text))
-    return min(known)
+    return int(min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), cgroups.max_memory()))

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from threading import Lock
 
 from gpulsh.arrays import TextBatch
+from gpulsh.backends.cgroups import max_processors
 from gpulsh.backends.protocol import Backend, Item, Result
 from gpulsh.ragged import total_size
 
@@ -24,10 +25,9 @@ _idle_pools: dict[tuple[int, int], list[ThreadPoolExecutor]] = defaultdict(list)
 
 
 def processors() -> int:
-    """Processors this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Processors this process may run on, and whose time it may use."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(min(found, max_processors()))
 
 
 def is_python() -> bool:

@@ -21,7 +21,7 @@ def select_backend(
 ) -> Backend:
     """The backend `name`; "auto" takes CUDA when it works, otherwise the CPU.
 
-    `threads` is the number of threads of the CPU backend; None uses all processors this process may run on. `devices`
+    `threads` is the number of threads of the CPU backend; None uses all processors this process may use. `devices`
     are the numbers of the CUDA devices to use; None uses all visible ones. `memory` is the bytes of
     the host that a run may use.
     Raises ParameterError for an unknown name, and BackendError if CUDA was requested and does not work, or if the CPU's
