@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gpulsh.errors import BackendError, MemoryLimitError
 
+STATUS = Path("/proc/self/status")
 CODE_BYTES = 192 << 20  # bytes for compiled code, and for the stacks and arenas of library threads
 THREAD_BYTES = 16 << 20  # bytes for the stack and arena of each thread of gpulsh
 
@@ -85,5 +86,9 @@ def _bytes_left() -> int:
 
 def _allocated_bytes() -> int:
     """The bytes that the kernel counts for this process."""
-    found = re.search(r"VmData:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    try:
+        status = STATUS.read_text(encoding="ascii")
+    except FileNotFoundError:
+        raise BackendError(f"{STATUS} is missing, and gpulsh reads there how much memory it has; mount /proc") from None
+    found = re.search(r"VmData:\s+(\d+) kB", status)
     return int(found[1]) << 10 if found else 0

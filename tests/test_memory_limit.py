@@ -58,6 +58,14 @@ def test_a_lower_limit_of_the_shell_is_named_with_its_remedy(monkeypatch: pytest
         assert memory_error("write").message == f"write: needs more memory than the {remedy}"
 
 
+def test_a_system_without_proc_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    monkeypatch.setattr("gpulsh.memory_limit.STATUS", tmp_path / "status")
+    (tmp_path / "a.txt").write_text("some words")
+    printed = command(f"dedup {tmp_path}/a.txt -o {tmp_path}/out --backend cpu")
+    missing = f"{tmp_path}/status is missing, and gpulsh reads there how much memory it has; mount /proc"
+    assert printed.status == 1 and printed.error == missing
+
+
 @pytest.mark.parametrize("job", ["dedup {file} -o {out}", "index build {out} {file}"])
 def test_a_footer_beyond_the_memory_limit_is_named(job: str, tmp_path: Path) -> None:
     """Arrow ends the process where a footer finds no memory, so no error could follow."""
