@@ -27,14 +27,14 @@ def max_processors() -> float:
     """Processors whose time this process and others of its group may use, rounded up; infinity without a limit."""
     least = math.inf
     for group in _groups("cpu"):
-        quota = _numbers(group, "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")  # then the period; without: one
-        if len(quota) == 2 and quota[0] > 0:
-            least = min(least, math.ceil(quota[0] / quota[1]))
+        times = _numbers(group, "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+        if len(times) == 2 and times[0] > 0:  # a quota and its period; no quota is `max` or -1
+            least = min(least, math.ceil(times[0] / times[1]))
     return least
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """The folders of this process's groups that have the controller, and of the groups above."""
+    """The folders of this process's groups, and of those above them, that may have the controller."""
     try:
         lines = MEMBERSHIP.read_text(encoding="utf-8").splitlines()
     except OSError:  # the system has no control groups
@@ -48,7 +48,7 @@ def _groups(controller: str) -> Iterator[Path]:
 
 
 def _numbers(group: Path, *names: str) -> list[int]:
-    """The numbers in those of the files that there are; `max` is none."""
+    """The numbers in the group's files of these names, without those that read `max`."""
     found = []
     for name in names:
         try:

@@ -486,7 +486,7 @@ def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:
 def made_on_device(ops: Backend, items: Iterable[Item]) -> Iterator[Item]:
     """The items, each made with the backend's device as the current one.
 
-    Between two of them it is not: another thread may take the next one, or an error may keep this generator alive.
+    Between items it is not: another thread may take the next one, or an error may keep this generator alive.
     """
     iterator = iter(items)
     while True:

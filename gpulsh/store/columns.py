@@ -82,7 +82,7 @@ def _map(path: Path) -> pa.Buffer:
     except OSError as error:
         if error.errno != errno.ENODEV:
             raise
-        # Without a page cache, FUSE shares no mapping. A private one keeps a handle, as all of Python do.
+        # FUSE without a page cache shares no mapping. Python's private one keeps a handle.
         with open(path, "rb") as file:
             return pa.py_buffer(mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ))
 

@@ -76,7 +76,7 @@ class CudaBackend(Machine, Backend):
             for lane in lanes:
                 lane.budget, lane.staging.most = self.budget, min(self.sizes().batch, MAX_PINNED)
             try:
-                # Each when its device memory is computed: other streams would not wait for it.
+                # Lanes take an item when its device memory is computed, because their streams would not wait for it.
                 ready = made_on_device(self, map(partial(wait_for, self.arrays), items))
                 yield from pipelined_map(ready, [partial(lane._work, work) for lane in lanes])
             finally:
