@@ -22,6 +22,7 @@ from gpulsh.io.formats.endings import FORMATS, format_of, known_format, no_known
 from gpulsh.io.formats.text import PlainText, TextLines, warn_of_lines
 from gpulsh.io.output_codec import OutputCodec
 
+LOGS_OF_TABLES = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}  # folders that list the current files
 CHAIN = re.compile(r"((?:\w+::)*)(.*?)((?:::.*)?)", re.DOTALL)  # of URLs: caches, path, archive
 
 _log = logging.getLogger("gpulsh")
@@ -242,6 +243,7 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], options: ReadOptio
             for entry in entries:
                 path = os.path.join(relative, entry.name)
                 if entry.name.startswith(_hidden_prefixes(options)):
+                    _refuse_table(os.path.dirname(entry.path), entry.name, options)
                     continue
                 if entry.is_dir():
                     yield from _walk(folder, path, (*above, here), options, odd)
@@ -251,6 +253,15 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], options: ReadOptio
                 yield path
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+
+def _refuse_table(folder: str, hidden: str, options: ReadOptions) -> None:
+    """InputError if `hidden` in a folder says that some of its files are not part of the table."""
+    if hidden in LOGS_OF_TABLES and not options.as_text:
+        raise InputError(
+            f"{folder}: is a table of {LOGS_OF_TABLES[hidden]}, and its files also have rows that were deleted or"
+            " replaced; export the table, or give the files of its current version"
+        )
 
 
 def _hidden_prefixes(options: ReadOptions) -> tuple[str, ...]:
@@ -278,7 +289,9 @@ def _store_files(given: str, folder: str, filesystem: Any, options: ReadOptions)
         path = _relative_key(key, folder)
         if has_parent_parts(path):
             _log.warning("%s: left out %s, because its path leads out of the folder", given, key)
-        elif not any(part.startswith(_hidden_prefixes(options)) for part in path.split("/")):
+        elif hidden := [part for part in path.split("/") if part.startswith(_hidden_prefixes(options))]:
+            _refuse_table(given, hidden[0], options)
+        else:
             below.setdefault(path, []).append(key)
     return [(path, key) for path in _read(given, below, options) for key in sorted(below[path], key=os.fsencode)]
 

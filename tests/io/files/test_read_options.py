@@ -84,6 +84,17 @@ def test_a_folder_of_unknown_files_names_their_endings(names: list[str], message
     assert "as_text='*.py'" in str(raised.value) or "*.py" not in message
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize(("log", "table"), [("_delta_log", "Delta Lake"), (".hoodie", "Hudi")])
+def test_tables_with_rows_of_earlier_versions_are_refused(scheme: str, log: str, table: str, tmp_path: Path) -> None:
+    (tmp_path / "in" / "t" / log).mkdir(parents=True)
+    (tmp_path / "in" / "t" / log / "0.json").write_text("{}")
+    (tmp_path / "in" / "t" / "a.jsonl").write_text('{"text": "a b c"}\n')
+    with pytest.raises(InputError, match=f"is a table of {table}, and its files also have rows"):
+        run(f"{scheme}{tmp_path}/in", tmp_path / "out")
+    assert run(f"{scheme}{tmp_path}/in/t/*.jsonl", tmp_path / "out").funnel["documents"] == 1
+
+
 # --- delimiters and encodings
 
 
