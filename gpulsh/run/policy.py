@@ -73,10 +73,6 @@ class Policy:
         object.__setattr__(self, "ranks", _source_ranks(self.keep, self.inputs) if is_listed else None)
         if self.within and self.across:
             raise ParameterError("--within and --across are both given; give one, or none for duplicates of both kinds")
-        if self.within and is_listed:
-            raise ParameterError(
-                f"keep is {keep!r}, and --within compares only documents of one INPUT; leave one of them out"
-            )
 
     def check_sources(self, files: Sequence[File], source_column: str | None) -> None:
         """Warn if no document can be dropped for another, ParameterError if none can have `min_sources`."""

@@ -358,7 +358,6 @@ def test_an_interrupt_before_the_first_step_leaves_nothing(folder: Path) -> None
         *(({"key": key}, f"key is {key!r}; give the name of a column") for key in ("", ["url"])),
         ({"keep": "source:z"}, "'z' matches none of the INPUTs"),
         ({"keep": "source:a.jsonl,a.jsonl"}, "'a.jsonl' matches an INPUT listed before"),
-        ({"keep": "source:a.jsonl", "within": True}, "and within compares only documents of one INPUT; leave one"),
         *(({"compression": value}, "give one of none, snappy, gzip") for value in ("zip", 9)),
         *(({"compression": f"zstd:{level}"}, "give a level of 1 to 19") for level in ("", 20, -1)),
         ({"compression": "snappy:1"}, "snappy has no levels"),
