@@ -260,12 +260,12 @@ LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows in memory together
 
 
 def containing_pairs(
-    texts: FingerprintSource, threshold: float, ops: Backend, *, either: bool = False, most_owners: float = math.inf
+    texts: FingerprintSource, threshold: float, ops: Backend, *, either: bool = False, max_owners: float = math.inf
 ) -> tuple[Numbers, Numbers]:
     """int64 [m, 2], lexicographic and unique: places (i, j), i < j, where text i may contain `threshold` of text j.
 
     With `either` also those where text j may contain `threshold` of text i. Places are in decision order; no text is
-    empty. A fingerprint in more than `most_owners` prefixes makes no pairs. The texts that have one come second,
+    empty. A fingerprint in more than `max_owners` prefixes makes no pairs. The texts that have one come second,
     ascending.
     """
     text_sizes, at_once = ops.asnumpy(texts.text_sizes()), ops.sizes().tile
@@ -284,18 +284,16 @@ def containing_pairs(
         owners.append(np.repeat(places, ops.asnumpy(prefixes.lengths)))
         owned.append(ops.asnumpy(prefixes.values))
     owned_by = Owners(np.concatenate(owned), np.concatenate(owners))
-    found, crowded = [np.empty(0, np.uint64)], [every[:0]]
+    found, large = [np.empty(0, np.uint64)], [every[:0]]
     for places, rows in read_in_runs(every, text_sizes, at_once, texts.fingerprints):
-        holders, slots = owned_by.find(ops.asnumpy(rows.values), np.repeat(places, ops.asnumpy(rows.lengths)))
-        is_crowded = owned_by.counts(slots) > most_owners
-        if is_crowded.any():
-            crowded.append(sorted_distinct(holders[is_crowded]))
-            holders, slots = holders[~is_crowded], slots[~is_crowded]
-        for holder, owner in owned_by.pairs_at(holders, slots):
+        met = owned_by.find(ops.asnumpy(rows.values), np.repeat(places, ops.asnumpy(rows.lengths)))
+        met, (holders, _) = owned_by.split(*met, max_owners)
+        large.append(sorted_distinct(holders))
+        for holder, owner in owned_by.pairs_at(*met):
             may = (holder != owner if either else holder < owner) & (sizes[holder] >= share * sizes[owner])
             holder, owner = holder[may], owner[may]
             found.append(sorted_distinct(pack_pairs(np.minimum(holder, owner), np.maximum(holder, owner))))
-    return unpack_pairs(sorted_distinct(np.concatenate(found))), merged_distinct(crowded)
+    return unpack_pairs(sorted_distinct(np.concatenate(found))), merged_distinct(large)
 
 
 class Owners:
@@ -310,6 +308,7 @@ class Owners:
         slots = SLOTS_OF_KNOWN << len(self.known).bit_length()
         self._lower_bits = np.uint64(slots - 1)
         self._may_be_known = mask_of(self.known & self._lower_bits, slots)
+        self._most = int(np.diff(self._offset).max(initial=0))  # owners of a fingerprint
 
     def find(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> tuple[Numbers, Numbers]:
         """The holders of those `fingerprints` [h] that have owners, ascending, and the place of each in `known`."""
@@ -328,6 +327,13 @@ class Owners:
         """How many owners each place in `known` has."""
         counts: Numbers = self._offset[slots + 1] - self._offset[slots]
         return counts
+
+    def split(self, holders: Numbers, slots: Numbers, max_owners: float) -> tuple[tuple[Numbers, Numbers], ...]:
+        """The holders and places that `find` returned: of at most `max_owners` owners each, then of more."""
+        if self._most <= max_owners:
+            return (holders, slots), (holders[:0], slots[:0])
+        is_large = self.counts(slots) > max_owners
+        return (holders[~is_large], slots[~is_large]), (holders[is_large], slots[is_large])
 
     def pairs_at(self, holders: Numbers, slots: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
         """Pairs (holder, owner), some at a time, of each of `holders` [h] with every owner of its place in `known`.

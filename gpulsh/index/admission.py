@@ -300,15 +300,15 @@ def containment_candidates(
     held, holders = np.unique(numbers, return_inverse=True)
     held_sizes, base, found = snapshot.sizes(held), len(held), [np.empty(0, np.uint64)]
     holders, slots = prefixes.find(prefixes.known[places], holders)
-    is_crowded = np.minimum(np.bincount(slots)[slots], prefixes.counts(slots)) > LARGE_BUCKET  # on both sides
-    crowded = sorted_distinct(slots[is_crowded])
-    large = [holders[is_crowded], *(row + base for _, row in prefixes.pairs_at(crowded, crowded))]
-    for holder, row in prefixes.pairs_at(holders[~is_crowded], slots[~is_crowded]):
+    is_large = np.minimum(np.bincount(slots)[slots], prefixes.counts(slots)) > LARGE_BUCKET  # on both sides
+    shared = sorted_distinct(slots[is_large])
+    large = [holders[is_large], *(row + base for _, row in prefixes.pairs_at(shared, shared))]
+    for holder, row in prefixes.pairs_at(holders[~is_large], slots[~is_large]):
         may = held_sizes[holder] >= share * sizes[row]
         found.append(sorted_distinct(pack_pairs(holder[may], row[may] + base)))
     if one_another and len(sets) > 1:
         new = HeldSets.of(snapshot, held[:0], sets, ops)
-        pairs, rows = containing_pairs(new, threshold, ops, most_owners=LARGE_BUCKET)
+        pairs, rows = containing_pairs(new, threshold, ops, max_owners=LARGE_BUCKET)
         found.append(pack_pairs(*(pairs + base).T))
         large.append(rows + base)
     members = merged_distinct(large)

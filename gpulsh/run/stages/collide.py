@@ -285,12 +285,10 @@ def join_prefixes(context: JobContext, layout: Layout, ranges: Ranges, part: int
         """
         job, least = context.job, min_share(context.job.method.threshold)
         for _, (fingerprints,), found in rows_in_range(tables.POSTINGS, *given):
-            met, slots = owners.find(fingerprints, found)
-            crowded = owners.counts(slots) > FEW_OWNERS
-            if crowded.any():
-                connect_all(owners.first(slots[crowded]), met[crowded])
-                met, slots = met[~crowded], slots[~crowded]
-            for holders, of in owners.pairs_at(met, slots):
+            met, (met_by_many, slots) = owners.split(*owners.find(fingerprints, found), FEW_OWNERS)
+            if len(slots):
+                connect_all(owners.first(slots), met_by_many)
+            for holders, of in owners.pairs_at(*met):
                 others = holders != of
                 both = unpack_pairs(sorted_distinct(pack_pairs(holders[others], of[others])))
                 documents, pairs = renumber(both, len(layout))
