@@ -49,7 +49,8 @@ def parse_memory(given: int | str | None) -> int:
     1610612736
     """
     if given is None:
-        return max(MIN_MEMORY, min(MAX_DEFAULT, _machine_bytes() // 2))
+        machine = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), cgroups.max_memory())
+        return max(MIN_MEMORY, min(MAX_DEFAULT, int(machine) // 2))
     written = given if isinstance(given, str) else shown(given)
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", written.strip(), re.IGNORECASE)
     memory = float(found[1]) * UNITS[found[2].upper()] if found and not isinstance(given, bool) else math.nan
@@ -86,8 +87,3 @@ def memory_shares(memory: int, sizes: Sizes) -> dict[str, int]:
         return {"host": memory}
     parts = {"read_ahead": sizes.ahead or 0, "pinned": sizes.pinned, "held": held_bytes(memory, device=True)}
     return {"host": memory, **parts, "device": sizes.device}
-
-
-def _machine_bytes() -> int:
-    """Bytes of memory that this process may use."""
-    return int(min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), cgroups.max_memory()))

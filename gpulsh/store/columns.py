@@ -26,7 +26,7 @@ from gpulsh.arrays import Values
 from gpulsh.backends.parts import part_range
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import number_values, to_arrow
-from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
+from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file, open_file
 
 Row = TypeVar("Row")
 OtherRow = TypeVar("OtherRow")
@@ -82,9 +82,13 @@ def _map(path: Path) -> pa.Buffer:
     except OSError as error:
         if error.errno != errno.ENODEV:
             raise
-        # FUSE without a page cache shares no mapping. Python's private one keeps a handle.
-        with open(path, "rb") as file:
-            return pa.py_buffer(mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ))
+        with open_file(path) as file:
+            return pa.py_buffer(_private_map(file.fileno()))
+
+
+def _private_map(handle: int) -> mmap.mmap:
+    """The content of an open file, in place, where FUSE without a page cache shares no mapping. It keeps a handle."""
+    return mmap.mmap(handle, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
 
 
 class MappedBatches:
@@ -212,7 +216,7 @@ class Column:
             if self._file.tell() == 0:
                 return np.empty(0, self._dtype)
             self._file.flush()
-            self._map = mmap.mmap(self._file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+            self._map = _private_map(self._file.fileno())
         return np.frombuffer(self._map, self._dtype)
 
     def release(self) -> None:
