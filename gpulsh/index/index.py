@@ -232,9 +232,9 @@ class Index:
     def add(self, keys: object, texts: object) -> Added:
         """Hold the documents that duplicate no earlier one, and remember the others as dropped.
 
-        The decisions are the same as those of `deduplicate` over all documents ever added, in order. A document is
-        dropped if it is an exact copy of an earlier one, or if its similarity to a held one is at least `threshold`. By
-        containment, it is dropped if a held one contains at least `threshold` of its shingles. Raises as `insert` does.
+        It decides as `deduplicate` does over all documents ever added, in order. A document is dropped if it is an
+        exact copy of an earlier one, or if its similarity to a held one is at least `threshold`. By containment, it is
+        dropped if a held one contains at least `threshold` of its shingles. Raises as `insert` does.
         """
         array, source = self._checked(keys, texts)
         with self._exclusive():

@@ -79,9 +79,9 @@ class HammingTables(Named):
 
     Each table is sorted by a key of some bits; whichever bits differ, the key of some table has none of them. The bits
     form `distance` + 1, + 2 or + 3 blocks, and all but `distance` of them make a key (for 64 bits and 3: 4, 10 or 20
-    tables). Another design cuts the bits into `distance` + 1 blocks, and the bits beside each block into as many again.
-    There, a key is a block and one of those beside it (as in the paper: 16 tables with keys of 16 + 12 bits). `tables`
-    is one of these numbers, or `"auto"`, the cheapest: sorting a table costs n log2 n, and it has about
+    tables). Another design cuts the bits into `distance` + 1 blocks and, for each block, the other bits into as many.
+    There, a key is a block and one block of the other bits (in the paper: 16 tables with keys of 16 + 12 bits).
+    `tables` is one of these numbers, or `"auto"`, the cheapest: sorting a table costs n log2 n, and it has about
     n^2 / 2^(bits of its key) candidates. The search checks candidates in pieces: apart from the tables and the result
     its memory is bounded, however many share a key. Source: Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for
     web crawling*, section 3. Raises ParameterError for other numbers of bits and tables, and for a `distance` that
