@@ -22,7 +22,8 @@ from gpulsh.io.formats.endings import FORMATS, format_of, known_format, no_known
 from gpulsh.io.formats.text import PlainText, TextLines, warn_of_lines
 from gpulsh.io.output_codec import OutputCodec
 
-LOGS_OF_TABLES = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}  # folders that list the current files
+LOGS_OF_TABLES = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}  # hidden folders that list the current files
+ICEBERG = re.compile(r"(?:^|/)metadata/(?:v\d+|\d+-[\da-f-]{36})(?:\.gz)?\.metadata\.json(?:\.gz)?")  # files that do so
 CHAIN = re.compile(r"((?:\w+::)*)(.*?)((?:::.*)?)", re.DOTALL)  # of URLs: caches, path, archive
 
 _log = logging.getLogger("gpulsh")
@@ -243,7 +244,8 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], options: ReadOptio
             for entry in entries:
                 path = os.path.join(relative, entry.name)
                 if entry.name.startswith(_hidden_prefixes(options)):
-                    _refuse_table(os.path.dirname(entry.path), entry.name, options)
+                    if entry.name in LOGS_OF_TABLES and not options.as_text:
+                        raise _is_table(os.path.dirname(entry.path), LOGS_OF_TABLES[entry.name])
                     continue
                 if entry.is_dir():
                     yield from _walk(folder, path, (*above, here), options, odd)
@@ -255,13 +257,11 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], options: ReadOptio
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
-def _refuse_table(folder: str, hidden: str, options: ReadOptions) -> None:
-    """InputError if `hidden` in a folder says that some of its files are not part of the table."""
-    if hidden in LOGS_OF_TABLES and not options.as_text:
-        raise InputError(
-            f"{folder}: is a table of {LOGS_OF_TABLES[hidden]}, and its files also have rows that were deleted or"
-            " replaced; export the table, or give the files of its current version"
-        )
+def _is_table(folder: str, kind: str) -> InputError:
+    return InputError(
+        f"{folder}: is a table of {kind}, and its files also have rows that were deleted or replaced; export the table,"
+        " or give the files of its current version"
+    )
 
 
 def _hidden_prefixes(options: ReadOptions) -> tuple[str, ...]:
@@ -273,6 +273,8 @@ def _read(given: str, paths: Iterable[str], options: ReadOptions) -> list[str]:
     """The paths in a folder that are read, in byte order; InputError if there are none."""
     found, others = list[str](), list[str]()
     for path in paths:
+        if ICEBERG.search(path) and not options.as_text:
+            raise _is_table(given, "Iceberg")
         is_read = options.is_text(path) if options.as_text else known_format(path) is not None
         (found if is_read else others).append(path)
     if found:
@@ -290,7 +292,8 @@ def _store_files(given: str, folder: str, filesystem: Any, options: ReadOptions)
         if has_parent_parts(path):
             _log.warning("%s: left out %s, because its path leads out of the folder", given, key)
         elif hidden := [part for part in path.split("/") if part.startswith(_hidden_prefixes(options))]:
-            _refuse_table(given, hidden[0], options)
+            if hidden[0] in LOGS_OF_TABLES and not options.as_text:
+                raise _is_table(given, LOGS_OF_TABLES[hidden[0]])
         else:
             below.setdefault(path, []).append(key)
     return [(path, key) for path in _read(given, below, options) for key in sorted(below[path], key=os.fsencode)]

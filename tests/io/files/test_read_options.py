@@ -85,10 +85,18 @@ def test_a_folder_of_unknown_files_names_their_endings(names: list[str], message
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
-@pytest.mark.parametrize(("log", "table"), [("_delta_log", "Delta Lake"), (".hoodie", "Hudi")])
+@pytest.mark.parametrize(
+    ("log", "table"),
+    [
+        ("_delta_log/0.json", "Delta Lake"),
+        (".hoodie/0.json", "Hudi"),
+        ("metadata/v3.metadata.json", "Iceberg"),
+        ("metadata/00001-9f0c1c3e-6a5d-4e3c-8f53-0c6d1f8e2b7a.gz.metadata.json", "Iceberg"),
+    ],
+)
 def test_tables_with_rows_of_earlier_versions_are_refused(scheme: str, log: str, table: str, tmp_path: Path) -> None:
-    (tmp_path / "in" / "t" / log).mkdir(parents=True)
-    (tmp_path / "in" / "t" / log / "0.json").write_text("{}")
+    (tmp_path / "in" / "t" / log).parent.mkdir(parents=True)
+    (tmp_path / "in" / "t" / log).write_text("{}")
     (tmp_path / "in" / "t" / "a.jsonl").write_text('{"text": "a b c"}\n')
     with pytest.raises(InputError, match=f"is a table of {table}, and its files also have rows"):
         run(f"{scheme}{tmp_path}/in", tmp_path / "out")
