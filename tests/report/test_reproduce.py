@@ -52,6 +52,7 @@ from tests.support.texts import READINGS, shingling_of
         {"seed": 7, "also": gpulsh.SimHash(seed=7), "distance": 4},
         {"measure": "containment", "write": "duplicates", "on_error": "skip", "id_column": "id"},
         {"index": "known", "keep": "longest", "id_column": "name"},
+        {"weights": "txt360", "weight_by": "component"},
     ],
 )
 def test_the_shown_command_reproduces_the_run(options: dict[str, Any], folder: Path) -> None:

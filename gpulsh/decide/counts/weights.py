@@ -63,6 +63,8 @@ class Recipe:
         """The recipe in a report."""
         if self.cap is not None:
             return f"cap:{self.cap}"
+        if self.buckets == tuple(TXT360.items()):
+            return "txt360"
         return {str(least): weight for least, weight in self.buckets} if self.buckets else "log"
 
 
