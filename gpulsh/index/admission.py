@@ -182,6 +182,14 @@ def find_similar(
     return rows[edges.later - len(held)], held[edges.earlier], edges.similarity
 
 
+def held_candidates(signed: SignedDocuments, snapshot: Snapshot, *, querying: bool = False) -> Numbers:
+    """The numbers of held documents that share a bucket with one of the batch: those that `admit` or a query reads."""
+    rows = signed.with_token
+    if not querying:  # copies are admitted by their exact hashes
+        rows = rows[snapshot.first_copies(signed.exact[rows])[0] == ABSENT]
+    return bucket_candidates(signed.digests[rows], snapshot, signed.ops, one_another=False)[0]
+
+
 @dataclass(frozen=True)
 class HeldSets(FingerprintSource):
     """First the documents `held` [h] of a snapshot, by number, then the documents of `sets`; all in host memory."""

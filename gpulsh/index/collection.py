@@ -23,7 +23,7 @@ from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.checks import check_integer
 from gpulsh.errors import ParameterError
-from gpulsh.index.admission import SignedDocuments, admit, find_similar, hold_all
+from gpulsh.index.admission import SignedDocuments, admit, find_similar, held_candidates, hold_all
 from gpulsh.index.evidence.places import Origin, locator
 from gpulsh.index.evidence.texts import Read, TextRereader
 from gpulsh.index.folder import Folder, Manifest
@@ -36,7 +36,7 @@ from gpulsh.io.rows import TextSource, normalized
 from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Method
 from gpulsh.params import EvidenceName
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import merged_distinct, sorted_distinct, total_size
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Funnel, Progress, with_progress
 from gpulsh.store.columns import release_memory
@@ -130,7 +130,8 @@ class Collection:
         now = self.with_met_sets(before)  # with the new segments, and the filters of their groups
         sources, places_of = locator(origin, before.sources) if self.rereader else (before.sources, None)
         try:
-            for batch in self.sign_batches(source, progress):
+            batches = self.sign_batches(source, progress)
+            for batch in self._reading_ahead(batches, now) if decide else batches:
                 segment = admit(batch, number, now, tally) if decide else hold_all(batch, number)
                 now.release(len(batch))
                 number += len(segment)
@@ -195,6 +196,35 @@ class Collection:
                 batches = [*batches]  # one needs no threads
             yield from map_batches(ops, batches, sign)
 
+    def _reading_ahead(
+        self, batches: Iterable[SignedDocuments], snapshot: Snapshot, *, querying: bool = False
+    ) -> Iterator[SignedDocuments]:
+        """The batches. Texts that several of them meet are read again together, as many as `snapshot.met` may hold."""
+        met = snapshot.met
+        if met is None or not snapshot.reads_texts:
+            yield from batches
+            return
+        window, held, size = list[SignedDocuments](), NO_NUMBERS, 0
+        for batch in batches:
+            size += total_size(batch.batch)
+            more = held_candidates(batch, snapshot, querying=querying)
+            together = merged_distinct([held, more])
+            if window and max(size, 8 * int(snapshot.sizes(together).sum())) > met.max_bytes // 2:
+                yield from self._met_together(window, held, snapshot)
+                together, size = more, total_size(batch.batch)
+            window.append(batch)
+            held = together
+        yield from self._met_together(window, held, snapshot)
+
+    def _met_together(
+        self, window: list[SignedDocuments], held: Numbers, snapshot: Snapshot
+    ) -> Iterator[SignedDocuments]:
+        """The batches of the window, which becomes empty, after those that meet `held` were read."""
+        if len(window) > 1 and snapshot.met is not None:
+            snapshot.met.read_ahead(snapshot, held, self.ops)
+        while window:
+            yield window.pop(0)
+
     def with_met_sets(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot for one call that compares documents: it keeps fingerprints between batches."""
         return replace(snapshot, met=MetSets(self.spill))
@@ -228,7 +258,7 @@ class Collection:
             raise ParameterError(f"threshold is {threshold!r}, and the index has {least}; give {least} to 1")
         start, snapshot = 0, self.with_met_sets(snapshot)
         found: list[tuple[Values, ...]] = [(NO_NUMBERS, NO_NUMBERS, np.empty(0))]
-        for batch in self.sign_batches(source, progress):
+        for batch in self._reading_ahead(self.sign_batches(source, progress), snapshot, querying=True):
             if start:
                 snapshot.release(len(batch))
             rows, numbers, similarity = find_similar(batch, snapshot, top)

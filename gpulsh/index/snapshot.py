@@ -18,7 +18,7 @@ from gpulsh.index.evidence.texts import TextRereader
 from gpulsh.index.filters import find_members, find_members_by_filter
 from gpulsh.index.groups import Group, groups_of
 from gpulsh.index.segment import KEY_TYPES, MANY, NO_NUMBERS, Keys, Segment, equal_pairs, find_runs, is_in
-from gpulsh.ragged import find_sorted, first_of_runs, mask_of, select_rows
+from gpulsh.ragged import find_sorted, first_of_runs, select_rows
 
 ABSENT = -1  # instead of a document's number
 LOOKED_UP_AT_ONCE = 1 << 18  # hashes of dropped documents at once
@@ -26,25 +26,35 @@ LOOKED_UP_AT_ONCE = 1 << 18  # hashes of dropped documents at once
 
 @dataclass(eq=False)
 class MetSets:
-    """The fingerprints of the held documents [h] that the last batch of a call met, if they have few bytes.
+    """The fingerprints of held documents that the last batch of a call met, and that the next ones will meet.
 
-    The next batch meets many of them again, such as pages of one template. To read one document, gpulsh decodes a whole
-    block, or reads its text again.
+    The next batch meets many of the last again, such as pages of one template. To read one document, gpulsh decodes a
+    whole block, or reads its text again, some files from their beginning.
     """
 
-    max_bytes: int
-    numbers: Numbers = field(default_factory=lambda: NO_NUMBERS)  # ascending
-    sets: Fingerprints = field(default_factory=lambda: NO_SETS)
+    max_bytes: int  # of a batch's, and of those ahead
+    last: tuple[Numbers, Fingerprints] = (NO_NUMBERS, NO_SETS)  # ascending numbers and their sets
+    ahead: tuple[Numbers, Fingerprints] = (NO_NUMBERS, NO_SETS)
 
     def take(self, snapshot: Snapshot, held: Numbers, ops: Backend) -> Fingerprints:
         """The fingerprints of `held` [h], ascending, which replace those of the last batch."""
-        known, at = find_sorted(self.numbers, held)
-        others = np.flatnonzero(~mask_of(known, len(held)))
-        sets = snapshot.fingerprints(held[others], ops)
-        if len(known):
-            sets = rows_by_place([select_rows(self.sets, at), sets], [known, others])
-        self.numbers, self.sets = held, sets
-        return sets
+        parts, places, left = list[Fingerprints](), list[Numbers](), np.arange(len(held))
+        for numbers, sets in (self.last, self.ahead):
+            known, at = find_sorted(numbers, held[left])
+            if len(known):
+                parts.append(select_rows(sets, at))
+                places.append(left[known])
+                left = np.delete(left, known)
+        if len(left) or not parts:
+            parts.append(snapshot.fingerprints(held[left], ops))
+            places.append(left)
+        found = rows_by_place(parts, places)
+        self.last = held, found
+        return found
+
+    def read_ahead(self, snapshot: Snapshot, held: Numbers, ops: Backend) -> None:
+        """Read the fingerprints of `held` [h], ascending, which the next batches will meet."""
+        self.ahead = held, self.take(snapshot, held, ops)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +73,11 @@ class Snapshot:
     sources: Sequence[Source] = ()  # of the texts, with evidence at the source
     rereader: TextRereader | None = None  # reads the texts of segments without fingerprints
     met: MetSets | None = None  # during a call
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether texts of some documents are read again."""
+        return any(segment.fingerprints is None for segment in self.segments)
 
     @property
     def reads_files(self) -> bool:

@@ -7,6 +7,7 @@ import os
 import random
 import zipfile
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -27,7 +28,7 @@ from gpulsh.index import folder as manifest
 from gpulsh.index.evidence import texts as reading
 from gpulsh.index.snapshot import MetSets
 from gpulsh.io.files import file_texts
-from gpulsh.run.index.jobs import build_index
+from gpulsh.run.index.jobs import add_to_index, build_index, query_index
 from tests.index.test_contents import Machine, new_index
 from tests.support.command import Command
 from tests.support.files import read_rows, record, write_rows
@@ -280,6 +281,26 @@ def test_a_text_that_batch_after_batch_meets_is_read_once(monkeypatch: pytest.Mo
     index.insert(list(texts), list(texts.values()))
     assert len(index.query([f"{text} again" for text in texts.values()] * 30)) == 750
     assert sorted(asked) == list(texts)
+
+
+@pytest.mark.parametrize(("run", "first", "step"), [(query_index, 0, 1), (add_to_index, 1, 2)])
+@pytest.mark.parametrize(("held", "least", "most"), [(1 << 20, 1, 1), (20_000, 2, 9), (0, 10, 99)])
+def test_the_texts_of_several_batches_are_read_together(
+    held: int, least: int, most: int, run: Any, first: int, step: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compressed file was read from its beginning for each batch. To add copies reads no text."""
+    monkeypatch.setattr(reference, "SIZES", reference.SIZES._replace(batch=2000))
+    monkeypatch.setattr(collection, "MetSets", lambda _: MetSets(held))
+    rows: list[list[int]] = []
+    read = reading.texts_at
+    monkeypatch.setattr(reading, "texts_at", lambda *given: rows.append(given[1].tolist()) or read(*given))
+    texts = [" ".join(f"{letter}{number}" for letter in "abcdefghijklmnopqrst") for number in range(200)]
+    write_rows("a.jsonl.gz", texts)
+    write_rows("b.jsonl", [f"{text} more" if number % 2 else text for number, text in enumerate(texts)])
+    build_index("known", ["a.jsonl.gz"], evidence="source", backend="cpu")
+    run("known", ["b.jsonl"], output="found.jsonl", backend="reference")
+    assert [row["duplicate_of"] for row in read_rows("found.jsonl")] == [f"a.jsonl.gz:{row}" for row in range(200)]
+    assert sorted(chain(*rows)) == list(range(first, 200, step)) and least <= len(rows) <= most
 
 
 def test_a_file_that_changes_while_its_index_is_open_is_read_as_it_is(folder: Path) -> None:
