@@ -289,7 +289,7 @@ def _json_values(column: pa.Array, is_document: bool) -> list[object]:
         found = as_strings(column)
     else:
         column = cast_to(column, parquet_type(column.type))
-        found = column.cast(_json_type(column.type))
+        found = cast_to(column, _json_type(column.type))
     return found.to_pylist()  # type: ignore[no-any-return]
 
 

@@ -20,7 +20,7 @@ import pytest
 import gpulsh
 from gpulsh.errors import InputError, LargeDocumentError, OutputError, ParameterError
 from gpulsh.io import conversion
-from gpulsh.io.arrow.ids import is_parquet_type, joined_ids, parquet_type
+from gpulsh.io.arrow.ids import cast_to, is_parquet_type, joined_ids, parquet_type
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
@@ -394,6 +394,24 @@ def test_kept_rows_of_every_type_become_json(types: Path, tmp_path: Path) -> Non
         name = next(column for column in COLUMNS if column.endswith((name, f"{name}>")))
         for column, wanted in ((name, value), (f"struct of {name}", {"v": value}), (f"list of {name}", [value])):
             assert found[0][column] == wanted and type(found[0][column]) is type(wanted), column
+
+
+NO_VALUE = pa.struct([("x", pa.int32()), ("none", pa.null())])  # as `datasets` writes a field that is always None
+
+
+@pytest.mark.parametrize("kind", [NO_VALUE, pa.list_(NO_VALUE), pa.struct([("of", NO_VALUE), ("pair", PAIR)])])
+def test_a_part_of_objects_with_a_field_without_values_is_converted(
+    kind: pa.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow ended the process."""
+    monkeypatch.setattr(conversion, "PART_BYTES", 256)
+    value: Any = {"x": 1, "none": None}
+    value = [value] if kind == pa.list_(NO_VALUE) else value if kind == NO_VALUE else {"of": value, "pair": [1, 2]}
+    values = pa.array([value] * 90, kind)
+    write_rows(tmp_path / "a.arrow", pa.table({"text": pa.nulls(90, pa.string()), "of": values}))
+    run_plain(tmp_path / "a.arrow", tmp_path / "out", format="jsonl")
+    assert [row["of"] for row in read_rows(tmp_path / "out/data/a.jsonl")] == [value] * 90
+    assert cast_to(values.slice(88), parquet_type(kind)).to_pylist() == [value] * 2
 
 
 def test_ids_of_every_type_are_written_to_parquet(tmp_path: Path) -> None:

@@ -109,6 +109,8 @@ def cast_to(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return values
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), kind)
+    if values.offset and "null" in str(values.type):  # Arrow casts a slice of structs with a field of nulls wrongly
+        values = pa.concat_arrays([values])
     try:
         return values.cast(kind)
     except pa.ArrowNotImplementedError:  # dictionaries of views take two steps
