@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
 from gpulsh.io.arrow.buffers import null_mask, number_values, string_array
-from gpulsh.io.arrow.ids import python_value, python_values
+from gpulsh.io.arrow.ids import json_text, python_value, python_values
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.ragged import run_bounds
@@ -189,7 +189,7 @@ class Evidence:
         """The places of the rows whose dropped or kept document has this id, compared as text."""
         found, start = [np.empty(0, np.int64)], 0
         for table in self._groups("id", "duplicate_of_id"):
-            ids = ([None if id is None else str(id) for id in python_values(column)] for column in table.columns)
+            ids = ([None if id is None else _id_text(id) for id in python_values(column)] for column in table.columns)
             found.append(start + np.flatnonzero([name in pair for pair in zip(*ids, strict=True)]))
             start += table.num_rows
         return np.concatenate(found)
@@ -292,7 +292,11 @@ def _document(row: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
 
 def _short_id(value: object) -> int | str | None:
     """An id as JSON has it, without its middle if it is long."""
-    return value if value is None or isinstance(value, int) else shorten(str(value), MAX_ID)
+    return value if value is None or isinstance(value, int) else shorten(_id_text(value), MAX_ID)
+
+
+def _id_text(value: object) -> str:
+    return json_text(value) if isinstance(value, bytes) else str(value)
 
 
 def _local_file(path: Path) -> File:

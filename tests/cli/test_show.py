@@ -76,6 +76,14 @@ def test_ids_without_a_python_value_are_found_by_their_number(command: Command) 
     assert "row 1, id 1970-01-01 00:00:00.000002" in command("show out --id", "1970-01-01 00:00:00.000002").out
 
 
+def test_ids_that_are_bytes_are_shown_and_found_as_their_text(command: Command) -> None:
+    """ClickHouse writes strings as bytes; they were shown as b'u1', and only that was found."""
+    write_rows("a.parquet", pa.table({"text": [TEXTS[0]] * 3, "id": [b"u0", b"u1", b"\xff"]}))
+    assert command("dedup a.parquet -o out --id-column id").status == 0
+    assert "row 1, id u1\n" in command("show out --id u1").out
+    assert "row 2, id \\xff\n" in command("show out --id \\xff").out
+
+
 def test_colours_mark_differences_and_control_characters_are_escaped(
     shown: Callable[[str], list[str]], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
