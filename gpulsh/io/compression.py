@@ -22,6 +22,7 @@ SKIPPABLE = b"\x2a\x4d\x18"  # follows the first byte of a zstd frame without co
 BZIP2_BLOCK, BZIP2_END = b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"  # one of these follows the level of a bzip2 stream
 MAX_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
 HEAD = 512  # bytes that show whether a member begins
+POINTER, MAX_POINTER = b"version https://git-lfs.github.com/", 1 << 10  # the first bytes of one, and all of them
 PLAIN_STEP, PACKED_STEP = 4 << 20, 64 << 10  # bytes of content, and of compressed data, that are handled at once
 # Bytes that are decoded at once, but by zlib: few where they hold much content; four of zstd may hold 128 KiB.
 STEPS, MUCH = (64, 2 << 10), 1 << 18
@@ -61,6 +62,7 @@ def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) ->
     begin, read, member = start, start, None
     while data := source.read(PACKED_STEP):
         if not read and data[1:4] != SKIPPABLE and not data.startswith((first[: len(data)], b"\0")):
+            refuse_pointer(data)
             raise DamagedMember(0, f"it is not {CODECS[compression]}; rename it without .{compression}, or restore it")
         view, found, size, at = memoryview(data), [], 0, 0
         while at < len(data):
@@ -201,8 +203,15 @@ def blocks(
                 yield piece.content[start : start + step]
 
 
+def refuse_pointer(head: bytes) -> None:
+    """A ValueError if the file is a pointer of Git LFS."""
+    if head.startswith(POINTER):
+        raise ValueError("it is a pointer of Git LFS, and has no content; run `git lfs pull` in its repository")
+
+
 def refuse_compressed(head: bytes) -> None:
-    """A ValueError if the file is compressed, though its name has no such ending."""
+    """A ValueError if the file is compressed, though its name has no such ending, or a pointer of Git LFS."""
+    refuse_pointer(head)
     for compression, (magic, begins) in BEGINNINGS.items():
         if head.startswith(magic) and begins(head[:HEAD]):
             raise ValueError(f"it is {CODECS[compression]}, and its name does not end in .{compression}; rename it")

@@ -23,6 +23,7 @@ from gpulsh.io.arrow.ids import refuse_unsupported
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
 from gpulsh.io.arrow.validation import check_batch, check_values
 from gpulsh.io.columns import Columns, field_named
+from gpulsh.io.compression import MAX_POINTER, refuse_pointer
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -131,6 +132,7 @@ class _Source:
         begin = source.read(len(MAGIC))
         self.stream = begin != MAGIC
         if begin[3:4] not in SIZE_END and self.stream:
+            refuse_pointer(begin + source.read(MAX_POINTER))
             raise DamagedInputError(
                 f"{file.name}: is no Arrow file or stream; give it the ending of its format, or write Feather version 2"
             )

@@ -29,6 +29,7 @@ from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
 from gpulsh.io.arrow.validation import check_batch, check_values
 from gpulsh.io.columns import Columns
+from gpulsh.io.compression import MAX_POINTER, refuse_pointer
 from gpulsh.io.file import File, reading, reason, wrong_row_count
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -315,9 +316,11 @@ def _footer_size(source: pa.NativeFile) -> int:
     if size < 12:
         return 0
     source.seek(size - 8)
-    found = min(int.from_bytes(source.read(4), "little"), size)
+    end = source.read(8)
     source.seek(0)
-    return found
+    if not end.endswith(b"PAR1"):
+        refuse_pointer(source.read(MAX_POINTER))
+    return min(int.from_bytes(end[:4], "little"), size)
 
 
 def _blocks(source: _Source, groups: range, columns: Columns, rules: Rules) -> Iterator[Block]:

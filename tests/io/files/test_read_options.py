@@ -246,6 +246,17 @@ def test_stray_bytes_counts_invalid_bytes(text: bytes, count: int) -> None:
 # --- compressed and empty files under plain names
 
 
+@pytest.mark.parametrize("end", ["parquet", "arrow", "jsonl", "csv", "txt", "json.gz", "jsonl.zst", "warc.gz"])
+def test_pointers_of_git_lfs_are_refused(end: str, tmp_path: Path) -> None:
+    """A text of one was a document, and other messages said nothing of Git LFS."""
+    digest = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
+    path = tmp_path / f"a.{end}"
+    path.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 12345\n")
+    message = rf"a\.{end}: cannot be read: it is a pointer of Git LFS, and has no content; run `git lfs pull`"
+    with pytest.raises(DamagedInputError, match=message):
+        gpulsh.deduplicate_files(path, tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("name", "packed", "message"), [("a.csv", "gz", "gzip"), ("a.jsonl", "xz", "xz"), ("lines.txt", "zst", "zstd")]
 )
