@@ -44,12 +44,17 @@ FOREIGN = {  # formats whose text only a library of their own can find
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "Excel"),
     **dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite"),
     ".pdf": "PDF",
+    ".avro": "Avro",
+    ".orc": "ORC",
+    ".pkl": "pickle",
+    **dict.fromkeys((".h5", ".hdf5"), "HDF5"),
     **dict.fromkeys((".doc", ".docx", ".odt"), "a word-processor document"),
     **dict.fromkeys((".html", ".htm"), "HTML"),
     **dict.fromkeys(WARC_ZST, "WARC in zstd"),
 }
 NO_TEXT = {  # files that --as-text cannot read
-    *(".7z", ".bz2", ".gz", ".tar", ".xz", ".zip", ".zst", ".bin", ".exe", ".npy", ".npz", ".pt", ".pyc", ".so"),
+    *(".7z", ".br", ".bz2", ".gz", ".gzip", ".lz4", ".snappy", ".tar", ".xz", ".z", ".zip", ".zst", ".zstd"),
+    *(".bin", ".exe", ".npy", ".npz", ".pt", ".pyc", ".so"),
     *(".gif", ".jpeg", ".jpg", ".png", ".webp", ".mp3", ".mp4", ".wav"),
 }
 MAX_SHOWN = 5  # endings

@@ -69,6 +69,8 @@ def test_as_text_takes_strings_globs_and_compressed_files(code: Path) -> None:
         (["a.xlsx", "b.XLSX", "c.pdf", "d.html", "e.sqlite"], "convert to Parquet or CSV first"),
         (["a.warc.zst"], "but .warc.zst (1); make .warc.gz of it by `fastwarc recompress`"),
         (["a.pdf", "b.rs"], "give --as-text '*.rs'"),
+        (["a.avro", "b.orc", "c.pkl"], "but .avro (1), .orc (1), .pkl (1); convert to Parquet or CSV first"),
+        (["a.jsonl.lz4", "b.jsonl.zstd"], "but .lz4 (1), .zstd (1); known are .parquet"),
         ([], "holds no file of a known format; known are .parquet"),
         ([f"{i}.e{i}" for i in range(9)], ".e0 (1), .e1 (1), .e2 (1), .e3 (1), .e4 (1), ...; give"),
     ],
