@@ -93,7 +93,9 @@ def _arrow_reader(table: Any, given: str) -> pa.RecordBatchReader:
     try:
         return pa.RecordBatchReader.from_stream(table)
     except (pa.ArrowInvalid, TypeError):  # a column, or no Arrow data
-        raise InputTypeError(f"{given} has no columns; leave it out") from None
+        raise InputTypeError(
+            f"{given} has no columns; leave it out, or give a table of pyarrow, pandas, polars or datasets"
+        ) from None
 
 
 def _check_names(names: list[str], present: list[str], given: str) -> None:

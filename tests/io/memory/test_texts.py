@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow.dataset import InMemoryDataset
 
 import gpulsh
 from gpulsh.backends.cpu import CpuBackend
@@ -313,6 +314,8 @@ def test_other_types_than_text_are_refused(texts: Any, message: str) -> None:
 def test_text_column_of_a_list_is_refused() -> None:
     with pytest.raises(GpulshError, match="text_column is 'text', and texts, a list, has no columns; leave it out"):
         gpulsh.deduplicate(["a"], text_column="text", backend="reference")
+    with pytest.raises(InputTypeError, match=r"InMemoryDataset, has .* or give a table of pyarrow, pandas"):
+        gpulsh.deduplicate(InMemoryDataset(pa.table({"text": ["a"]})), text_column="text", backend="reference")
 
 
 def test_normalization_replaces_invalid_bytes_first() -> None:
