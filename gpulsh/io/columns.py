@@ -110,6 +110,7 @@ def missing_column(file: File, place: FieldPath, columns: Columns, present: Sequ
     if place in columns.texts:
         is_name = columns.text in present
         hint = f"; give column:{columns.text} for the one of that name" if is_name else "; name one by --text-column"
+        hint += "" if is_name or file.source in ("", file.name) else ", or leave the file out"
     meant = nearest_name(name, present)
     near = "" if meant in (None, name) else f"; did you mean {meant!r}?"
     return InputError(f"{file.name}: has no column {column}; its columns are: {names or 'none'}{hint}{near}")

@@ -22,6 +22,7 @@ _HEAD_BYTES = 64
 
 # `datasets` writes these next to a data set's Arrow files, and the last one above several data sets.
 OF_ONE, OF_SEVERAL = ("dataset_info.json", "state.json"), "dataset_dict.json"
+OF_REPOSITORY = "dataset_infos.json"  # above the files of a data set of any format, as the Hub has it
 # It keeps computed columns in these, as a rule a copy of each document.
 COMPUTED = re.compile(r"cache-[0-9a-f]{16}(_[0-9]+_of_[0-9]+)?\.arrow")
 STATE_BYTES = 16 << 20  # of state.json, which names the data set's own files
@@ -54,15 +55,17 @@ def refuse_results(files: Sequence[File]) -> None:
 
 
 def with_documents(found: Sequence[File]) -> list[File]:
-    """Leave out files that describe a data set: its Arrow files are in the same folder or below."""
+    """Leave out files that describe a data set: its files are in the same folder or below."""
     names = {os.path.basename(file.path) for file in found}
-    if not names & {*OF_ONE, OF_SEVERAL}:
+    if not names & {*OF_ONE, OF_SEVERAL, OF_REPOSITORY}:
         return list(found)
     folders = {os.path.dirname(file.path) for file in found if file.path.endswith(".arrow")}
     above = {os.path.dirname(folder) for folder in folders}
 
     def describes(file: File) -> bool:
         folder, name = os.path.split(file.path)
+        if name == OF_REPOSITORY:
+            return any(other is not file and other.path.startswith(os.path.join(folder, "")) for other in found)
         if name not in (*OF_ONE, OF_SEVERAL):
             return False
         known, below = (folders, "*.arrow") if name in OF_ONE else (above, "*/*.arrow")

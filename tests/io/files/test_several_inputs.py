@@ -212,6 +212,24 @@ def test_metadata_of_saved_data_sets_is_not_read(folder: Path, given: list[str])
             run(described)
 
 
+def test_metadata_of_a_repository_of_data_sets_is_not_read(folder: Path) -> None:
+    put("repository/data/train.jsonl")
+    Path("repository/dataset_infos.json").write_text(json.dumps({"default": {"features": {}}}))
+    for given in ("repository", "repository/**/*.*"):
+        assert run(given).funnel["documents"] == 1
+    put("in/dataset_infos.json")
+    assert run("in").funnel["documents"] == 1
+
+
+def test_the_error_for_a_file_of_a_folder_without_the_column_says_to_leave_it_out(folder: Path) -> None:
+    put("in/documents.jsonl")
+    Path("in/attributes.json").write_text(json.dumps({"id": 1, "attributes": {}}))
+    with pytest.raises(InputError, match=r"name one by text_column, or leave the file out$"):
+        run("in")
+    with pytest.raises(InputError, match=r"name one by text_column$"):
+        run("in/attributes.json")
+
+
 def write_caches(place: str, *names: str) -> None:
     """Write the caches that `datasets` keeps beside a data set."""
     table = pa.table({"indices": pa.array([0], pa.uint64())})
