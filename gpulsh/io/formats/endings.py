@@ -18,7 +18,7 @@ from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.text import PlainText, TextLines
 from gpulsh.io.formats.warc import Warc
 
-COMPRESSIONS: tuple[Compression, ...] = ("", "gz", "bz2", "xz", "zst")
+COMPRESSIONS: dict[str, Compression] = {"": "", "gz": "gz", "bz2": "bz2", "xz": "xz", "zst": "zst", "zstd": "zst"}
 # Of formats that take more than a compression, one object for each, which files are grouped by.
 text, text_lines, delimited = cache(PlainText), cache(TextLines), cache(Delimited)
 STREAMED: dict[str, Callable[[Compression], Format]] = {
@@ -34,8 +34,8 @@ FORMATS: dict[str, Format] = {
     **dict.fromkeys((".warc", ".wet"), Warc("")),
     **dict.fromkeys((".warc.gz", ".wet.gz"), Warc("gz")),
     **{
-        f"{ending}.{compression}".rstrip("."): made(compression)
-        for compression in COMPRESSIONS
+        f"{ending}.{packed}".rstrip("."): made(compression)
+        for packed, compression in COMPRESSIONS.items()
         for ending, made in STREAMED.items()
     },
 }
@@ -127,7 +127,7 @@ def ending_of(path: str) -> str:
 def compression_of(path: str) -> Compression:
     """The compression that the end of a path says."""
     lower = path.lower()
-    return next((each for each in COMPRESSIONS if each and lower.endswith(f".{each}")), "")
+    return next((each for packed, each in COMPRESSIONS.items() if packed and lower.endswith(f".{packed}")), "")
 
 
 def known_format(path: str) -> Format | None:

@@ -70,7 +70,7 @@ def test_as_text_takes_strings_globs_and_compressed_files(code: Path) -> None:
         (["a.warc.zst"], "but .warc.zst (1); make .warc.gz of it by `fastwarc recompress`"),
         (["a.pdf", "b.rs"], "give --as-text '*.rs'"),
         (["a.avro", "b.orc", "c.pkl"], "but .avro (1), .orc (1), .pkl (1); convert to Parquet or CSV first"),
-        (["a.jsonl.lz4", "b.jsonl.zstd"], "but .lz4 (1), .zstd (1); known are .parquet"),
+        (["a.jsonl.lz4", "b.zstd"], "but .lz4 (1), .zstd (1); known are .parquet"),
         ([], "holds no file of a known format; known are .parquet"),
         ([f"{i}.e{i}" for i in range(9)], ".e0 (1), .e1 (1), .e2 (1), .e3 (1), .e4 (1), ...; give"),
     ],
@@ -268,6 +268,18 @@ def test_compressed_files_of_plain_names_are_refused(name: str, packed: str, mes
     with pytest.raises(DamagedInputError, match=message):
         run(tmp_path / name, tmp_path / "out", lines=name == "lines.txt")
     assert not (tmp_path / "out").exists()
+
+
+def test_zstd_files_may_end_in_zstd(tmp_path: Path) -> None:
+    """As those of Nemotron-CC do."""
+    (tmp_path / "in").mkdir()
+    for name, content in (("a.jsonl.zstd", b'{"text": "a b"}\n{"text": "A b"}\n'), ("b.csv.ZSTD", b"text\nc d\nC d\n")):
+        (tmp_path / "in" / name).write_bytes(PACK["zst"](content))
+    run(tmp_path / "in", tmp_path / "out")
+    assert UNPACK["zst"]((tmp_path / "out/data/a.jsonl.zstd").read_bytes()) == b'{"text": "a b"}\n'
+    assert UNPACK["zst"]((tmp_path / "out/data/b.csv.ZSTD").read_bytes()) == b"text\nc d\n"
+    run(tmp_path / "in", tmp_path / "lines", format="jsonl")
+    assert below(tmp_path / "lines/data") == {"a.jsonl.zstd", "b.jsonl.zst"}
 
 
 def test_an_empty_csv_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
