@@ -22,6 +22,7 @@ from gpulsh.backends.cpu.fingerprinting.characters import KernelTable, kernel_ta
 from gpulsh.backends.cpu.hashes import sha1
 from gpulsh.backends.cpu.shingle import GIANT_BYTES
 from gpulsh.backends.cpu.texts import TOKEN_BYTES, token_texts
+from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import InputTypeError
@@ -55,6 +56,16 @@ def test_a_long_repeated_page_has_the_fingerprints_of_the_page() -> None:
         whole = found.values[: found.offset[1]]
         same(whole[:tokens], once[:tokens])
         assert (whole[tokens:-12] == whole[: -tokens - 12]).all()
+
+
+@pytest.mark.parametrize("count", [2, 8, 32, 192])
+def test_many_threads_do_not_get_short_chunks(count: int) -> None:
+    """Python's work for a chunk holds a lock, and many short chunks take longer than a few long ones."""
+    chunks: list[tuple[int, int]] = []
+    text = batch_of([b"word " * 1000] * 3200)  # 16 MB
+    shingle.TextPass(Threads(count), text, Shingling()).map(lambda start, stop: chunks.append((start, stop)))
+    assert sorted(chunks)[0][0] == 0 and all(stop == start for (_, stop), (start, _) in pairwise(sorted(chunks)))
+    assert 8 <= len(chunks) <= 20
 
 
 def test_a_kernel_table_lives_while_threads_read_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from gpulsh.secret import EvidenceKeys
 SETS = 6  # log2 of the bytes for a fingerprint of a set: 16 for it and 16 for its text, in each of two items at work
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
 LONGEST_CHUNK = 1 << 20  # where each thread has so much
+MAX_CHUNKS = 16  # of a batch, but for longest ones: two batches are at work, and more threads wait for Python's lock
 GIANT_BYTES = 1 << 20  # a larger document is a giant
 MAX_ALONE = 4 << 20  # of texts that one thread takes at once
 PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the second-level cache
@@ -83,10 +84,10 @@ class TextPass:
     def _chunks(self) -> Iterator[tuple[int, int]]:
         """Chunks of documents; giants are larger than a chunk, so each is alone.
 
-        Chunks are long, because Python's work for each takes time, but there are several a thread, so threads wait
-        little.
+        Chunks are long, because Python's work for each takes time and holds its lock. There are several a thread, up
+        to MAX_CHUNKS, so threads wait little.
         """
-        several = total_size(self.text) // (2 * self.threads.count)
+        several = total_size(self.text) // min(2 * self.threads.count, MAX_CHUNKS)
         return row_ranges(self.text.offset, min(max(several, CHUNK_BYTES), LONGEST_CHUNK))
 
     def is_giant(self, start: int, stop: int) -> bool:
