@@ -49,8 +49,7 @@ def parse_memory(given: int | str | None) -> int:
     1610612736
     """
     if given is None:
-        machine = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), cgroups.max_memory())
-        return max(MIN_MEMORY, min(MAX_DEFAULT, int(machine) // 2))
+        return max(MIN_MEMORY, min(MAX_DEFAULT, machine_memory() // 2))
     written = given if isinstance(given, str) else shown(given)
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", written.strip(), re.IGNORECASE)
     memory = float(found[1]) * UNITS[found[2].upper()] if found and not isinstance(given, bool) else math.nan
@@ -58,6 +57,11 @@ def parse_memory(given: int | str | None) -> int:
         what = "too little to work in" if memory < MIN_MEMORY else "not an amount of memory"
         raise ParameterError(f"memory is {shown(given)}, {what}; give at least 512MiB, such as 4GiB")
     return int(memory)
+
+
+def machine_memory() -> int:
+    """The bytes of memory that this machine has, or allows this process's control group."""
+    return int(min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), cgroups.max_memory()))
 
 
 def task_sizes(memory: int, sizes: Sizes, tasks: int = 1) -> TaskSizes:

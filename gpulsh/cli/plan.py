@@ -318,7 +318,10 @@ def _size_lines(given: Mapping[str, Any], found: Estimate) -> Iterator[str]:
 
 def _note_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> Iterator[str]:
     """The assumptions."""
+    from gpulsh.budget import TASK_MEMORY
+    from gpulsh.checks import plural
     from gpulsh.forecast.formula import CONNECT_BYTES
+    from gpulsh.io.limits import exact_size
     from gpulsh.report.wording import share, size
 
     rates, assumed = given["rates"], given["assumed"]
@@ -330,6 +333,10 @@ def _note_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str,
         yield f"Of the memory of a machine: {parts}."
     yield f"Memory fits a budget of {size(given['memory'])}. But `connect` needs, on one machine, {CONNECT_BYTES}"
     yield "bytes for each document in a candidate pair."
+    each, tasks = given["workers"] // given["nodes"], given["memory"] // TASK_MEMORY
+    if given["worker"] == "thread" and tasks < each:
+        enough = exact_size(TASK_MEMORY * each)
+        yield f"It is enough for {plural(tasks, 'task')} at once on a machine. The time above needs --memory {enough}."
     slow = [name for name in ("disk", "network") if rates[name] is None]
     if slow and found.seconds is not None:
         yield f"No limit assumed: {' and '.join(slow)}. To set one: {' '.join(f'--rate {name}=5G' for name in slow)}"

@@ -122,6 +122,27 @@ def test_threads_do_what_processes_cannot(
     }.get(cause, "")
 
 
+@pytest.mark.parametrize(("memory", "machine", "enough"), [(None, 64, "1536MiB"), (None, 2, ""), ("1GiB", 64, "")])
+def test_a_default_that_leaves_processors_idle_is_named(
+    memory: str | None,
+    machine: int,
+    enough: str,
+    begun: Processes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("gpulsh.budget.MAX_DEFAULT", (1 << 30) + (memory is not None))
+    monkeypatch.setattr("gpulsh.budget.machine_memory", lambda: machine << 30)
+    monkeypatch.setattr(local, "machine_memory", lambda: machine << 30)
+    (source := tmp_path / "in").mkdir()
+    write_inputs(source)
+    with caplog.at_level(logging.WARNING, "gpulsh"):
+        gpulsh.deduplicate_files(source, tmp_path / "out", backend="cpu", threads=3, memory=memory)
+    said = f"the default of memory allows 2 tasks at once; memory={enough!r} allows 3" if enough else ""
+    assert len(begun) == 2 and caplog.messages == [said] * bool(said)
+
+
 # --- single tasks ---
 
 

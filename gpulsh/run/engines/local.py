@@ -16,9 +16,10 @@ from typing import Any
 
 from gpulsh.backends.parallel import is_python
 from gpulsh.backends.protocol import Backend
-from gpulsh.budget import TASK_MEMORY, held_bytes, task_sizes
-from gpulsh.errors import LargeDocumentError, MemoryLimitError
+from gpulsh.budget import TASK_MEMORY, held_bytes, machine_memory, parse_memory, task_sizes
+from gpulsh.errors import Advice, LargeDocumentError, MemoryLimitError
 from gpulsh.io.files.file_texts import HeldTexts
+from gpulsh.io.limits import exact_size
 from gpulsh.memory_limit import is_out_of_memory, memory_error
 from gpulsh.run.engines.children import Children
 from gpulsh.run.engines.worker import WorkerSetup
@@ -67,6 +68,12 @@ class LocalEngine:
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[LocalRunner]:
         """A runner that does all tasks of the job in the work folder `folder`, until the context is left."""
         parallel, processes = max_parallel(self._threads, self.memory), self.processes(job)
+        most = max_parallel(self._threads, machine_memory() // 2)
+        if processes > 1 and most > parallel and self.memory == parse_memory(None):
+            enough = exact_size(most * TASK_MEMORY)
+            _log.warning(
+                Advice(f"the default of --memory allows {parallel} tasks at once; --memory {enough} allows {most}")
+            )
         size = 0 if processes > 1 else held_bytes(self.memory, device=self.ops.sizes().device > 0)
         held = HeldTexts(size) if size else None
         context = TaskContext(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
