@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import fsspec
 import pytest
@@ -219,6 +219,20 @@ def test_warnings_of_processes_reach_the_handlers(
             runner._children.kill()
     assert sorted(caplog.messages) == ["a is busy"] * 2 + ["give lines=True"] * 2
     assert sum(isinstance(record.msg, Advice) for record in caplog.records) == 2
+
+
+def test_all_processes_start_before_one_reads_its_job(begun: Processes) -> None:
+    """A job of many files fills a pipe, which a process that starts does not read: they started one after another."""
+    started: list[int] = []
+
+    class Job:
+        def __reduce__(self) -> tuple[Any, ...]:
+            started.append(len(begun))
+            return str, ("not a job",)
+
+    with pytest.raises(AttributeError, match="'str' object"):
+        Children(cast(Any, Job()), 3)
+    assert started == [3]
 
 
 def test_a_process_may_end_within_an_answer(begun: Processes) -> None:

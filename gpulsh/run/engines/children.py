@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
+from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
 from subprocess import DEVNULL, Popen
 from threading import Lock, Thread
@@ -36,7 +37,10 @@ class Children:
         try:
             for _ in range(count):
                 self._children.append(_Child())
-                self._children[-1].send(setup)
+            # Now that all have started: a new process reads nothing yet, and a job of many files fills its pipe.
+            pickled = ForkingPickler.dumps(setup)
+            for child in self._children:
+                child.send_bytes(pickled)
             for child in self._children:
                 found, answer = child.receive()
                 if found != versions():
@@ -90,12 +94,12 @@ class _Child:
             task = replace(task, arguments=tuple(_Known() if given is layout else given for given in task.arguments))
         elif layout is not None:
             self._layout = layout
-        self.send(task)
+        self.send_bytes(ForkingPickler.dumps(task))
         return self.receive()
 
-    def send(self, message: object) -> None:
+    def send_bytes(self, pickled: memoryview) -> None:
         with suppress(BrokenPipeError):  # `receive` says why
-            self._connection.send(message)
+            self._connection.send_bytes(pickled)
 
     def receive(self) -> Any:
         try:
