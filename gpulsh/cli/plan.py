@@ -336,7 +336,7 @@ def _note_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str,
     each, tasks = given["workers"] // given["nodes"], given["memory"] // TASK_MEMORY
     if given["worker"] == "thread" and tasks < each:
         enough = exact_size(TASK_MEMORY * each)
-        yield f"It is enough for {plural(tasks, 'task')} at once on a machine. The time above needs --memory {enough}."
+        yield f"The budget allows {plural(tasks, 'task')} at once on a machine. The time above needs --memory {enough}."
     slow = [name for name in ("disk", "network") if rates[name] is None]
     if slow and found.seconds is not None:
         yield f"No limit assumed: {' and '.join(slow)}. To set one: {' '.join(f'--rate {name}=5G' for name in slow)}"

@@ -164,7 +164,7 @@ def test_start_deadline_and_shares_are_counted(command: Command, plan: Callable[
     assert stages["verify"]["seconds"] == 0 and stages["gather"]["disk_read"] == 0
     assert (found["output"], found["bands"], found["rows"]) == (2.5e12, 8, 4)
     assert plan("--docs 9 --bytes 9 --threads 8 --nodes 4 --hours 1")["workers_needed"] == 4  # one on each machine
-    needed = "It is enough for 16 tasks at once on a machine. The time above needs --memory 48GiB."
+    needed = "The budget allows 16 tasks at once on a machine. The time above needs --memory 48GiB."
     line = "plan --docs 9 --bytes 9 --memory 8GiB"
     assert needed in command(f"{line} --threads 96").out
     assert needed in command(f"{line} --threads 192 --nodes 2").out
