@@ -53,7 +53,7 @@ from gpulsh.store.columns import release_memory
 
 MAX_PARTITIONS = 4096  # each range and group looks into the files of all
 ROW_BYTES = 512  # a partition has at most one document for so many of its most bytes: facts about each are held
-MIN_PARTITIONS = 256  # to run in parallel, unless they would be very small: so 96 threads end at about the same time
+MIN_PARTITIONS = 64  # to run in parallel, unless they would be very small: so many cores end at about the same time
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -21,7 +20,6 @@ from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError, Outp
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.io.limits import MIN_MEMORY
-from gpulsh.run.driver import make_partitions
 from gpulsh.run.engines import local
 from gpulsh.run.engines.local import LocalRunner
 from gpulsh.run.job import JobContext, Stage, Task, TaskResult
@@ -282,23 +280,6 @@ def test_an_unfinished_run_resumes_with_as_much_memory_or_more(tmp_path: Path) -
         assert before.report["parameters"]["memory"] == memory and results(out) == expected
     again = gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **options)
     assert again.report == before.report and results(out) == expected
-
-
-def test_tens_of_gigabytes_keep_192_threads_busy() -> None:
-    targets: list[int] = []
-
-    class Texts:
-        def check(self, _: int) -> int:
-            return 24 << 30
-
-        def partitions(self, target: int, *_: object) -> list[Any]:
-            targets.append(target)
-            return []
-
-    cut = task_sizes(96 << 30, Sizes(batch=16 << 20, tile=1, largest_tile=1))
-    job = SimpleNamespace(cut=cut, earlier_files=0, earlier_partitions=0, texts=lambda _: Texts())
-    make_partitions(cast(Any, job), cast(Any, None))
-    assert (24 << 30) // targets[0] > 192
 
 
 def few_at_once(memory: int, sizes: Sizes, tasks: int) -> TaskSizes:
