@@ -125,7 +125,7 @@ class Parquet(Format):
             schema, added = source.schema, how.get("added")
             texts = [place for place, field in enumerate(schema) if is_text(field.type)]
             names = () if added is None else added.schema.names
-            options = writer_options(source.metadata, how.get("codec"), names, not how.get("large_texts"))
+            options = writer_options(source, how.get("codec"), names, not how.get("large_texts"))
             cut = None if (cuts := how.get("cuts")) is None else Cutter(file, keep, cuts)
             if cut is not None:
                 schema = cut.schema(schema)
@@ -173,10 +173,22 @@ class _Source:
     def __init__(self, file: File, opened: pq.ParquetFile) -> None:
         self.file, self._opened = file, opened
         self.metadata, self.schema = opened.metadata, opened.schema_arrow
-        groups = [self.metadata.row_group(number) for number in range(self.metadata.num_row_groups)]
+        groups = self.groups()
         self.counts = [group.num_rows for group in groups]
         self.sizes = [group.total_byte_size for group in groups]
         self.starts = [0, *accumulate(self.counts)]
+
+    def groups(self) -> list[pq.RowGroupMetaData]:
+        """The footer's entries for all row groups."""
+        return [self.metadata.row_group(number) for number in range(self.metadata.num_row_groups)]
+
+    def paths(self) -> list[str]:
+        """The paths of all columns by the schema; a damaged footer may give chunks of a column other ones.
+
+        They do not come from `metadata.schema`: once that is read, it and the footer refer to each other, and only
+        Python's collector frees them. A run reads many footers, of megabytes, and makes too few objects for it to run.
+        """
+        return [".".join(path) for path in self._opened.reader.column_paths]
 
     def rows(self, groups: range) -> slice:
         """The rows of row groups next to one another."""
@@ -219,10 +231,9 @@ class _Source:
 
     def _chunks(self, groups: Sequence[int], names: list[str] | None) -> list[pq.ColumnChunkMetaData]:
         """The footer's entries for the columns or fields of these names; None: for all."""
-        paths = column_paths(self.metadata)
         places = [
             place
-            for place, path in enumerate(paths)
+            for place, path in enumerate(self.paths())
             if names is None or path in names or path.partition(".")[0] in names
         ]
         found = [self.metadata.row_group(number) for number in groups]
@@ -477,18 +488,11 @@ def _text_sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
 
 
-def column_paths(footer: pq.FileMetaData) -> list[str]:
-    """The paths of all columns by the schema; a damaged footer may give chunks of a column other ones."""
-    return [footer.schema.column(place).path for place in range(footer.num_columns)]
-
-
 def writer_options(
-    footer: pq.FileMetaData, codec: OutputCodec | None, added: Sequence[str] = (), text_statistics: bool = True
+    source: _Source, codec: OutputCodec | None, added: Sequence[str] = (), text_statistics: bool = True
 ) -> dict[str, object]:
     """Options of pyarrow.parquet.ParquetWriter for the rows of a file and `added` columns."""
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    paths = column_paths(footer)
-    chunks = [(path, group.column(place)) for group in groups for place, path in enumerate(paths)]
+    chunks = [(path, group.column(place)) for group in source.groups() for place, path in enumerate(source.paths())]
     if not chunks:
         return {"compression": codec.name if codec else "zstd", "compression_level": codec.level if codec else None}
     with_dictionary = {path for path, chunk in chunks if chunk.has_dictionary_page}

@@ -1,5 +1,6 @@
 """Parquet: row groups of any size are read and written in parts; false pages, empty rows, odd columns."""
 
+import gc
 from base64 import b64decode, b64encode
 from datetime import datetime
 from pathlib import Path
@@ -220,3 +221,19 @@ def test_columns_are_named_by_the_schema(tmp_path: Path) -> None:
         pq.read_metadata(path).row_group(0).column(1).path_in_schema  # noqa: B018
     run(path, tmp_path / "out")
     assert pq.read_table(tmp_path / "out/data").column("number").to_pylist() == [1, 3]
+
+
+def test_footers_are_released_without_a_collection(tmp_path: Path) -> None:
+    """A run over many files kept all their footers: each was in a cycle of references, and few objects are made."""
+    path = tmp_path / "a.parquet"
+    rows = {"text": [f"{number} a b c" for number in range(90)], "n": [{"x": 1}] * 90}
+    pq.write_table(pa.table(rows), path, row_group_size=10)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(found, pq.FileMetaData) for found in gc.get_objects())
+        result = run(path, tmp_path / "out")
+        after = sum(isinstance(found, pq.FileMetaData) for found in gc.get_objects())
+    finally:
+        gc.enable()
+    assert result.funnel["documents"] == 90 and after == before
