@@ -133,3 +133,26 @@ ALLOCATED = """
         kept = pyarrow.allocate_buffer(size)
     print(allocated() - before)
 """
+
+
+LITTLE = """
+import resource
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.errors import MemoryLimitError
+from gpulsh.memory_limit import _allocated_bytes
+import numpy as np
+resource.setrlimit(resource.RLIMIT_DATA, (_allocated_bytes() + {room}, resource.RLIM_INFINITY))
+try:
+    CpuBackend(threads=1).components(2, np.array([[0, 1]]))
+except MemoryLimitError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.parametrize(("room", "what"), [(4 << 20, "load"), (40 << 20, "compile")])
+def test_kernels_get_memory_or_are_refused(
+    room: int, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """LLVM ended the process, and OpenBLAS looped for ever while the compiler was loaded."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # has no kernels yet
+    assert re.match(rf"{what} a kernel: needs more memory than the \d+ MiB", python(LITTLE.format(room=room)))

@@ -22,11 +22,14 @@ from numba.core.runtime import nrtdynmod, rtsys
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.kernel_cache import kernel_cache, sources_digest
 from gpulsh.errors import BackendError
+from gpulsh.memory_limit import check_room
 
 if config.DISABLE_JIT:
     raise BackendError("NUMBA_DISABLE_JIT is set, and gpulsh's kernels need Numba's compiler; unset it")
 
 _log = logging.getLogger("gpulsh")
+# With less memory, LLVM ends the process, and OpenBLAS, which the compiler loads if SciPy is there, never ends.
+LOADED_BYTES, COMPILER_BYTES = 16 << 20, 64 << 20
 _kernels: set[int] = set()  # by identity; they live as long as the process
 
 # For functions that only kernels call: no wrappers for Python and C, which would take as long to compile. `inlined`
@@ -90,15 +93,19 @@ class _Cache(FunctionCache):  # type: ignore[misc]
     def load_overload(self, sig: object, target_context: object) -> object:
         # Numba's own first prepares the compiler, which takes longer than to load all kernels. A loaded kernel needs
         # only the runtime, and a compiled one prepares the compiler again.
+        check_room("load a kernel", LOADED_BYTES)
+        found = None
         try:
             _initialize_runtime(target_context, self.cache_path)
-            return self._load_overload(sig, target_context)
+            found = self._load_overload(sig, target_context)
         except Exception as error:  # anything that unpickling a damaged file raises
             reason = f"{type(error).__name__}: {error}"
             _warn(f"{self.cache_path}: holds a damaged kernel, which is compiled again: {reason}")
             with suppress(OSError):  # `save_overload` reports it
                 self.flush()
-            return None
+        if found is None:
+            check_room("compile a kernel", COMPILER_BYTES)
+        return found
 
     def save_overload(self, sig: object, data: object) -> None:
         try:
