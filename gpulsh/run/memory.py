@@ -191,11 +191,11 @@ def deduplicate(
         values = table_texts(texts, [key], "key") if isinstance(key, str) and has_columns(texts) else key
         hashes.append(checked_copy_keys(values, len(source)))
         keyed = hashes.non_null()
-    if keyed is not None and key_only:
-        with ops.use_device():
-            rank = None if order is None else _ranks(ops.asarray(order))
-            by_key = decide_by_key(len(source), *_key_copies(keyed, rank, ops), ops)
-        return replace(by_key, sightings=sightings)
+        if key_only:
+            with ops.use_device():
+                rank = None if order is None else _ranks(ops.asarray(order))
+                by_key = decide_by_key(len(source), *_key_copies(keyed, rank, ops), ops)
+            return replace(by_key, sightings=sightings)
     signed = sign(source, method, keys, ops, shown)
     decision = decide(signed, source, order, method, keys, ops, shown, retention, sightings, keyed)
     give_hints(method, decision.funnel)
