@@ -226,4 +226,5 @@ def intact_blocks(
             if piece.content:
                 yield piece.content
     except DamagedMember as error:
-        damage.append(error)
+        # A new one: the traceback of `error` has this frame, thus `damage`, and the buffers of the decoder.
+        damage.append(DamagedMember(error.offset, error.message))

@@ -2,6 +2,7 @@
 what is lost is listed, and reading goes on at the next one.
 """
 
+import gc
 import gzip
 import io
 import json
@@ -21,7 +22,7 @@ import gpulsh
 from gpulsh.cli import group as command
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.io import compression, output_codec
-from gpulsh.io.compression import Compression, Piece, blocks, intact_members, member_pieces
+from gpulsh.io.compression import Compression, DamagedMember, Piece, blocks, intact_members, member_pieces
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import split_lines
 from gpulsh.io.output_codec import LEVELS, OutputCodec, compressed_writer
@@ -110,6 +111,22 @@ def test_many_damaged_members_are_listed(kind: str, tmp_path: Path) -> None:
     run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip", overwrite=True)
     assert len(rejected(tmp_path / "out")) == (1 if kind == "gz" else 2)
     assert not (tmp_path / f"out/data/a.jsonl.{kind}").exists()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.wet.gz"])
+def test_damage_is_released_without_a_collection(name: str, tmp_path: Path) -> None:
+    """Each damaged member was in a cycle of references with its reader's buffers, in each pass over the file."""
+    parts = MEMBERS if "jsonl" in name else [record(row, page.encode()) for row, page in enumerate(PAGES[:3])]
+    first, second, third = map(gzip.compress, parts)
+    (tmp_path / name).write_bytes(first + flipped(second, len(second) // 2) + third)
+    gc.collect()
+    gc.disable()
+    try:
+        run(tmp_path / name, tmp_path / "out", on_error="skip")
+        left = [found for found in gc.get_objects() if isinstance(found, DamagedMember)]
+    finally:
+        gc.enable()
+    assert len(rejected(tmp_path / "out")) == 1 and left == []
 
 
 def test_zeros_after_a_gzip_member_are_ignored(tmp_path: Path) -> None:

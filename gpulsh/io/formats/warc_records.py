@@ -129,14 +129,15 @@ class _Content:
         self.compressed = compressed
         self._source, self._blocks = source, _blocks(source, compressed, start, checked)
         self._next: tuple[int, bytes] | None = next(self._blocks)  # behind the run, once the run was read to its end
-        self._damaged: DamagedMember | None = None  # behind the run
+        # Behind the run: offset and message. The error itself would refer to this object, through its traceback.
+        self._damaged: tuple[int, str] | None = None
         self._place = 0  # of the run, in bytes of content
         self._begins: deque[tuple[int, int]] = deque()  # of members: place in the run, and byte of the file
 
     def begin(self) -> bool:
         """Go on to the next run; False if there is none."""
         if self._damaged is not None:
-            raise self._damaged
+            raise DamagedMember(*self._damaged)
         if self._next is None or not self._next[1]:
             return False
         (start, block), self._next = self._next, None
@@ -179,7 +180,7 @@ class _Content:
             except DamagedMember as error:
                 if error.offset == last:
                     raise
-                self._damaged, self._next = error, (error.offset, b"")
+                self._damaged, self._next = (error.offset, error.message), (error.offset, b"")
                 return False
             new = start != last
             if not block or (new and block.startswith(FIRST)):
