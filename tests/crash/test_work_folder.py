@@ -157,6 +157,19 @@ def test_a_foreign_report_is_not_replaced(here: Path, monkeypatch: pytest.Monkey
     assert_refused(r"holds report\.json, which gpulsh did not write", overwrite=True)
 
 
+def test_a_result_that_appears_during_the_run_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = OutputFolder.commit
+
+    def foreign_file_first(out: OutputFolder) -> None:
+        Path("out/duplicates.parquet").write_text("mine")
+        commit(out)
+
+    with monkeypatch.context() as patch, pytest.raises(OutputError, match="appeared during the run, and gpulsh did not"):
+        patch.setattr(OutputFolder, "commit", foreign_file_first)
+        run()
+    assert tree("out") == {"duplicates.parquet": "mine"}
+
+
 @pytest.mark.parametrize("damage", [{"job": 5}, {"funnel": {}}, {"evidence": []}, {"outputs": "data"}, {"files": [1]}])
 def test_a_forged_report_is_refused(here: Path, damage: dict[str, Any], command: Command) -> None:
     run()

@@ -60,6 +60,7 @@ def test_the_highest_priority_is_kept(priority: Any, kept: int) -> None:
     [
         ([1.0, float("nan"), 0, 0, 0], "NaN or null at position 1"),
         (np.array([0, 0, 0, 0, np.nan], np.float32), "NaN or null at position 4"),
+        ([2**60 + 1, float("nan"), 0, 0, 0], "NaN or null at position 1"),
         (pa.array([1, 2, None, 3, 0]), "NaN or null at position 2"),
         (np.ma.array(range(5), mask=[0, 0, 1, 0, 1]), "masked at position 2"),
         ([1, 2], r"shape \(2,\)"),

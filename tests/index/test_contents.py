@@ -360,6 +360,17 @@ def test_readers_see_one_state_and_only_one_writer_is_allowed(tmp_path: Path) ->
         new_index().save(tmp_path / "mine")
 
 
+def test_a_failed_save_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = new_index()
+    index.insert(["a"], ["one two three"])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("gpulsh.index.folder.commit_manifest", mock.Mock(side_effect=KeyboardInterrupt))
+        index.save(tmp_path / "i")
+    assert list(tmp_path.iterdir()) == []
+    index.save(tmp_path / "i")
+    assert len(Index.open(tmp_path / "i", backend="cpu")) == 1
+
+
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=20), st.data())
 def test_first_copies_equal_a_plain_search(hashes: list[tuple[int, int]], data: st.DataObject) -> None:
     count = len(hashes)

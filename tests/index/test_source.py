@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 import fsspec
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -28,6 +29,9 @@ from gpulsh.index import folder as manifest
 from gpulsh.index.evidence import texts as reading
 from gpulsh.index.snapshot import MetSets
 from gpulsh.io.files import file_texts
+from gpulsh.io.files.file_texts import SeekTable
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.files.read_options import ReadOptions
 from gpulsh.run.index.jobs import add_to_index, build_index, query_index
 from tests.index.test_contents import Machine, new_index
 from tests.support.command import Command
@@ -266,6 +270,18 @@ def test_a_text_is_read_without_all_before_it(name: str, folder: Path, monkeypat
                 assert index.query([f"{texts[number]} as such too"]).keys.tolist() == [f"{name}:{number}"]
         read.append(sum(sizes))
     assert read[1] < 5 * read[0]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.txt.gz"])
+def test_a_text_of_a_compressed_file_is_read(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_texts, "SPACING", 1)
+    texts = [f"text {number}" for number in range(9)]
+    if name == "a.txt.gz":
+        Path(name).write_bytes(gzip.compress("\n".join(texts).encode()))
+    else:
+        write_rows(name, texts)
+    (file,) = find_files([name], options=ReadOptions(lines=name == "a.txt.gz"))
+    assert list(SeekTable(file).texts("text", np.array([1, 7]))) == [b"text 1", b"text 7"]
 
 
 def test_a_text_that_batch_after_batch_meets_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -282,6 +282,18 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
     assert [funnel[name] for name in ("documents", "kept", "dropped", "few_sources")] == [3, 1, 1, 1]
 
 
+@pytest.mark.parametrize("made", [False, True])
+def test_weights_that_fail_leave_nothing(made: bool, tmp_path: Path) -> None:
+    result = run(write_rows(tmp_path / "a.jsonl", ["one two", "one two", "three"]), tmp_path / "out")
+    (tmp_path / "out/data/a.jsonl").write_text('{"text": "one two"}\n')
+    if made:
+        (tmp_path / "weighted").mkdir()
+    with pytest.raises(InputError, match="a.jsonl: changed while it was read"):
+        result.weigh(tmp_path / "weighted", "log")
+    assert list(tmp_path.glob("weighted*")) == [tmp_path / "weighted"] * made
+    assert list(tmp_path.glob("weighted/*")) == []
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

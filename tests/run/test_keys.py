@@ -24,6 +24,8 @@ from gpulsh.errors import BackendError, InputError, ParameterError
 from gpulsh.io.arrow.copy_keys import normalized_urls, python_copy_keys
 from gpulsh.report.reproduce import command, describe_method
 from gpulsh.report.summary import funnel_table, summary
+from gpulsh.run.key_rule import KeyHashes
+from gpulsh.secret import chosen_secret, evidence_keys
 from tests.decide.test_decision import corpus
 from tests.io.formats.test_warc import page
 from tests.run import test_partitioned as parts
@@ -409,3 +411,12 @@ def test_keys_may_come_from_an_iterator(keys: list[Any]) -> None:
     given = {"key_only": True, "backend": "reference"}
     wanted = gpulsh.deduplicate(["x", "y", "z"], key=keys, **given)
     assert gpulsh.deduplicate(["x", "y", "z"], key=iter(keys), **given) == wanted
+
+
+def test_hashes_of_keys_are_taken_across_blocks() -> None:
+    secret = evidence_keys(chosen_secret(None))
+    whole, blocks = KeyHashes(secret), KeyHashes(secret)
+    whole.append(python_copy_keys(["a", "b", None, "c", "d"]))
+    blocks.append(python_copy_keys(["a", "b", None]))
+    blocks.append(python_copy_keys(["c", "d"]))
+    assert np.concatenate([blocks.take(count) for count in (1, 3, 1)]).tolist() == whole.take(5).tolist()

@@ -116,6 +116,14 @@ def test_rows_of_nulls_are_cut_into_partitions(tmp_path: Path) -> None:
     assert len(texts.partitions(1 << 20)) > 2
 
 
+def test_a_part_has_the_bytes_of_a_field_in_it(tmp_path: Path) -> None:
+    rows = [{"meta": {"body": "some words " * 50, "rest": f"{row} other words " * 500}} for row in range(20)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet", use_dictionary=False)
+    (file,) = find_files([str(tmp_path / "a.parquet")])
+    (part,) = format_of(file).parts(file, Columns("meta.body")) or ()
+    assert 11_000 <= part.size < 20_000
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
 def test_columns_of_equal_or_dotted_names_are_written(kind: pa.DataType, tmp_path: Path) -> None:
     values = pa.array(["x" * 1000] * 3, pa.string()).cast(kind)
