@@ -276,7 +276,7 @@ def _nearest_floats(values: Values) -> tuple[NDArray[np.float64], Numbers]:
     if values.dtype.kind == "f":
         return nearest, np.zeros(len(values), np.int64)
     # The difference is small, so it is right modulo 2^64 for any sign and size of the number.
-    whole = values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64)
+    whole = values.astype(np.uint64)
     least, most = -(2.0**63), 2.0**63
     low = np.where((nearest >= least) & (nearest < most), nearest, 0.0).astype(np.int64).view(np.uint64)
     high = np.where((nearest >= most) & (nearest < 2 * most), nearest, 0.0).astype(np.uint64)

@@ -411,8 +411,7 @@ class JsonLines(Streamed):
 def _intact_line(file: File, number: int, line: Line) -> Line:
     """The line, or nothing where damage cut it."""
     try:
-        if not is_blank(number, line):
-            RecordReader(file).load(number, line)
+        RecordReader(file).load(number, line)
     except DamagedInputError:
         return b""
     return line
