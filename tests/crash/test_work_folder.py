@@ -164,8 +164,8 @@ def test_a_result_that_appears_during_the_run_is_not_replaced(here: Path, monkey
         Path("out/duplicates.parquet").write_text("mine")
         commit(out)
 
-    with monkeypatch.context() as patch, pytest.raises(OutputError, match="appeared during the run, and gpulsh did not"):
-        patch.setattr(OutputFolder, "commit", foreign_file_first)
+    monkeypatch.setattr(OutputFolder, "commit", foreign_file_first)
+    with pytest.raises(OutputError, match="appeared during the run, and gpulsh did not write it"):
         run()
     assert tree("out") == {"duplicates.parquet": "mine"}
 

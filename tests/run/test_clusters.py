@@ -288,7 +288,7 @@ def test_weights_that_fail_leave_nothing(made: bool, tmp_path: Path) -> None:
     (tmp_path / "out/data/a.jsonl").write_text('{"text": "one two"}\n')
     if made:
         (tmp_path / "weighted").mkdir()
-    with pytest.raises(InputError, match="a.jsonl: changed while it was read"):
+    with pytest.raises(InputError, match=r"a\.jsonl: changed while it was read"):
         result.weigh(tmp_path / "weighted", "log")
     assert list(tmp_path.glob("weighted*")) == [tmp_path / "weighted"] * made
     assert list(tmp_path.glob("weighted/*")) == []
