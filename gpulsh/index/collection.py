@@ -234,8 +234,7 @@ class Collection:
         for segment in self.contents.segments:
             documents = segment.documents
             first, last = (bisect_left(documents.number, number) for number in (numbers.start, numbers.stop))
-            if first < last:
-                yield documents.where(slice(first, last))
+            yield documents.where(slice(first, last))
 
     def find_similar(
         self,

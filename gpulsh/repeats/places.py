@@ -177,9 +177,8 @@ def _count_invalid(size: NDArray[np.int32], text: str, document: bytes) -> None:
     for at in np.flatnonzero(size == len(REPLACEMENT.encode())).tolist():
         if text[at] == REPLACEMENT:
             place = int(start[at]) + moved
-            if document[place : place + 3] != REPLACEMENT.encode():
-                size[at] = character_size(document[place : place + 4])
-                moved += int(size[at]) - 3
+            size[at] = character_size(document[place : place + 4])
+            moved += int(size[at]) - 3
 
 
 @cache

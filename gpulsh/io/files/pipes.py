@@ -105,8 +105,6 @@ class Streams:
             time = int.from_bytes(digest.digest()[:8], "little") >> 4
             os.utime(path, ns=(time, time))
         except OSError as error:
-            if isinstance(error, OutputError):
-                raise
             raise OutputError(
                 f"{path.parent}: cannot be written: {error.strerror}; {stream.name} is copied there, set TMPDIR to a"
                 " folder with room for it"

@@ -489,12 +489,10 @@ def _text_sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def writer_options(
-    source: _Source, codec: OutputCodec | None, added: Sequence[str] = (), text_statistics: bool = True
+    source: _Source, codec: OutputCodec | None, added: Sequence[str], text_statistics: bool
 ) -> dict[str, object]:
     """Options of pyarrow.parquet.ParquetWriter for the rows of a file and `added` columns."""
     chunks = [(path, group.column(place)) for group in source.groups() for place, path in enumerate(source.paths())]
-    if not chunks:
-        return {"compression": codec.name if codec else "zstd", "compression_level": codec.level if codec else None}
     with_dictionary = {path for path, chunk in chunks if chunk.has_dictionary_page}
     with_statistics = {
         path
@@ -502,7 +500,7 @@ def writer_options(
         if chunk.is_stats_set and (text_statistics or chunk.physical_type != "BYTE_ARRAY")
     }
     codecs = {path: CODECS.get(chunk.compression, "zstd") for path, chunk in chunks}
-    first = next(iter(codecs.values()))
+    first = next(iter(codecs.values()), "zstd")
     codecs |= dict.fromkeys([*added, *(f"{name}.list.element" for name in added)], first)
     return {
         "compression": codec.name if codec else codecs,
