@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -155,6 +156,31 @@ def test_a_foreign_report_is_not_replaced(here: Path, monkeypatch: pytest.Monkey
     leave_unfinished(monkeypatch)
     Path("out/report.json").write_text('{"mine": 1}')
     assert_refused(r"holds report\.json, which gpulsh did not write", overwrite=True)
+
+
+def test_a_resumed_run_that_fails_early_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        leave_unfinished(patch)
+    monkeypatch.setattr(OutputFolder, "commit", Mock(side_effect=OutputError("out: no room")))
+    with pytest.raises(OutputError, match="no room"):
+        run(resume=True)
+    assert tree("out") == {}
+
+
+def test_a_run_of_another_version_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_unfinished(monkeypatch)
+    monkeypatch.setattr("gpulsh.store.manifest.FORMAT", 99)
+    for options in WAYS[0], WAYS[2]:
+        assert_refused("other version", **options)
+
+
+def test_all_may_read_results(here: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        run()
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in Path("out").rglob("*.*")} == {0o644}
 
 
 def test_a_result_that_appears_during_the_run_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,21 +17,26 @@ import pytest
 from gpulsh import Index
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends import reference
+from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.select import select_backend
 from gpulsh.cli import main
 from gpulsh.decide import large_buckets, meeting
 from gpulsh.decide.edges import Edges
-from gpulsh.errors import OutputError, ParameterError
+from gpulsh.errors import DeviceMemoryError, OutputError, ParameterError
 from gpulsh.index import collection, merging
 from gpulsh.index.admission import HeldSets
 from gpulsh.index.evidence import blocks
+from gpulsh.index.evidence.texts import fingerprint_sets
 from gpulsh.index.keys import KeyStream
 from gpulsh.method import MeasureName
+from gpulsh.params import Shingling
 from gpulsh.ragged import offsets
 from gpulsh.run.index import jobs
 from gpulsh.store.columns import Column
 from tests.support.command import Command
 from tests.support.files import read_rows, write_rows
+from tests.support.rows import same
+from tests.support.texts import KEYS, batch_of
 from tests.support.traced import at_most
 
 SMALL = reference.SIZES._replace(batch=2000)
@@ -219,3 +224,23 @@ def test_fingerprints_of_large_documents_are_not_held(tmp_path: Path) -> None:
     source = HeldSets(np.zeros(1, np.int64), ops, mock.Mock(), np.zeros(0, np.int64), one, one.lengths, None)
     with at_most(32_000_000):
         assert sum(len(part.values) for part in source.fingerprints_by_range(np.zeros(1, np.int64), 4)) == 4_000_000
+
+
+class Scarce(CpuBackend):
+    """A backend whose memory holds an eighth of the fingerprints of a document."""
+
+    def shingle_sets(self, *given: Any, **named: Any) -> Fingerprints:
+        raise DeviceMemoryError("too many")
+
+    def shingle_part(self, text: Any, shingling: Any, part: int, parts: int, keys: Any = None) -> Fingerprints:
+        if parts < 8:
+            raise DeviceMemoryError("too many")
+        return super().shingle_part(text, shingling, part, parts, keys)
+
+
+@pytest.mark.parametrize("hash", ["mix64", "rabin"])
+def test_sets_beyond_memory_are_read_range_by_range(hash: Any) -> None:
+    text, shingling = batch_of([b"one two", " ".join(map(str, range(200))).encode()]), Shingling(size=3, hash=hash)
+    rows = np.array([1, 0])
+    wanted = fingerprint_sets(text, rows, shingling, KEYS, CpuBackend(1))
+    same(fingerprint_sets(text, rows, shingling, KEYS, Scarce(1)), wanted)

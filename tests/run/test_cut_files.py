@@ -212,6 +212,14 @@ def test_other_formats_are_cut(tmp_path: Path) -> None:
         gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "f/marks/passages.parquet", **OPTIONS)
 
 
+def test_lines_without_passages_keep_bytes_that_their_encoding_lacks(tmp_path: Path) -> None:
+    lines = [b"own \x81 \xe9 line\r\n", f"{SHARED}\n".encode(), f"{SHARED} more\n".encode()]
+    (tmp_path / "a.txt").write_bytes(b"".join(lines))
+    passages = mark(tmp_path / "a.txt", tmp_path / "marks", lines=True, encoding="cp1252")
+    cut = gpulsh.cut_files(tmp_path / "a.txt", tmp_path / "cut", passages=passages, min_left=1, **OPTIONS)
+    assert (cut.data / "a.txt").read_bytes() == b"".join(lines[:2]) + b" more\n"
+
+
 def test_cut_in_one_run_equals_two_runs(tmp_path: Path) -> None:
     path = Path(write_rows(tmp_path / "a.jsonl", TEXTS))
     given: dict[str, Any] = {"tokens": 5, "cut": True, "min_left": 5, **OPTIONS}

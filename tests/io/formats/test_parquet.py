@@ -124,6 +124,14 @@ def test_a_part_has_the_bytes_of_a_field_in_it(tmp_path: Path) -> None:
     assert 11_000 <= part.size < 20_000
 
 
+def test_a_file_without_row_groups_is_written(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["one two"]}), tmp_path / "a.parquet")
+    pq.ParquetWriter(tmp_path / "b.parquet", pa.schema([("text", pa.string())])).close()
+    run([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path / "out", write="marked")
+    first, second = (pq.ParquetFile(tmp_path / f"out/data/{name}.parquet") for name in "ab")
+    assert (second.schema_arrow, second.num_row_groups) == (first.schema_arrow, 0)
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
 def test_columns_of_equal_or_dotted_names_are_written(kind: pa.DataType, tmp_path: Path) -> None:
     values = pa.array(["x" * 1000] * 3, pa.string()).cast(kind)
