@@ -147,8 +147,7 @@ class PassagesIndex:
         """Let the prepared run join."""
         if self._has_joined:
             return
-        if manifest.find(JOIN) is None:
-            manifest.add(JOIN, {}, {})  # from here on the work folder stays after an error
+        manifest.add(JOIN, {}, {})  # from here on the work folder stays after an error
         runs = [asdict(run) for run in self._runs]
         made_by = {"gpulsh": __version__, "format": FORMAT, "scheme": SCHEME}
         content = json.dumps({**made_by, "parameters": self._parameters, "runs": runs}).encode() + b"\n"
