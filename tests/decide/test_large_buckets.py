@@ -406,3 +406,14 @@ def test_prefixes_hold_no_shingles_of_a_single_document(monkeypatch: pytest.Monk
     ops, every = CpuBackend(2), np.arange(len(texts))
     found = Prefixes(every, source_of(texts, ops), 0.8, ops, exact=True).entries(every)
     assert len(found.shingles) < len(texts) // 4
+
+
+def test_pairs_that_share_a_rare_shingle_are_duplicates_without_verification() -> None:
+    """Of 16 words, 4 are in the prefix: those of the document alone, and one that it shares with its neighbour."""
+    common = " ".join(f"common{place}" for place in range(12))
+    texts = [f"{common} own{n}a own{n}b own{n}c pair{n // 2}" for n in range(600)]
+    signatures = np.asarray(gpulsh.MinHash(num_perm=1)(gpulsh.shingle(texts, shingling="word:1", backend="cpu")))[:, 0]
+    wanted = [n - n % 2 * (signatures[n] == signatures[n - 1]) for n in range(600)]
+    assert np.unique(signatures, return_counts=True)[1].max() > 256
+    how: dict[str, Any] = {"shingling": "word:1", "threshold": 0.8, "num_perm": 1, "rows": 1, "backend": "cpu"}
+    assert gpulsh.deduplicate(texts, verify="none", **how).duplicate_of.tolist() == wanted

@@ -23,6 +23,7 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.index import admission, merging
+from gpulsh.index import folder as index_folder
 from gpulsh.index import segment as segments
 from gpulsh.index.evidence import blocks
 from gpulsh.index.snapshot import Snapshot
@@ -358,6 +359,24 @@ def test_readers_see_one_state_and_only_one_writer_is_allowed(tmp_path: Path) ->
     (tmp_path / "mine/file").write_text("mine")
     with pytest.raises(OutputError, match="holds file"):
         new_index().save(tmp_path / "mine")
+
+
+def test_a_reader_opens_what_a_compact_left_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = new_index()
+    writer.insert(["a", "b"], ["one two three", "others"])
+    writer.save(tmp_path / "i")
+    writer.remove(["b"])
+    read, compacted = index_folder.read_manifest, list[bool]()
+
+    def read_before_it(path: Path) -> index_folder.Manifest:
+        found = read(path)
+        if not compacted:
+            compacted.append(True)
+            writer.compact()
+        return found
+
+    monkeypatch.setattr(index_folder, "read_manifest", read_before_it)
+    assert Index.open(tmp_path / "i", backend="cpu").query(["one two three"]).keys.tolist() == ["a"]
 
 
 def test_a_failed_save_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

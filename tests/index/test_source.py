@@ -28,6 +28,7 @@ from gpulsh.index import collection, segment
 from gpulsh.index import folder as manifest
 from gpulsh.index.evidence import texts as reading
 from gpulsh.index.snapshot import MetSets
+from gpulsh.io.file import File
 from gpulsh.io.files import file_texts
 from gpulsh.io.files.file_texts import SeekTable
 from gpulsh.io.files.inputs import find_files
@@ -272,16 +273,24 @@ def test_a_text_is_read_without_all_before_it(name: str, folder: Path, monkeypat
     assert read[1] < 5 * read[0]
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.txt.gz"])
-def test_a_text_of_a_compressed_file_is_read(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", [f"a.{kind}{end}" for kind in ("jsonl", "csv", "txt") for end in ("", ".gz")])
+def test_long_texts_are_read_again(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_texts, "SPACING", 1)
-    texts = [f"text {number}" for number in range(9)]
-    if name == "a.txt.gz":
-        Path(name).write_bytes(gzip.compress("\n".join(texts).encode()))
+    texts = [f"{number} {'word ' * 30_000}end" for number in range(9)]
+    if name.startswith("a.txt"):
+        content = "\n".join(texts).encode()
+        Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     else:
         write_rows(name, texts)
-    (file,) = find_files([name], options=ReadOptions(lines=name == "a.txt.gz"))
-    assert list(SeekTable(file).texts("text", np.array([1, 7]))) == [b"text 1", b"text 7"]
+    (file,) = find_files([name], options=ReadOptions(lines=name.startswith("a.txt")))
+    assert [bytes(text).decode() for text in SeekTable(file).texts("text", np.array([1, 7]))] == [texts[1], texts[7]]
+
+
+def test_sections_of_a_file_are_read_in_any_steps(folder: Path) -> None:
+    whole = bytes(range(256)) * 100
+    Path("a").write_bytes(whole)
+    with File("a", "a", "a", sections=((0, 3), (5, 20_000))).open() as file:
+        assert file.read(1) + file.read(10) + file.read() == whole[:3] + whole[5:20_000]
 
 
 def test_a_text_that_batch_after_batch_meets_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -282,6 +282,18 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
     assert [funnel[name] for name in ("documents", "kept", "dropped", "few_sources")] == [3, 1, 1, 1]
 
 
+def test_weights_leave_out_protected_files_of_the_same_name(tmp_path: Path) -> None:
+    for name, texts in {"test": ["one two"], "train": ["one two", "three"]}.items():
+        (tmp_path / name).mkdir()
+        write_rows(tmp_path / name / "a.jsonl", texts)
+    result = run(tmp_path / "train/a.jsonl", tmp_path / "out", protect=tmp_path / "test/a.jsonl")
+    assert result.report["written"] == [None, "data/a.jsonl"]
+    assert result.weigh(tmp_path / "weighted", "cap:2") == 1
+    listed = run(tmp_path / "train/a.jsonl", tmp_path / "listed", write="duplicates")
+    with pytest.raises(OutputError, match="holds no rows with counts"):
+        listed.weigh(tmp_path / "none", "cap:2")
+
+
 @pytest.mark.parametrize("made", [False, True])
 def test_weights_that_fail_leave_nothing(made: bool, tmp_path: Path) -> None:
     result = run(write_rows(tmp_path / "a.jsonl", ["one two", "one two", "three"]), tmp_path / "out")

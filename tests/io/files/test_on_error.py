@@ -12,7 +12,7 @@ import pytest
 
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError
 from gpulsh.io.files.rejected import SCHEMA
-from gpulsh.io.formats import jsonl
+from gpulsh.io.formats import jsonl, parquet
 from gpulsh.run.index.jobs import build_index
 from gpulsh.run.records import documents as passed_over
 from gpulsh.store.columns import ColumnsFile
@@ -116,6 +116,20 @@ def test_only_the_damaged_row_group_is_rejected(tmp_path: Path, backend: str) ->
     assert [row["n"] for row in read_rows(tmp_path / "out/data/a.parquet")] == [*range(1, 100), *range(200, 300)]
     (dropped,) = evidence(tmp_path / "out")
     assert (dropped["row"], dropped["id"], dropped["duplicate_of_row"]) == (0, 0, 200)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_rows_before_the_damage_in_a_row_group_are_rejected_once(
+    tmp_path: Path, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "DECODED_BYTES", 1000)
+    table = pa.table({"text": [f"{text(number)} {number}" for number in range(groups * 100)]})
+    how: dict[str, Any] = {"use_dictionary": False, "compression": "none", "data_page_size": 100, "write_batch_size": 1}
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=100, **how)
+    damage_column(tmp_path / "a.parquet", groups - 1, "text")
+    funnel = skip(tmp_path / "a.parquet", tmp_path / "out").funnel
+    assert (funnel["documents"], funnel["rejected"]) == (groups * 100 - 100, 100)
+    assert len(read_rows(tmp_path / "out/data/a.parquet")) == groups * 100 - 100
 
 
 def test_damage_elsewhere_in_a_row_stops_the_run(tmp_path: Path) -> None:

@@ -348,6 +348,15 @@ def test_values_of_large_lines_equal_those_of_a_parser() -> None:
             assert b"".join(long.pieces()) == expected["text"].encode()
 
 
+def test_a_long_text_is_decoded_in_whole_characters() -> None:
+    for size in range(9):
+        text = "." * size + "é漢\U0001f642" * 120_000
+        large = LargeObject(bytearray(b'{"text": "\\n%b"}' % text.encode()), None)
+        long = large.restored(parse(large.short)["text"])
+        pieces = list(map(bytes, long.pieces()))
+        assert len(pieces) > 1 and b"".join(pieces) == b"\n" + text.encode()
+
+
 def test_a_text_that_grows_by_replacement_is_read_whole(tmp_path: Path) -> None:
     """Each invalid byte becomes three: only the first third of this text was read."""
     piece = 512 * 1024 - 1

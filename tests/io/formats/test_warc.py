@@ -22,7 +22,7 @@ from gpulsh.io.formats import warc_records as framing
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.html import page_text
 from gpulsh.io.limits import Limit
-from tests.support.files import documents, flipped, record, rejected, write_kept
+from tests.support.files import documents, flipped, read_rows, record, rejected, write_kept
 from tests.support.runs import evidence, run
 from tests.support.traced import at_most
 
@@ -509,3 +509,11 @@ def test_many_damaged_stretches_take_bounded_memory(tmp_path: Path, monkeypatch:
         path.write_bytes(gzip.compress(begin) + gzip.compress(inside) * 5000 + gzip.compress(last))
         with at_most(most):
             assert documents(path, Limit(8 << 20), skip=True) == [b"one"]
+
+
+def test_records_become_rows_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.warc.wet").write_bytes(b"".join(record(number, b"page %d" % number) for number in range(5)))
+    monkeypatch.setattr(warc, "BLOCK_ROWS", 2)
+    data = run(tmp_path / "a.warc.wet", tmp_path / "out", format="jsonl").data
+    (path,) = data.iterdir()
+    assert [row["text"] for row in read_rows(path)] == [f"page {number}" for number in range(5)]
