@@ -163,7 +163,7 @@ class Arrays:
         return html_table(self._caption(), ("", "holds", "begins with"), rows)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Arrays) or type(other) is not type(self):
+        if type(other) is not type(self):
             return NotImplemented
         return all(map(_equal, self._compared_values(), other._compared_values()))
 

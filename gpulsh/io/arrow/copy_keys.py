@@ -48,8 +48,6 @@ def copy_keys(values: pa.Array) -> pa.Array:
         return copy_keys(plain_values(values))
     if pa.types.is_integer(kind):
         values = values.cast(pa.string())
-    elif pa.types.is_fixed_size_binary(kind):
-        values = values.cast(pa.binary())
     elif has_views(kind):
         values = values.cast(large_type(kind))
     found = values.cast(BYTES)

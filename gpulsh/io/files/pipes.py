@@ -52,14 +52,13 @@ def refuse_irregular(file: File) -> None:
 
 
 class Streams:
-    """Copies of streams, in a folder in TMPDIR that is removed with this object.
+    """Copies of streams, in folders in TMPDIR that are removed with this object.
 
     With `lines` in `options`, a stream of an unknown format is text, one document per line.
     """
 
     def __init__(self, options: ReadOptions = DEFAULTS) -> None:
         self._options = options
-        self._folder: str | None = None
         self._taken: dict[str, str] = {}
 
     def take(self, given: str, endings: Sequence[str]) -> File:
@@ -81,13 +80,12 @@ class Streams:
                 head = source.read(STEP)
             if not name.lower().endswith(tuple(endings)):
                 name += _ending(head, self._options)
-            if self._folder is None:
-                try:
-                    self._folder = tempfile.mkdtemp(prefix="gpulsh-")
-                except OSError as error:
-                    raise OutputError(f"{tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-            path = Path(self._folder, f"{len(self._taken)}-{name}")
+            try:
+                folder = tempfile.mkdtemp(prefix="gpulsh-")
+            except OSError as error:
+                raise OutputError(f"{tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            path = Path(folder, name)
             self._copy(stream, head, source, path)
         return File(given, name, str(path), source=given, copied=True)
 
