@@ -220,6 +220,13 @@ def test_lines_without_passages_keep_bytes_that_their_encoding_lacks(tmp_path: P
     assert (cut.data / "a.txt").read_bytes() == b"".join(lines[:2]) + b" more\n"
 
 
+def test_a_column_that_parquet_lacks_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"text": TEXTS, "i": pa.nulls(len(TEXTS), pa.month_day_nano_interval())})
+    passages = mark(write_rows(tmp_path / "a.arrow", table), tmp_path / "marks")
+    with pytest.raises(InputError, match="'i' is month_day_nano_interval, which Parquet cannot hold"):
+        gpulsh.cut_files(tmp_path / "a.arrow", tmp_path / "cut", passages=passages, format="parquet", **OPTIONS)
+
+
 def test_cut_in_one_run_equals_two_runs(tmp_path: Path) -> None:
     path = Path(write_rows(tmp_path / "a.jsonl", TEXTS))
     given: dict[str, Any] = {"tokens": 5, "cut": True, "min_left": 5, **OPTIONS}

@@ -517,3 +517,14 @@ def test_records_become_rows_block_by_block(tmp_path: Path, monkeypatch: pytest.
     data = run(tmp_path / "a.warc.wet", tmp_path / "out", format="jsonl").data
     (path,) = data.iterdir()
     assert [row["text"] for row in read_rows(path)] == [f"page {number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_the_text_of_a_large_record_is_whole(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LARGE", "SHOWN"):
+        monkeypatch.setattr(framing, name, 1000)
+    texts = [b"short", b"long words " * 20_000, b"another"]
+    records = [record(number, text) for number, text in enumerate(texts)]
+    path = tmp_path / f"a.warc.wet{ending}"
+    path.write_bytes(b"".join(map(gzip.compress, records) if ending else records))
+    assert documents(path) == texts
