@@ -247,9 +247,9 @@ def test_footers_are_released_without_a_collection(tmp_path: Path) -> None:
     gc.collect()
     gc.disable()
     try:
-        before = sum(isinstance(found, pq.FileMetaData) for found in gc.get_objects())
+        before = sum(type(found) is pq.FileMetaData for found in gc.get_objects())
         result = run(path, tmp_path / "out")
-        after = sum(isinstance(found, pq.FileMetaData) for found in gc.get_objects())
+        after = sum(type(found) is pq.FileMetaData for found in gc.get_objects())
     finally:
         gc.enable()
     assert result.funnel["documents"] == 90 and after == before
