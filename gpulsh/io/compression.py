@@ -226,5 +226,5 @@ def intact_blocks(
             if piece.content:
                 yield piece.content
     except DamagedMember as error:
-        # A new one: the traceback of `error` has this frame, thus `damage`, and the buffers of the decoder.
+        # Not `error` itself: its traceback holds this frame, with `damage` and the decoder's buffers, in a cycle.
         damage.append(DamagedMember(error.offset, error.message))
