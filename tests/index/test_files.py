@@ -206,7 +206,7 @@ def test_refused_commands_leave_all_files_unchanged(folder: Path, command: Comma
     refused(
         {
             "build i in": (1, "is already an index"),
-            "add i a.jsonl": (1, "'a.jsonl:0', which is in the index"),
+            "add i a.jsonl": (1, "i: has a document with the key 'a.jsonl:0', so it contains a.jsonl already"),
             "add i n.parquet --id-column x": (1, "n.parquet: has no column 'x', which --id-column names"),
             "find i nothing.txt": (1, "'nothing.txt': No such file"),
             "add whole a.jsonl --id-column x": (1, "a.jsonl: has no column 'x', which --id-column names"),

@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.select import select_backend
-from gpulsh.errors import InputError, OutputError, ParameterError, refuse_given
+from gpulsh.errors import OutputError, ParameterError, refuse_given
 from gpulsh.index.collection import Collection
-from gpulsh.index.evidence.places import Origin, place_keys
+from gpulsh.index.evidence.places import Origin
 from gpulsh.index.folder import has_index
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames, KeyStream
@@ -43,6 +43,7 @@ from gpulsh.run.index.jobs import (
     names_of_files,
     origin_of,
     refuse_file_row_keys,
+    refuse_known_files,
     refuse_other_ids,
 )
 from gpulsh.run.job import ADMIT, JobContext, Layout, Task, TaskResult, fact_sum, report_done, step_of
@@ -163,7 +164,8 @@ class EarlierRuns:
         with self.open_index() as index:
             collection = index.collection
             if taken_in is None:
-                self._refuse_known(index, source)
+                refuse_other_ids(collection, self.path, source.named)
+                refuse_known_files(collection, self.path, source.named)
                 tally, names = Funnel(), source.names()
                 origin = source.origin() if collection.evidence == "source" else None
                 numbers = collection.add(source, source.keys, decide=True, tally=tally, names=names, origin=origin)
@@ -189,17 +191,6 @@ class EarlierRuns:
                 collection.forget(numbers.start + source.numbers(bad))
                 collection.commit({run: (numbers.start, numbers.stop)})
         return facts
-
-    def _refuse_known(self, index: Index, source: OrderedInput) -> None:
-        """An error if the first key of a file is in the index, or of another kind; others are checked later."""
-        refuse_other_ids(index.collection, self.path, source.named)
-        for file in () if self.key else source.named.files:
-            (key,) = place_keys(file.name, np.zeros(1, np.int64)).to_pylist()
-            if key in index:
-                raise InputError(
-                    f"{self.path}: has a document with the key {key!r}, so it contains {file.name} already; leave the"
-                    " file out, or give --id-column"
-                )
 
 
 def refuse_with_index(

@@ -26,9 +26,9 @@ from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import Origin, Source, place_keys
 from gpulsh.index.folder import commit_count
 from gpulsh.index.index import Index
-from gpulsh.index.keys import KeyNames, key_kind
+from gpulsh.index.keys import KeyNames, key_kind, sorted_keys
 from gpulsh.index.segment import Documents
-from gpulsh.index.snapshot import Snapshot
+from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.io.arrow.buffers import large_type, null_mask, number_values, string_array, to_arrow
 from gpulsh.io.arrow.ids import joined_ids
 from gpulsh.io.arrow.rows import has_views, is_coded
@@ -172,6 +172,7 @@ def _add_files(
         refuse_file_row_keys(collection, path, id_column)
         size = texts.check()
         refuse_other_ids(collection, path, texts)
+        refuse_known_files(collection, path, texts)
         origin = origin_of(texts) if collection.evidence == "source" else None
         with shown.stage("index", size, INDEX_STAGES["index"].unit):
             with texts.unchanged():
@@ -235,6 +236,20 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
                 )
             if known is None:
                 known, of = kind, file.name
+
+
+def refuse_known_files(collection: Collection, path: str | os.PathLike[str], texts: FileTexts) -> None:
+    """InputError if the first key FILE:ROW of a file is in the index, before all texts are read."""
+    if texts.columns.id is not None:
+        return
+    keys = pa.concat_arrays([place_keys(file.name, np.zeros(1, np.int64)) for file in texts.files])
+    known = np.flatnonzero(collection.contents.find(sorted_keys(keys)) != ABSENT)
+    if len(known):
+        key, file = keys[int(known[0])].as_py(), texts.files[int(known[0])].name
+        raise InputError(
+            f"{path}: has a document with the key {key!r}, so it contains {file} already; leave the file out, or give"
+            " --id-column"
+        )
 
 
 def query_index(
