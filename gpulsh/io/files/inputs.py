@@ -7,7 +7,7 @@ import logging
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -158,32 +158,40 @@ def _find_at(given: str, path: str, filesystem: Any, options: ReadOptions) -> li
     elif at.exists(path) or (filesystem is not None and not glob.has_magic(plain) and file.exists()):
         return [file]
     else:
-        if filesystem is None:
-            if os.path.islink(path):
-                raise _dangling_link(path)
-            _refuse_closed(path)
-        if not glob.has_magic(plain):
-            raise InputError(f"{given}: no such file or folder")
-        base = path  # the folder before the first wildcard, to which paths are relative
-        while glob.has_magic(base):
-            base = posixpath.dirname(base)
-        keys: list[str] = []
-        for match in glob.iglob(path, recursive=True) if filesystem is None else filesystem.glob(path):
-            if not at.isdir(match):
-                keys.append(match)
-            elif "**" not in path:
-                keys += [key for _, key in in_folder(match)]
-        if not keys:
-            raise InputError(f"{given}: no file matches")
-        keys.sort(key=os.fsencode)
-        if filesystem is None and (lost := next((key for key in keys if not os.path.exists(key)), None)):
-            raise _dangling_link(lost)
-        is_local = filesystem is None
-        found = [(os.path.relpath(key, base or ".") if is_local else _relative_key(key, base), key) for key in keys]
+        base, found = _find_matches(given, path, filesystem, in_folder)
     if filesystem is None:  # a name and a path are one string: there may be a million
         return [File(key, relative, key, source=given) for relative, key in found]
     pattern = path[len(base) :]  # which the URL of the folder before it lacks
     return [File(_url(given, relative, pattern), relative, key, filesystem, given) for relative, key in found]
+
+
+def _find_matches(
+    given: str, path: str, filesystem: Any, in_folder: Callable[[str], list[tuple[str, str]]]
+) -> tuple[str, list[tuple[str, str]]]:
+    """The folder before the first wildcard of a glob, and the files that match, relative to it, with their paths."""
+    at, is_local = (os.path, True) if filesystem is None else (filesystem, False)
+    if is_local:
+        if os.path.islink(path):
+            raise _dangling_link(path)
+        _refuse_closed(path)
+    plain = path if is_local else without_query(path)
+    if not glob.has_magic(plain):
+        raise InputError(f"{given}: no such file or folder")
+    base = path
+    while glob.has_magic(base):
+        base = posixpath.dirname(base)
+    keys: list[str] = []
+    for match in glob.iglob(path, recursive=True) if is_local else filesystem.glob(path):
+        if not at.isdir(match):
+            keys.append(match)
+        elif "**" not in path:
+            keys += [key for _, key in in_folder(match)]
+    if not keys:
+        raise InputError(f"{given}: no file matches")
+    keys.sort(key=os.fsencode)
+    if is_local and (lost := next((key for key in keys if not os.path.exists(key)), None)):
+        raise _dangling_link(lost)
+    return base, [(os.path.relpath(key, base or ".") if is_local else _relative_key(key, base), key) for key in keys]
 
 
 def _url(given: str, relative: str, pattern: str = "") -> str:

@@ -45,6 +45,7 @@ PLAIN_IDS = {str, int, float, bool, type(None)}  # types of ids that are no erro
 STRING_COST = 64  # bytes that a string left in its place counts for
 
 Record = dict[str, Any]  # an object as it is parsed
+RecordValues = tuple[Bytes | None, object, str | int | None]  # the text, the value of --keep and the copy key
 
 
 @dataclass(frozen=True)
@@ -302,8 +303,8 @@ class RecordReader:
         detail = f"{column!r} is {json_type_name(value)}; {option} takes a string, an integer or null"
         raise InputTypeError(f"{self._file.name}: {self.place}: {detail}")
 
-    def values(self, columns: Columns) -> tuple[Bytes | None, object, str | int | None]:
-        """The text of the record, its value of --keep and its copy key."""
+    def values(self, columns: Columns) -> RecordValues:
+        """What the columns have in the record."""
         if len(columns.texts) == 1:  # as nearly always: this is done for each record
             text = self._text(columns.texts[0])
         else:

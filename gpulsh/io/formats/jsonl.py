@@ -32,6 +32,7 @@ from gpulsh.io.formats.json_record import (
     Lenient,
     Record,
     RecordReader,
+    RecordValues,
     is_blank,
     is_plain,
     json_type_name,
@@ -91,6 +92,54 @@ class Group(NamedTuple):
             yield number, self.lines.pop()
 
 
+class _RowReader:
+    """Reads rows of a file, and finds out which fields of the columns no record has, if it reads `all_rows`."""
+
+    def __init__(self, file: File, columns: Columns, rules: Rules, *, all_rows: bool) -> None:
+        self._file, self._columns, self._rules = file, columns, rules
+        self._record = RecordReader(file, rules.limit, columns.depth())
+        self._order = None if columns.order is None else OrderColumn(file, columns.order)
+        self.missing = set(columns.fields()) if all_rows else set()
+        self.names: list[str] | None = None  # of the first record; None before it
+
+    def look_for_fields(self, records: Sequence[Record]) -> None:
+        """Take note of the names in records with columns that are no fields of objects."""
+        if self.missing:
+            self.missing -= {(name,) for record in records for name in record}
+            self.names = self.names or list(records[0])
+
+    def read(self, found: RecordRows, row: int, number: int, line: Line | None) -> None:
+        """Append a row to `found`: null without a `line`, rejected if that is damaged and may be skipped."""
+        text = value = copy_key = None
+        if line is not None:
+            try:
+                text, value, copy_key = self._values(found, number, line)
+            except (DamagedInputError, InputTypeError) as error:
+                if not self._rules.skip:
+                    raise
+                bad = Rejection(row, 1, "line", number, reason(self._file, error))
+                if self._file.unit != "line":
+                    bad = bad._replace(unit="row", offset=row)
+                found.rejected.append(bad)
+        order = None if self._order is None else self._order.value(number, value, json_type_name(value))
+        found.texts.append(text)
+        found.order.append(order)
+        found.copy_key.append(copy_key)
+        self._record.clear()
+
+    def _values(self, found: RecordRows, number: int, line: Line) -> RecordValues:
+        reader, columns = self._record, self._columns
+        reader.load(number, line)
+        if self.missing:
+            self.missing = {place for place in self.missing if not reader.has_field(place, columns)}
+            self.names = self.names or list(reader.record)
+        if not columns.added.isdisjoint(reader.record):
+            refuse_added(self._file, columns, reader.record, f"{reader.place} ")
+        if isinstance(reader.record, Lenient) or len(line) > LARGE_LINE:
+            found.stray.append(count_stray_bytes(memoryview(line)))
+        return reader.values(columns)
+
+
 class JsonLines(Streamed):
     """Files whose rows are the lines that are not blank, or the elements of an array if it `may_be_array`."""
 
@@ -125,8 +174,6 @@ class JsonLines(Streamed):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line of the file has is missing."""
-        missing = set(columns.fields()) if wanted is None else set()
-        names: list[str] | None = None  # None before the first record
         whole = file
         file, first = part_of(file, rules.part)
         row = first.row
@@ -137,55 +184,33 @@ class JsonLines(Streamed):
 
         file, source = self._opened(file)
         with reading(file), source:
-            reader = RecordReader(file, rules.limit, columns.depth())
-            order_column = None if columns.order is None else OrderColumn(file, columns.order)
+            rows = _RowReader(file, columns, rules, all_rows=wanted is None)
             groups = self._groups(file, source, rules.limit, lost, number=first.line)
             may_be_plain = wanted is None and is_plain(columns)
             for group in chain.from_iterable(map(Group.slices, groups)) if may_be_plain else groups:
                 records = plain_records(group.lines) if may_be_plain else None
                 if records is not None and (texts := plain_texts(records, columns)) is not None:
-                    if missing:
-                        missing -= {(name,) for record in records for name in record}
-                        names = names or list(records[0])
+                    rows.look_for_fields(records)
                     yield Block(row, texts, rejected=tuple(damage))
                     row, damage = row + len(texts), []
                     continue
                 found, damage = RecordRows(row, damage), []
                 for number, line in group.take_lines():
-                    text = value = copy_key = None
                     at = row - first.row
-                    if wanted is None or (at < len(wanted) and wanted[at]):
-                        try:
-                            reader.load(number, line)
-                            if missing:
-                                missing = {place for place in missing if not reader.has_field(place, columns)}
-                                names = names or list(reader.record)
-                            if not columns.added.isdisjoint(reader.record):
-                                refuse_added(file, columns, reader.record, f"{reader.place} ")
-                            if isinstance(reader.record, Lenient) or len(line) > LARGE_LINE:
-                                found.stray.append(count_stray_bytes(memoryview(line)))
-                            text, value, copy_key = reader.values(columns)
-                        except (DamagedInputError, InputTypeError) as error:
-                            if not rules.skip:
-                                raise
-                            bad = Rejection(row, 1, "line", number, reason(file, error))
-                            found.rejected.append(bad if file.unit == "line" else bad._replace(unit="row", offset=row))
-                    order = None if order_column is None else order_column.value(number, value, json_type_name(value))
-                    found.texts.append(text)
-                    found.order.append(order)
-                    found.copy_key.append(copy_key)
+                    rows.read(found, row, number, line if wanted is None or (at < len(wanted) and wanted[at]) else None)
                     row += 1
-                    reader.clear()
-                    del line, text  # each may be as large as a document may be
+                    del line  # it may be as large as a document may be
                     if len(found.rejected) == MAX_REJECTED:
                         yield found.block(columns)
                         found = RecordRows(row, [])
                 yield found.block(columns)
                 del found
-        if missing and names is not None and rules.part is not None:
+        missing = rows.missing
+        if missing and rows.names is not None and rules.part is not None:
             missing = self._missing(whole, columns, missing)
-        if missing and names is not None:
-            raise missing_column(file, next(place for place in columns.fields() if place in missing), columns, names)
+        if missing and rows.names is not None:
+            place = next(place for place in columns.fields() if place in missing)
+            raise missing_column(file, place, columns, rows.names)
 
     def _missing(self, file: File, columns: Columns, places: set[FieldPath]) -> set[FieldPath]:
         """Return the fields of `places` that no line has. Other parts do not look again for a field that was found."""
