@@ -304,7 +304,7 @@ class RecordReader:
         raise InputTypeError(f"{self._file.name}: {self.place}: {detail}")
 
     def values(self, columns: Columns) -> RecordValues:
-        """What the columns have in the record."""
+        """The values of the columns in the record."""
         if len(columns.texts) == 1:  # as nearly always: this is done for each record
             text = self._text(columns.texts[0])
         else:

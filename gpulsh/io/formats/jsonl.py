@@ -103,7 +103,7 @@ class _RowReader:
         self.names: list[str] | None = None  # of the first record; None before it
 
     def look_for_fields(self, records: Sequence[Record]) -> None:
-        """Take note of the names in records with columns that are no fields of objects."""
+        """Note the fields of records, for columns that are not nested."""
         if self.missing:
             self.missing -= {(name,) for record in records for name in record}
             self.names = self.names or list(records[0])
