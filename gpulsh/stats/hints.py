@@ -32,7 +32,8 @@ def hints(method: Method, funnel: Funnel) -> Iterator[str]:
     size, some = method.shingling.size, funnel.documents - funnel.empty
     if size > 1 and 0 < funnel.shingles <= FEW_SHINGLES * some:
         of_words = method.shingling.unit == "word"
-        tokens, shorter = ("words", "word:1 or --shingle char:4") if of_words else ("characters", "char:3")
+        tokens = "words" if of_words else "characters"
+        shorter = "word:1 or --shingle char:4" if of_words else f"char:{min(3, size - 1)}"
         yield (
             f"at least half of the documents have at most {size} {tokens}, so they duplicate only documents"
             f" with the same {tokens}; use shorter shingles, such as --shingle {shorter}"

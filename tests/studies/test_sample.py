@@ -217,3 +217,10 @@ def test_documents_shorter_than_a_shingle_give_a_hint(caplog: pytest.LogCaptureF
     assert record.getMessage().startswith("at least half of the documents have at most 5 words, so they")
     assert not list(hints(Method.choose(shingling=gpulsh.Shingling(size=1)), Funnel(documents=3, shingles=3)))
     assert not list(hints(Method.choose(), Funnel(documents=3, empty=3)))
+
+
+@pytest.mark.parametrize(("size", "shorter"), [(2, "char:1"), (3, "char:2"), (4, "char:3"), (9, "char:3")])
+def test_the_hint_about_short_documents_names_a_shorter_shingle(size: int, shorter: str) -> None:
+    method = Method.choose(shingling=gpulsh.Shingling(unit="char", size=size))
+    (hint,) = hints(method, Funnel(documents=3, shingles=3))
+    assert hint.endswith(f"use shorter shingles, such as --shingle {shorter}")
