@@ -55,7 +55,9 @@ class WholeLines(NamedTuple):
         """
         begin = bounds[np.searchsorted(places, self.spans.start), 0]
         end = bounds[np.searchsorted(places, self.spans.stop - 1), 1]
-        start, stop = np.where(self.start < 0, begin, self.start), np.where(self.stop < 0, end, self.stop)
+        # A marked blank of characters may have bytes of the lines after its own, and they stay marked.
+        end = np.where((self.spans.first == ADDED) & (self.stop >= 0), self.stop, np.maximum(self.stop, end))
+        start, stop = np.where(self.start < 0, begin, self.start), end
         row = row_of(base, self.spans.start)
         if of_bytes:
             spans = character_spans(self.spans, base[row] + start, base[row] + stop)

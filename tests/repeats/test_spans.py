@@ -92,11 +92,32 @@ def test_whole_lines_with_a_mark_are_removed(texts: list[str], size: int, keep: 
         (["a b c\nd e f", "u v w a b c\nz d e f\nlast", "u v w"], {"tokens": 3}, ["a b c\nd e f", "u v w \nlast", ""]),
         # A line's end that a bridge covers goes.
         (["x y", "a b x y\nz\nx y", "a b"], {"tokens": 2, "bridge": 2}, ["x y", "a b ", ""]),
+        # A blank of characters goes with all its bytes, also those of a later line.
+        (["abc q", "abc\n \nr"], {"tokens": 4, "unit": "char"}, ["abc q", "r"]),
     ],
 )
 def test_whole_lines_end_at_any_line_end(texts: list[str], options: dict[str, Any], left: list[str]) -> None:
     result = gpulsh.passages(texts, whole_lines=True, backend="cpu", **options)
     assert gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist() == left
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b", "\n \n"]), max_size=20).map("".join), min_size=1, max_size=4),
+    st.integers(1, 3),
+    st.sampled_from(KEEPS),
+    st.sampled_from(["word", "char"]),
+    st.booleans(),
+)
+def test_whole_lines_only_add_marks(texts: list[str], size: int, keep: Any, unit: Any, bridge: bool) -> None:
+    def places(whole_lines: bool) -> list[tuple[int, int]]:
+        spans = gpulsh.passages(
+            texts, tokens=size, keep=keep, unit=unit, bridge=size * bridge, whole_lines=whole_lines, backend="cpu"
+        )
+        return [(span["row"], at) for span in spans.to_pylist() for at in range(span["start"], span["stop"])]
+
+    with_lines = places(whole_lines=True)
+    assert len(set(with_lines)) == len(with_lines)
+    assert set(places(whole_lines=False)) <= set(with_lines)
 
 
 composed = st.lists(
