@@ -220,6 +220,7 @@ def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
         ("passages missing.jsonl -o out", "missing.jsonl: "),
         ("cut a.jsonl --passages a.jsonl -o out", "give OUT/passages.parquet of a run of `gpulsh passages`"),
         ("cut a.jsonl --passages none.parquet -o out", "none.parquet: no such file; give OUT/"),
+        ("cut a.jsonl --passages . -o out", ".: is a folder; give OUT/passages.parquet"),
         ("cut a.jsonl --passages s3://b/p.parquet -o out", "s3://b/p.parquet: is a URL; copy the file to"),
     ],
 )

@@ -137,8 +137,10 @@ def _open_passages(path: Path) -> Iterator[pq.ParquetFile]:
     except GpulshError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a lone surrogate in the path
-        is_missing = isinstance(error, FileNotFoundError)
-        reason = "no such file" if is_missing else f"cannot be read: {first_line(error)}"
+        if isinstance(error, FileNotFoundError):
+            reason = "no such file"
+        else:
+            reason = "is a folder" if path.is_dir() else f"cannot be read: {first_line(error)}"
         raise InputError(f"{path}: {reason}; give OUT/{FILE} of a run of `gpulsh passages`") from error
 
 
