@@ -36,7 +36,7 @@ def refuse_tables(texts: object) -> None:
         raise InputTypeError(f"texts is a {kind}; give one of its splits, such as texts['train']")
     if has_columns(texts):
         raise InputTypeError(
-            f"texts is a {kind}; give one of its columns, or call gpulsh.deduplicate(texts, text_column='text')"
+            f"texts is a {kind}; give one of its columns; gpulsh.deduplicate also takes a table with text_column='text'"
         )
 
 

@@ -61,7 +61,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     if isinstance(texts, (str, bytes, bytearray, os.PathLike)):
         raise InputTypeError(
             f"texts is one {type(texts).__name__}; give a list of them, such as [text], or a path to"
-            " gpulsh.deduplicate_files"
+            " a function for files, such as gpulsh.deduplicate_files"
         )
     if isinstance(texts, type):  # it has the methods of its objects
         raise InputTypeError(f"texts is {shown_type(texts)}; {ALLOWED}")
@@ -206,7 +206,8 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
 
     if pa.types.is_struct(array.type):
         raise InputTypeError(
-            f"texts, a {given}, has columns; give one of them, or call gpulsh.deduplicate(texts, text_column='text')"
+            f"texts, a {given}, has columns; give one of them; gpulsh.deduplicate also takes a table with"
+            " text_column='text'"
         )
     if not is_text(array.type):
         raise InputTypeError(f"texts, a {given}, is of Arrow type {array.type}; give strings, or binary that is UTF-8")

@@ -283,7 +283,7 @@ def test_arrow_text_is_not_copied() -> None:
         (iter(["a", 3]), "item 1 of texts: texts is of type int"),
         (iter([["a"], ["b", 3]]), r"item 1 of texts: texts\[1\]"),
         (iter([b"a"]), "item 0 of texts: texts is one bytes"),
-        (pl.LazyFrame({"a": ["x"]}), "give one of its columns, or call gpulsh.deduplicate"),
+        (pl.LazyFrame({"a": ["x"]}), "give one of its columns; gpulsh.deduplicate also takes a table"),
         ("one text", "texts is one str; give a list"),
         (b"bytes", "texts is one bytes; give a list"),
         *((kind, f"texts is the class {kind.__name__}; give a list") for kind in (pd.DataFrame, pa.Array, pl.Series)),
@@ -309,6 +309,16 @@ def test_arrow_text_is_not_copied() -> None:
 def test_other_types_than_text_are_refused(texts: Any, message: str) -> None:
     with pytest.raises(InputTypeError, match=message):
         list(open_texts(texts).batches(1 << 20))
+
+
+def test_functions_without_text_column_do_not_suggest_another_function() -> None:
+    table = pa.table({"text": ["a"]})
+    for call in (gpulsh.passages, gpulsh.shingle, gpulsh.Index().query):
+        with pytest.raises(InputTypeError, match="give one of its columns") as error:
+            call(table)
+        assert "call gpulsh.deduplicate" not in str(error.value)
+        with pytest.raises(InputTypeError, match="or a path to a function for files, such as"):
+            call("a.jsonl")
 
 
 def test_text_column_of_a_list_is_refused() -> None:
