@@ -55,15 +55,15 @@ class WholeLines(NamedTuple):
         """
         begin = bounds[np.searchsorted(places, self.spans.start), 0]
         end = bounds[np.searchsorted(places, self.spans.stop - 1), 1]
-        # A marked blank of characters may have bytes of the lines after its own, and they stay marked.
-        end = np.where((self.spans.first == ADDED) & (self.stop >= 0), self.stop, np.maximum(self.stop, end))
-        start, stop = np.where(self.start < 0, begin, self.start), end
+        # A marked blank of characters may go on after the end of its line, and stays marked there.
+        is_added = self.spans.first == ADDED
+        start = np.where(self.start < 0, begin, self.start)
+        stop = np.where(is_added & (self.stop >= 0), self.stop, np.maximum(self.stop, end))
         row = row_of(base, self.spans.start)
         if of_bytes:
             spans = character_spans(self.spans, base[row] + start, base[row] + stop)
             row = row_of(base, spans.start)
             return spans, row, spans.start - base[row], spans.stop - base[row], spans.stop - spans.start
-        is_added = self.spans.first == ADDED
         begins, ends = self.start[1:] >= 0, self.stop[:-1] >= 0
         parts = (begins & ~ends & is_added[1:]) | (ends & ~begins & is_added[:-1])
         touching = np.append(self.spans.stop[:-1] == self.spans.start[1:], np.False_)[: len(stop)]

@@ -60,8 +60,8 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     """
     if isinstance(texts, (str, bytes, bytearray, os.PathLike)):
         raise InputTypeError(
-            f"texts is one {type(texts).__name__}; give a list of them, such as [text], or a path to"
-            " a function for files, such as gpulsh.deduplicate_files"
+            f"texts is one {type(texts).__name__}; give a list of them, such as [text]; functions for files, such as"
+            " gpulsh.deduplicate_files, take paths"
         )
     if isinstance(texts, type):  # it has the methods of its objects
         raise InputTypeError(f"texts is {shown_type(texts)}; {ALLOWED}")

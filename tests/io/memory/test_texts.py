@@ -317,7 +317,7 @@ def test_functions_without_text_column_do_not_suggest_another_function() -> None
         with pytest.raises(InputTypeError, match="give one of its columns") as error:
             call(table)
         assert "call gpulsh.deduplicate" not in str(error.value)
-        with pytest.raises(InputTypeError, match="or a path to a function for files, such as"):
+        with pytest.raises(InputTypeError, match="functions for files, such as"):
             call("a.jsonl")
 
 
