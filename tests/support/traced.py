@@ -5,6 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Their modules would count where they are first imported: Numba's, and those that Arrow imports at need.
+import pandas as pd  # noqa: F401
+
+import gpulsh.backends.cpu  # noqa: F401
+
 
 @contextmanager
 def at_most(size: int) -> Iterator[None]:
