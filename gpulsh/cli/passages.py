@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -142,8 +143,10 @@ def _run(
 ) -> None:
     """Run the job, and print its report or some lines about its passages."""
     from gpulsh.checks import plural
+    from gpulsh.report.summary import results_sentence
     from gpulsh.report.wording import share
 
+    now = datetime.now(UTC).replace(microsecond=0)
     with enforced_memory(options):
         progress = "json" if as_json else True
         report: Mapping[str, Any] = function(
@@ -167,5 +170,6 @@ def _run(
         lines.append(f"Cut {counts}, and dropped {plural(found['short'], 'document')} with too few tokens left.")
     if found.get("rejected"):
         lines.append(f"Bad records are in rejected.parquet: {found['rejected']:,}.")
-    lines.append(f"Results are in {output}, after {report['seconds']:.1f} s on {report['backend']['name']}.")
+    earlier = datetime.fromisoformat(report["began"]) < now
+    lines.append(results_sentence(report, output, resumed=bool(report["resumed"]), earlier=earlier))
     conclude("\n".join(lines))

@@ -36,12 +36,16 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     ]
     why = f" ({share(dropped, documents)}): {', '.join(filter(None, kinds))}" if dropped else ""
     kept = f"Kept {funnel['kept']:,} of {plural(documents, 'document')} and dropped {dropped:,}{why}"
+    where = results_sentence(report, output, resumed=bool(funnel["resumed"]), earlier=earlier)
+    return "\n".join([f"{'; '.join(filter(None, [kept, *notes]))}.", f"{_pairs_sentence(report)}.", where])
+
+
+def results_sentence(report: Mapping[str, Any], output: str, *, resumed: bool, earlier: bool) -> str:
+    """Where the results are, and what made them; `earlier`: a run that had finished before."""
     if earlier:
-        where = f"Results are in {output}, from the finished run that began at {report['began']}"
-    else:
-        resumed = "resumed and finished " if funnel["resumed"] else ""
-        where = f"Results are in {output}, {resumed}after {report['seconds']:.1f} s on {_machine(report)}"
-    return "\n".join([f"{'; '.join(filter(None, [kept, *notes]))}.", f"{_pairs_sentence(report)}.", f"{where}."])
+        return f"Results are in {output}, from the finished run that began at {report['began']}."
+    finished = "resumed and finished " if resumed else ""
+    return f"Results are in {output}, {finished}after {report['seconds']:.1f} s on {_machine(report)}."
 
 
 def _pairs_sentence(report: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ import pytest
 from tests.support.command import Command
 from tests.support.files import read_rows, write_rows
 from tests.support.html import Html
+from tests.support.runs import interrupted
 from tests.support.texts import licences
 
 DEDUP = "dedup a.jsonl -o out --backend reference --id-column n"
@@ -177,6 +178,19 @@ def test_passages_are_listed_and_cut(command: Command) -> None:
     again = command(f"passages a.jsonl -o both --tokens 10 --id-column id --cut --json {ON}")
     assert again.status == 0 and json.loads(again.out)["passages"]["cut_passages"] == len(rows)
     assert Path("both/data/a.jsonl").read_bytes() == Path("cut/data/a.jsonl").read_bytes()
+
+
+def test_the_last_line_tells_what_made_the_results(command: Command) -> None:
+    """A resumed run and a finished one looked like a run that did all the work in its few seconds."""
+    asked = f"passages a.jsonl -o marks --tokens 10 {ON}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.run.passages.driver.write_list", interrupted)
+        assert command(asked).status == 130
+    assert command(f"{asked} --resume").out.splitlines()[-1].startswith("Results are in marks, resumed and finished ")
+    report = json.loads(Path("marks/report.json").read_text())
+    Path("marks/report.json").write_text(json.dumps({**report, "began": "2026-01-31T23:59:59+00:00"}))
+    last = "Results are in marks, from the finished run that began at 2026-01-31T23:59:59+00:00."
+    assert command(f"{asked} --resume").out.splitlines()[-1] == last
 
 
 @pytest.mark.parametrize(
