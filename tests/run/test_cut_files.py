@@ -17,7 +17,9 @@ import pytest
 import gpulsh
 from gpulsh.errors import ChangedInputError, InputError, OutputError, ParameterError
 from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.io.format import Cuts
+from gpulsh.run.passages.cut import NEEDED_COLUMNS, _read_passages, passages_by_file
 from tests.support.files import documents, read_rows, read_table, record, write_rows
 from tests.support.runs import tree
 from tests.support.traced import at_most
@@ -343,3 +345,17 @@ def test_many_cuts_of_a_text_take_little_beside_it() -> None:
     cuts = Cuts(np.zeros_like(start), start, start + 1, Columns("text"))
     with at_most(3 * len(text)):
         assert cuts.text(0, text) == b"b" * 500_000
+
+
+def test_many_passages_of_a_file_take_little_memory(tmp_path: Path) -> None:
+    """Memory held the name of the file for each passage, and all its passages several times."""
+    path, count = tmp_path / "passages.parquet", 400_000
+    pq.write_table(
+        pa.table({"file": ["a.jsonl"] * count, **dict.fromkeys(NEEDED_COLUMNS[1:], np.arange(count))}),
+        path,
+        row_group_size=1 << 16,
+    )
+    with at_most(12 * count):
+        assert passages_by_file(path, {3: File("a.jsonl", "a.jsonl", "a.jsonl")}) == {3: (0, count)}
+        (row, *_), places = _read_passages(path, [10, 70_000, 70_000, count], 100_000, tmp_path)
+    assert row.tolist() == list(range(100_000, count)) and places.tolist() == [0, 0, 0, count - 100_000]

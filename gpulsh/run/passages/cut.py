@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,10 +50,12 @@ from gpulsh.run.passages.job import CutJob, PassagesJob
 from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import Table
 from gpulsh.run.stages.write import BRIEF_BYTES, file_runs, step_of_run
+from gpulsh.store.columns import Column
 from gpulsh.store.durable import DurableFiles
 
 STAGE, SHORT_LIST = "cut", "short"  # the step that lists is of the stage `list`
 NEEDED_COLUMNS = ("file", "row", "start", "stop", "occurrences")
+ORDERED_AT_ONCE = 1 << 20  # passages
 
 
 class ShortRows(NamedTuple):
@@ -95,7 +97,7 @@ def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tupl
     numbered = dict(zip(shown.to_pylist(), files, strict=True))
     with _open_passages(path) as source:
         names = (name for batch in source.iter_batches(columns=["file"]) for name in batch.column(0).to_pylist())
-        runs = [(name, len(list(rows))) for name, rows in groupby(names)]
+        runs = [(name, sum(1 for _ in rows)) for name, rows in groupby(names)]  # a file may have millions
     strange = [name for name, _ in runs if name not in numbered]
     if strange:
         raise InputError(f"{path}: lists passages of {strange[0]}, which is not an INPUT; give the INPUT of that run")
@@ -144,42 +146,61 @@ def _open_passages(path: Path) -> Iterator[pq.ParquetFile]:
         raise InputError(f"{path}: {reason}; give OUT/{FILE} of a run of `gpulsh passages`") from error
 
 
-def _read_passages(path: Path, first: int, last: int) -> list[Numbers]:
-    """The `NEEDED_COLUMNS` but the file, of rows [first, last) of `passages.parquet`."""
-    columns: list[list[Numbers]] = [[np.empty(0, np.int64)] for _ in NEEDED_COLUMNS[1:]]
-    start = 0
+def _read_passages(path: Path, bounds: Sequence[int], least: int, folder: Path) -> tuple[list[Numbers], Numbers]:
+    """Row, start and stop of the passages that occur at least so often, in files without a name in `folder`; and which
+    of them are behind each of the ascending `bounds`, rows of `passages.parquet`. Memory holds one row group.
+    """
+    columns = [Column(np.int64, folder) for _ in range(3)]
+    places, start, count, first, last = np.zeros(len(bounds), np.int64), 0, 0, bounds[0], bounds[-1]
     with _open_passages(path) as source:
         for group in range(source.num_row_groups):
-            count = source.metadata.row_group(group).num_rows
-            low, high = max(first - start, 0), min(last - start, count)
+            stop = start + source.metadata.row_group(group).num_rows
+            low, high = max(first - start, 0), min(last, stop) - start
             if low < high:
                 table = source.read_row_group(
                     group, columns=list(NEEDED_COLUMNS[1:]), use_threads=False
                 ).combine_chunks()
-                for found, column, name in zip(columns, table.columns, NEEDED_COLUMNS[1:], strict=True):
+                for column, name in zip(table.columns, NEEDED_COLUMNS[1:], strict=True):
                     if column.type != pa.int64() or column.null_count:
                         raise InputError(f"{path}: column {name} is not int64 without nulls; give the {FILE} of a run")
-                    found.append(number_values(column.chunk(0))[low:high])
-            start += count
-    return list(map(np.concatenate, columns))
+                *spans, occurrences = (number_values(column.chunk(0))[low:high] for column in table.columns)
+                often = np.flatnonzero(occurrences >= least)
+                for out, values in zip(columns, spans, strict=True):
+                    out.append(values[often])
+                here = np.searchsorted(often, np.clip(np.array(bounds) - start - low, 0, high - low))
+                behind = np.array(bounds) > start + low
+                places[behind] = count + here[behind]
+                count += len(often)
+            start = stop
+    return [column.whole() for column in columns], places
+
+
+def _is_in_order(row: Numbers, begin: Numbers) -> bool:
+    """Whether spans ascend by row, then begin; some are looked at at a time."""
+    for start in range(1, len(row), ORDERED_AT_ONCE):
+        here, before = slice(start, start + ORDERED_AT_ONCE), slice(start - 1, start - 1 + ORDERED_AT_ONCE)
+        own, last = row[here], row[before][: len(row[here])]
+        if np.any((own < last) | ((own == last) & (begin[here] < begin[before][: len(own)]))):
+            return False
+    return True
 
 
 def cut_files(
     context: CutContext, path: Path, rows: Sequence[tuple[int, int]], numbers: range, pieces: Sequence[Sequence[Piece]]
 ) -> TaskResult:
     """Write the files of these numbers, each without the passages in its `rows` of `passages.parquet`."""
-    job, first = context.job, rows[0][0]
+    job, targets = context.job, Targets(context.folder / DATA)
     assert job.cutting is not None
-    passages, targets = _read_passages(path, first, rows[-1][1]), Targets(context.folder / DATA)
+    bounds = [rows[0][0], *(stop for _, stop in rows)]  # a file begins where the one before ends
+    passages, places = _read_passages(path, bounds, job.cutting.min_occurrences, context.folder)
     shorts, counts, names, texts = list[ShortRows](), Counter[str](), dict[str, str](), context.texts()
     with DurableFiles(context.folder) as made:
         with context.unchanged(numbers):
-            for number, (start, stop), found in zip(numbers, rows, pieces, strict=True):
-                row, begin, end, occurrences = (column[start - first : stop - first] for column in passages)
-                if np.any((row[1:] < row[:-1]) | ((row[1:] == row[:-1]) & (begin[1:] < begin[:-1]))):
+            for number, (start, stop), found in zip(numbers, pairwise(places.tolist()), pieces, strict=True):
+                row, begin, end = (column[start:stop] for column in passages)
+                if not _is_in_order(row, begin):
                     raise _other_order(path)
-                often = occurrences >= job.cutting.min_occurrences
-                cuts, target = Cuts(row[often], begin[often], end[often], job.columns), targets.of(job.files[number])
+                cuts, target = Cuts(row, begin, end, job.columns), targets.of(job.files[number])
                 names[target] = f"{DATA}/{job.files[number].relative}"
                 short, facts = _cut_file(context, path, texts, number, found, cuts, made, target)
                 shorts.append(short)
@@ -223,7 +244,7 @@ def _cut_file(
     return short, {
         "rows": count,
         "bytes": facts.bytes,
-        "cut_bytes": int((cuts.stop - cuts.start).sum()),
+        "cut_bytes": int(cuts.stop.sum()) - int(cuts.start.sum()),
         "cut_passages": len(cuts.row),
         "cut_documents": len(distinct(cuts.row)),
         "short": len(short.row),
