@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,16 +146,17 @@ def _open_passages(path: Path) -> Iterator[pq.ParquetFile]:
         raise InputError(f"{path}: {reason}; give OUT/{FILE} of a run of `gpulsh passages`") from error
 
 
-def _read_passages(path: Path, bounds: Sequence[int], least: int, folder: Path) -> tuple[list[Numbers], Numbers]:
-    """Row, start and stop of the passages that occur at least so often, in files without a name in `folder`; and which
-    of them are behind each of the ascending `bounds`, rows of `passages.parquet`. Memory holds one row group.
+def _read_passages(path: Path, first: int, last: int, least: int, folder: Path) -> list[Numbers]:
+    """Number, row, start and stop of the passages in rows [first, last) that occur at least so often.
+
+    They are mapped from files without a name in `folder`; memory holds one row group.
     """
-    columns = [Column(np.int64, folder) for _ in range(3)]
-    places, start, count, first, last = np.zeros(len(bounds), np.int64), 0, 0, bounds[0], bounds[-1]
+    columns = [Column(np.int64, folder) for _ in range(4)]
+    start = 0
     with _open_passages(path) as source:
         for group in range(source.num_row_groups):
-            stop = start + source.metadata.row_group(group).num_rows
-            low, high = max(first - start, 0), min(last, stop) - start
+            count = source.metadata.row_group(group).num_rows
+            low, high = max(first - start, 0), min(last - start, count)
             if low < high:
                 table = source.read_row_group(
                     group, columns=list(NEEDED_COLUMNS[1:]), use_threads=False
@@ -163,24 +164,20 @@ def _read_passages(path: Path, bounds: Sequence[int], least: int, folder: Path) 
                 for column, name in zip(table.columns, NEEDED_COLUMNS[1:], strict=True):
                     if column.type != pa.int64() or column.null_count:
                         raise InputError(f"{path}: column {name} is not int64 without nulls; give the {FILE} of a run")
-                *spans, occurrences = (number_values(column.chunk(0))[low:high] for column in table.columns)
-                often = np.flatnonzero(occurrences >= least)
-                for out, values in zip(columns, spans, strict=True):
-                    out.append(values[often])
-                here = np.searchsorted(often, np.clip(np.array(bounds) - start - low, 0, high - low))
-                behind = np.array(bounds) > start + low
-                places[behind] = count + here[behind]
-                count += len(often)
-            start = stop
-    return [column.whole() for column in columns], places
+                *spans, occurrences = (number_values(column.chunk(0)) for column in table.columns)
+                often = low + np.flatnonzero(occurrences[low:high] >= least)
+                for out, values in zip(columns, (start + often, *(span[often] for span in spans)), strict=True):
+                    out.append(values)
+            start += count
+    return [column.whole() for column in columns]
 
 
-def _is_in_order(row: Numbers, begin: Numbers) -> bool:
-    """Whether spans ascend by row, then begin; some are looked at at a time."""
-    for start in range(1, len(row), ORDERED_AT_ONCE):
-        here, before = slice(start, start + ORDERED_AT_ONCE), slice(start - 1, start - 1 + ORDERED_AT_ONCE)
-        own, last = row[here], row[before][: len(row[here])]
-        if np.any((own < last) | ((own == last) & (begin[here] < begin[before][: len(own)]))):
+def _is_ordered(row: Numbers, begin: Numbers) -> bool:
+    """Whether spans ascend by row, then begin. Memory holds some of them."""
+    for first in range(0, len(row), ORDERED_AT_ONCE):
+        here = slice(first, first + ORDERED_AT_ONCE + 1)  # with the next one
+        of, at = row[here], begin[here]
+        if np.any((of[1:] < of[:-1]) | ((of[1:] == of[:-1]) & (at[1:] < at[:-1]))):
             return False
     return True
 
@@ -191,14 +188,14 @@ def cut_files(
     """Write the files of these numbers, each without the passages in its `rows` of `passages.parquet`."""
     job, targets = context.job, Targets(context.folder / DATA)
     assert job.cutting is not None
-    bounds = [rows[0][0], *(stop for _, stop in rows)]  # a file begins where the one before ends
-    passages, places = _read_passages(path, bounds, job.cutting.min_occurrences, context.folder)
+    listed, *spans = _read_passages(path, rows[0][0], rows[-1][1], job.cutting.min_occurrences, context.folder)
     shorts, counts, names, texts = list[ShortRows](), Counter[str](), dict[str, str](), context.texts()
     with DurableFiles(context.folder) as made:
         with context.unchanged(numbers):
-            for number, (start, stop), found in zip(numbers, pairwise(places.tolist()), pieces, strict=True):
-                row, begin, end = (column[start:stop] for column in passages)
-                if not _is_in_order(row, begin):
+            for number, (start, stop), found in zip(numbers, rows, pieces, strict=True):
+                here = slice_between(listed, start, stop)
+                row, begin, end = (column[here] for column in spans)
+                if not _is_ordered(row, begin):
                     raise _other_order(path)
                 cuts, target = Cuts(row, begin, end, job.columns), targets.of(job.files[number])
                 names[target] = f"{DATA}/{job.files[number].relative}"
