@@ -105,10 +105,15 @@ class Snapshot:
     def frequencies(self, digests: NDArray[np.uint64]) -> Numbers:
         """int64 [m]: how many documents have ascending digests [m] in the first band, removed ones included."""
         counts = np.zeros(len(digests), np.int64)
-        for segment in self.segments:
-            words = segment.filters[0] if segment.filters else None
-            place, _, count = find_runs(segment.band(0).digest, digests, words)
-            counts[place] += count
+        for group in groups_of(self.segments, self.groups):
+            passed = np.arange(len(digests))
+            if group.filters:
+                passed = find_members(group.filters[0], digests, together=True)
+            own = digests[passed]
+            for segment in group.segments if len(own) else ():
+                words = segment.filters[0] if segment.filters else None
+                place, _, count = find_runs(segment.band(0).digest, own, words)
+                counts[passed[place]] += count
         self.release(len(digests))
         return counts
 

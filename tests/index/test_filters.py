@@ -104,6 +104,10 @@ def test_grouped_segments_give_the_same_answers(measure: str, tmp_path: Path) ->
                 index.add(range(number, number + 10), texts[number : number + 10])
                 assert number in index and number + 10 not in index
                 made |= {(fold, len(group.segments)) for group in index.collection.contents.groups}
+            held, count = np.unique(index.collection.contents.band(0)[0], return_counts=True)
+            asked = np.union1d(held, held + np.uint64(1))
+            wanted = np.where(np.isin(asked, held), count[np.searchsorted(held, asked) % len(held)], 0)
+            assert index.collection.contents.frequencies(asked).tolist() == wanted.tolist()
             index.remove([5])
             found.append(answers(index, texts))
             index.compact()
