@@ -169,7 +169,8 @@ def _find_matches(
     given: str, path: str, filesystem: Any, in_folder: Callable[[str], list[tuple[str, str]]]
 ) -> tuple[str, list[tuple[str, str]]]:
     """The folder before the first wildcard of a glob, and the files that match, relative to it, with their paths."""
-    at, is_local = (os.path, True) if filesystem is None else (filesystem, False)
+    is_local = filesystem is None
+    at = os.path if is_local else filesystem
     if is_local:
         if os.path.islink(path):
             raise _dangling_link(path)

@@ -184,20 +184,21 @@ class JsonLines(Streamed):
 
         file, source = self._opened(file)
         with reading(file), source:
-            rows = _RowReader(file, columns, rules, all_rows=wanted is None)
+            row_reader = _RowReader(file, columns, rules, all_rows=wanted is None)
             groups = self._groups(file, source, rules.limit, lost, number=first.line)
             may_be_plain = wanted is None and is_plain(columns)
             for group in chain.from_iterable(map(Group.slices, groups)) if may_be_plain else groups:
                 records = plain_records(group.lines) if may_be_plain else None
                 if records is not None and (texts := plain_texts(records, columns)) is not None:
-                    rows.look_for_fields(records)
+                    row_reader.look_for_fields(records)
                     yield Block(row, texts, rejected=tuple(damage))
                     row, damage = row + len(texts), []
                     continue
                 found, damage = RecordRows(row, damage), []
                 for number, line in group.take_lines():
                     at = row - first.row
-                    rows.read(found, row, number, line if wanted is None or (at < len(wanted) and wanted[at]) else None)
+                    is_wanted = wanted is None or (at < len(wanted) and wanted[at])
+                    row_reader.read(found, row, number, line if is_wanted else None)
                     row += 1
                     del line  # it may be as large as a document may be
                     if len(found.rejected) == MAX_REJECTED:
@@ -205,12 +206,12 @@ class JsonLines(Streamed):
                         found = RecordRows(row, [])
                 yield found.block(columns)
                 del found
-        missing = rows.missing
-        if missing and rows.names is not None and rules.part is not None:
+        missing = row_reader.missing
+        if missing and row_reader.names is not None and rules.part is not None:
             missing = self._missing(whole, columns, missing)
-        if missing and rows.names is not None:
+        if missing and row_reader.names is not None:
             place = next(place for place in columns.fields() if place in missing)
-            raise missing_column(file, place, columns, rows.names)
+            raise missing_column(file, place, columns, row_reader.names)
 
     def _missing(self, file: File, columns: Columns, places: set[FieldPath]) -> set[FieldPath]:
         """Return the fields of `places` that no line has. Other parts do not look again for a field that was found."""
