@@ -43,8 +43,7 @@ from gpulsh.run.index.jobs import (
     names_of_files,
     origin_of,
     refuse_file_row_keys,
-    refuse_known_files,
-    refuse_other_ids,
+    refuse_first_keys,
 )
 from gpulsh.run.job import ADMIT, JobContext, Layout, Task, TaskResult, fact_sum, report_done, step_of
 from gpulsh.run.policy import check_kinds
@@ -164,8 +163,7 @@ class EarlierRuns:
         with self.open_index() as index:
             collection = index.collection
             if taken_in is None:
-                refuse_other_ids(collection, self.path, source.named)
-                refuse_known_files(collection, self.path, source.named)
+                refuse_first_keys(collection, self.path, source.named)
                 tally, names = Funnel(), source.names()
                 origin = source.origin() if collection.evidence == "source" else None
                 numbers = collection.add(source, source.keys, decide=True, tally=tally, names=names, origin=origin)

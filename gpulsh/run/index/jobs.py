@@ -171,8 +171,7 @@ def _add_files(
         collection = index.collection
         refuse_file_row_keys(collection, path, id_column)
         size = texts.check()
-        refuse_other_ids(collection, path, texts)
-        refuse_known_files(collection, path, texts)
+        refuse_first_keys(collection, path, texts)
         origin = origin_of(texts) if collection.evidence == "source" else None
         with shown.stage("index", size, INDEX_STAGES["index"].unit):
             with texts.unchanged():
@@ -210,14 +209,19 @@ def refuse_file_row_keys(collection: Collection, path: str | os.PathLike[str], i
         )
 
 
-def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts: FileTexts) -> None:
-    """ParameterError if the first id of a file is no key of the index, or of a file before, by its kind.
+def refuse_first_keys(collection: Collection, path: str | os.PathLike[str], texts: FileTexts) -> None:
+    """An error if the first key of a file does not fit the index, before all texts are read, which takes long.
 
-    So it comes before all texts are read, which takes long. Later rows are checked when they are taken in.
+    Keys of later rows are checked when they are taken in.
     """
-    column = texts.columns.id
-    if column is None:
-        return
+    if texts.columns.id is None:
+        _refuse_known_files(collection, path, texts)
+    else:
+        _refuse_other_ids(collection, path, texts, texts.columns.id)
+
+
+def _refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts: FileTexts, column: str) -> None:
+    """ParameterError if the first id of a file is no key of the index, or of a file before, by its kind."""
     known, of = collection.contents.kind, os.fspath(path)
     try:
         declared = texts.column_types(column)
@@ -238,10 +242,8 @@ def refuse_other_ids(collection: Collection, path: str | os.PathLike[str], texts
                 known, of = kind, file.name
 
 
-def refuse_known_files(collection: Collection, path: str | os.PathLike[str], texts: FileTexts) -> None:
-    """InputError if the first key FILE:ROW of a file is in the index, before all texts are read."""
-    if texts.columns.id is not None:
-        return
+def _refuse_known_files(collection: Collection, path: str | os.PathLike[str], texts: FileTexts) -> None:
+    """InputError if the first key FILE:ROW of a file is in the index."""
     keys = pa.concat_arrays([place_keys(file.name, np.zeros(1, np.int64)) for file in texts.files])
     known = np.flatnonzero(collection.contents.find(sorted_keys(keys)) != ABSENT)
     if len(known):
