@@ -2,7 +2,7 @@
 
 These are shinglings with stop words, stems, anchors, labels or a rolling hash, for arrays of NumPy or CuPy. A whole
 document is in memory with its tokens and fingerprints, because equal fingerprints may occur anywhere in it: 16 bytes
-per token, and the sort for labels. Stop words and stems depend on words, so the host reads the texts with the Unicode
+per token, and what `labelled` takes. Stop words and stems depend on words, so the host reads the texts with the Unicode
 table, each distinct token of a batch once. The backend's own `tokens` hashes them.
 """
 
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, SignedBatch, TextBatch, Tokens
-from gpulsh.backends.hashing import mix64, rolled
+from gpulsh.backends.hashing import rolled
 from gpulsh.backends.parts import halves_of_batch, rows_in_part, run_in_fitting_halves
-from gpulsh.backends.protocol import GOLDEN, Backend, Keys, operations
+from gpulsh.backends.protocol import Backend, Keys, operations
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
-from gpulsh.ragged import first_of_runs, offsets, row_of
+from gpulsh.ragged import offsets, row_of
 from gpulsh.secret import EvidenceKeys
 
 Operation = Callable[..., Any]
@@ -49,7 +49,8 @@ def add_operations(backend: type[Backend], *modules: ModuleType) -> None:
 
 def shingle(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
     """`Backend.shingle`."""
-    return _labelled(_fingerprints(ops, text, shingling, keys), shingling)
+    found = _fingerprints(ops, text, shingling, keys)
+    return ops.labelled(found) if shingling.labels else found
 
 
 def shingle_part(
@@ -57,7 +58,7 @@ def shingle_part(
 ) -> Fingerprints:
     """`Backend.shingle_part`."""
     chosen = rows_in_part(_fingerprints(ops, text, shingling, keys), part, parts)
-    return ops.unique(_labelled(chosen, shingling))
+    return ops.unique(ops.labelled(chosen) if shingling.labels else chosen)
 
 
 def sign(
@@ -89,22 +90,6 @@ def _fingerprints(ops: Backend, text: TextBatch, shingling: Shingling, keys: Key
     if shingling.hash == "mix64":
         return ops.shingles(tokens, shingling.size, keys)
     return rolled(tokens, shingling, keys)
-
-
-def _labelled(fingerprints: Fingerprints, shingling: Shingling) -> Fingerprints:
-    if not shingling.labels or len(fingerprints.values) == 0:
-        return fingerprints
-    values, offset = fingerprints.values, fingerprints.offset
-    places = np.arange(len(values), dtype=np.int64, like=values)
-    row = np.searchsorted(offset, places, side="right")
-    order = np.argsort(values, kind="stable")
-    order = order[np.argsort(row[order], kind="stable")]
-    values, row = values[order], row[order]
-    begins = first_of_runs(values) | first_of_runs(row)
-    label = (places - np.flatnonzero(begins)[np.cumsum(begins) - 1]).astype(np.uint64)
-    found = np.empty_like(values)
-    found[order] = np.where(label > 0, mix64(values + label * np.uint64(GOLDEN)), values)
-    return Fingerprints(found, offset)
 
 
 def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys) -> Tokens:

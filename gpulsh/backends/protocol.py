@@ -276,6 +276,9 @@ class Backend:
         Stop words and stems do not change these tokens.
         """
 
+    def labelled(self, fingerprints: Fingerprints) -> Fingerprints:
+        """Every row with the labels of `labels` above: mix64(x + j * GOLDEN) for x after j > 0 equal ones."""
+
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         """Each row ascending and without repeats."""
 

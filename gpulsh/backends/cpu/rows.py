@@ -1,4 +1,6 @@
-"""Rows of fingerprints: unique, frequencies, prefixes.
+"""Rows of fingerprints: labelled, unique, frequencies, prefixes.
+
+labelled: a hash table counts a row's fingerprints. Its places are secret, so no text can be written to share a few.
 
 unique: fingerprints are uniform, so one distribution into as many cells as a row has values almost sorts it. The set
 of a very large document is the union of the sets of its pieces.
@@ -8,13 +10,16 @@ prefixes: a count of counts finds a row's rarest shingles without a sort.
 
 from __future__ import annotations
 
+import secrets
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.threads import Threads
-from gpulsh.backends.cpu.vectors import leading_zeros, prefetch
+from gpulsh.backends.cpu.vectors import leading_zeros, mix64, prefetch
+from gpulsh.backends.protocol import GOLDEN
 from gpulsh.ragged import own_values, row_ranges, total_size
 
 CHUNK_SHINGLES = 1 << 16
@@ -22,7 +27,41 @@ CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or 
 AHEAD = 64  # shingles whose slots are prefetched
 
 _U = np.uint64
-_TWO = np.uint8(2)
+_TWO, _GOLDEN = np.uint8(2), _U(GOLDEN)
+_SALT = _U(secrets.randbits(64))
+
+
+@kernel
+def _label_rows(values, offset, salt, known, counts, out):
+    """Of the longest row of n values, `known` uint64 and `counts` uint32 have room for 4n."""
+    for row in range(offset.size - 1):
+        begin, end = offset[row], offset[row + 1]
+        shift = leading_zeros(_U(max(end - begin, 1))) - _U(1)  # at least twice as many places as values
+        last = (1 << (64 - np.int64(shift))) - 1
+        counts[: last + 1] = 0
+        for i in range(begin, end):
+            value = values[i]
+            place = np.int64(mix64(value ^ salt) >> shift)
+            while counts[place] > 0 and known[place] != value:
+                place = (place + 1) & last
+            known[place] = value
+            out[i] = mix64(value + _U(counts[place]) * _GOLDEN) if counts[place] > 0 else value
+            counts[place] += 1
+
+
+def _labelled_rows(rows: Fingerprints) -> Fingerprints:
+    offset, room = rows.offset - rows.offset[0], 4 * int(rows.lengths.max(initial=1))
+    values = own_values(rows)
+    out = np.empty_like(values)
+    _label_rows(values, offset, _SALT, np.empty(room, np.uint64), np.empty(room, np.uint32), out)
+    return Fingerprints(out, offset)
+
+
+def labelled(threads: Threads, fingerprints: Fingerprints) -> Fingerprints:
+    rows = fingerprints.moved(np.ascontiguousarray)
+    return threads.rows(
+        lambda start, stop: _labelled_rows(rows.slice(start, stop)), row_ranges(rows.offset, CHUNK_SHINGLES)
+    )
 
 
 @subroutine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import reduce
 from itertools import pairwise
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Rows, Words
+from gpulsh.backends.protocol import GOLDEN
 from gpulsh.backends.reference.hashing import mix64
 
 
@@ -24,6 +26,19 @@ def from_rows(rows: Iterable[ArrayLike]) -> Fingerprints:
     arrays = [np.asarray(row, np.uint64) for row in rows]
     offset = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
     return Fingerprints(np.concatenate([np.empty(0, np.uint64), *arrays]), offset)
+
+
+def labelled(fingerprints: Fingerprints) -> Fingerprints:
+    return from_rows(_labelled(row.tolist()) for row in rows_of(fingerprints))
+
+
+def _labelled(row: list[int]) -> list[int]:
+    seen = Counter[int]()
+    found = []
+    for x in row:
+        found.append(mix64(x + seen[x] * GOLDEN) if seen[x] else x)
+        seen[x] += 1
+    return found
 
 
 def unique(fingerprints: Fingerprints) -> Fingerprints:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,18 +9,17 @@ from functools import lru_cache
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens, Words
-from gpulsh.backends.protocol import GOLDEN, Keys
+from gpulsh.backends.protocol import Keys
 from gpulsh.backends.reference.hashing import (
     exact_hash,
     karp_rabin_hash,
-    mix64,
     packed_token,
     rabin_hash,
     shingle_hash,
     token_hash,
     window_hash,
 )
-from gpulsh.backends.reference.rows import from_rows, rows_of
+from gpulsh.backends.reference.rows import from_rows, labelled, rows_of, unique
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, PLAIN, Hash, Reading, Shingling, Unit
 from gpulsh.ragged import expand_ranges
@@ -135,8 +133,8 @@ def window_hashes(
 
 
 def shingle(text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
-    rows = unlabelled(text, shingling, keys)
-    return from_rows(map(labelled, rows) if shingling.labels else rows)
+    rows = from_rows(unlabelled(text, shingling, keys))
+    return labelled(rows) if shingling.labels else rows
 
 
 def unlabelled(text: TextBatch, shingling: Shingling, keys: Keys = None) -> list[list[int]]:
@@ -150,22 +148,10 @@ def unlabelled(text: TextBatch, shingling: Shingling, keys: Keys = None) -> list
     return [list(map(hashes[shingling.hash], _shingles(row, shingling.size))) for row in given]
 
 
-def labelled(row: list[int]) -> list[int]:
-    """Each fingerprint of a document with its label: how many equal ones precede it."""
-    seen = Counter[int]()
-    found = []
-    for x in row:
-        found.append(mix64(x + seen[x] * GOLDEN) if seen[x] else x)
-        seen[x] += 1
-    return found
-
-
 def shingle_part(text: TextBatch, shingling: Shingling, part: int, parts: int, keys: Keys = None) -> Fingerprints:
-    rows = []
-    for row in unlabelled(text, shingling, keys):
-        inside = [x for x in row if (x * parts) >> 64 == part]
-        rows.append(sorted(set(labelled(inside) if shingling.labels else inside)))
-    return from_rows(rows)
+    whole = unlabelled(text, shingling, keys)
+    rows = from_rows([x for x in row if (x * parts) >> 64 == part] for row in whole)
+    return unique(labelled(rows) if shingling.labels else rows)
 
 
 def exact_hashes(text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Words, Numbers]:

@@ -152,6 +152,7 @@ def rows(ops: Backend, given: Fingerprints, counts: Values) -> None:
     """Run each operation that takes one row; prefixes follow `counts` and the frequencies made from them."""
     agree(ops, "bitmaps", given)
     agree(ops, "occurrences", given)
+    agree(ops, "labelled", given)
     agree(ops, "frequencies", given, counts.copy())
     unique = agree(ops, "unique", given)
     sizes = unique.lengths
