@@ -14,7 +14,7 @@ from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.decision import Decision
 from gpulsh.lsh.collisions import bucket_of_member
-from gpulsh.lsh.pairs import lexicographic_order
+from gpulsh.lsh.pairs import lexicographic_order, pair_order
 from gpulsh.ragged import first_of_runs
 
 ByRow = Callable[[Array], Array]
@@ -48,7 +48,7 @@ def first_copies(
     for column in by[1:]:
         is_first |= first_of_runs(column)
     if rank is not None:
-        members = members[lexicographic_order(np.cumsum(is_first), rank(members))]
+        members = members[pair_order(np.cumsum(is_first), rank(members))]
     first = members[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
     later = np.flatnonzero(~is_first)
     later = later[np.argsort(members[later], kind="stable")]

@@ -45,6 +45,16 @@ def lexicographic_order(*columns: Array) -> Array:
     return order
 
 
+def pair_order(i: Array, j: Array) -> Array:
+    """The stable order of pairs of numbers from 0 on by `i` [m], then `j` [m]; one sort where a word holds both."""
+    if not len(i):
+        return np.argsort(i)
+    bits = int(j.max()).bit_length()
+    if int(i.max()).bit_length() + bits > 63:
+        return lexicographic_order(i, j)
+    return np.argsort(i << bits | j, kind="stable")
+
+
 def renumber(pairs: Array, count: int) -> tuple[Array, Array]:
     """The numbers below `count` in `pairs` [m, 2] or [m], ascending, and `pairs` by their places among these.
 

@@ -36,7 +36,7 @@ from gpulsh.io.memory.device import DeviceTexts, ResidentTexts
 from gpulsh.io.memory.tables import collect_columns, has_columns, table_texts
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships, find_buckets
-from gpulsh.lsh.pairs import lexicographic_order
+from gpulsh.lsh.pairs import pair_order
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, with_form
@@ -311,7 +311,7 @@ def _containment_collisions(
     either = not method.drop_contained_only
     pairs, _ = containing_pairs(texts, method.threshold, ops, either=either)
     pairs = np.sort(documents[ordered][pairs], axis=1)
-    pairs = pairs[lexicographic_order(pairs[:, 0], pairs[:, 1])]
+    pairs = pairs[pair_order(pairs[:, 0], pairs[:, 1])]
     return Collisions.from_buckets(ops.asarray(pairs), [], method.banding.bands)
 
 

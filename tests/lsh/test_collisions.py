@@ -19,7 +19,7 @@ from gpulsh.backends.select import select_backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh import collisions
 from gpulsh.lsh.collisions import Memberships, find_buckets
-from gpulsh.lsh.pairs import lexicographic_order, radix_order
+from gpulsh.lsh.pairs import lexicographic_order, pair_order, radix_order
 from tests.support.rows import lists_of, table
 from tests.support.texts import batch_of, documents_of
 from tests.support.traced import at_most
@@ -103,7 +103,8 @@ def test_orders_equal_sorted(numbers: list[int], pairs: list[tuple[int, int]], s
     expected = sorted(range(len(numbers)), key=numbers.__getitem__)
     assert radix_order(np.array(numbers, np.int64), max(numbers, default=0) + 1).tolist() == expected
     i, j = np.array(pairs, np.int64).T * scale
-    assert lexicographic_order(i, j).tolist() == sorted(range(len(pairs)), key=pairs.__getitem__)
+    for order in (lexicographic_order, pair_order):
+        assert order(i, j).tolist() == sorted(range(len(pairs)), key=pairs.__getitem__)
 
 
 # --- rows of unequal length

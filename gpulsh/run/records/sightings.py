@@ -21,7 +21,6 @@ from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.arrow.validation import checked_column
 from gpulsh.io.formats.blocks import SHOWN_CHARACTERS, Instant, parse_value, read_dates
 from gpulsh.io.memory.tables import table_texts
-from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Job, Layout
 from gpulsh.run.records.tables import SIGHTINGS, SeenRows, SightingRows
 
@@ -140,8 +139,9 @@ def seen_in_group(job: Job, folder: Path, layout: Layout, members: Numbers, targ
 
     `members` are its documents, ascending; `target` is the place of each one's witness, or its own place.
     """
-    some = sorted_distinct(np.concatenate([rows := np.flatnonzero(target != np.arange(len(members))), target[rows]]))
-    places = np.searchsorted(some, target[some])
+    takes_part = target != np.arange(len(members))
+    takes_part[target[takes_part]] = True
+    some, places = np.flatnonzero(takes_part), (np.cumsum(takes_part) - 1)[target[takes_part]]
     kept = np.flatnonzero(places == np.arange(len(some)))
     found = kept_sightings(places, kept, sightings_at(job, folder, layout, members[some]))
     return SeenRows(members[some[kept]], found.sources, found.source_names, found.first, found.last)

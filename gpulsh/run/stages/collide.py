@@ -59,10 +59,10 @@ def find_key_copies(context: JobContext, layout: Layout, part: int, parts: int) 
     found = tables.KEY_COPIES.rows(found, found.document >= layout.protected)  # protected ones are always compared
     facts, made = {"copies": len(found.document)}, tables.KEY_COPIES.write(context.folder, part, found)
     if context.job.key is not None and context.job.key.only:
-        members = sorted_distinct(np.concatenate(found))
-        later, first = (context.ops.asarray(np.searchsorted(members, column)) for column in found)
+        members, (later, first) = renumber(np.stack(found), len(layout))
         with context.ops.use_device():
-            decision = decide_by_key(len(members), later, first, context.ops).to_numpy()
+            copies = context.ops.asarray(later), context.ops.asarray(first)
+            decision = decide_by_key(len(members), *copies, context.ops).to_numpy()
         seen = seen_in_group(context.job, context.folder, layout, members, decision.duplicate_of)
         made |= tables.DECIDED.write(context.folder, part, tables.Decisions.of(members, decision))
         made |= tables.SEEN_IN_GROUP.write(context.folder, part, seen)
