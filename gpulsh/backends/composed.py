@@ -2,29 +2,28 @@
 
 These are shinglings with stop words, stems, anchors, labels or a rolling hash, for arrays of NumPy or CuPy. A whole
 document is in memory with its tokens and fingerprints, because equal fingerprints may occur anywhere in it: 16 bytes
-per token, and what `labelled` takes. Stop words and stems depend on words, so the host reads the texts with the Unicode
-table, each distinct token of a batch once. The backend's own `tokens` hashes them.
+per token, and what `labelled` takes. Stop words are found by the hashes of tokens. Stems depend on words, so the host
+reads each distinct token of a batch, with the Unicode table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, lru_cache, wraps
-from itertools import pairwise
+from collections.abc import Callable, Collection
+from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, SignedBatch, TextBatch, Tokens
+from gpulsh.arrays import Fingerprints, Numbers, SignedBatch, TextBatch, Tokens, Words
 from gpulsh.backends.hashing import rolled
 from gpulsh.backends.parts import halves_of_batch, rows_in_part, run_in_fitting_halves
 from gpulsh.backends.protocol import Backend, Keys, operations
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
-from gpulsh.ragged import offsets, row_of
-from gpulsh.secret import EvidenceKeys
+from gpulsh.ragged import find_sorted, mask_of, offsets, own_values, row_of
+from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
 
 Operation = Callable[..., Any]
 
@@ -94,32 +93,55 @@ def _fingerprints(ops: Backend, text: TextBatch, shingling: Shingling, keys: Key
 
 def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys) -> Tokens:
     """The tokens of shingles that depend on words, or with an anchor the hashes of items."""
-    letters, in_any_case = translation(shingling.reading), shingling.reading._replace(case=True)
-    bounds = ops.asnumpy(text.offset)
-    data = bytes(ops.asnumpy(text.values[int(bounds[0]) : int(bounds[-1])]))
-    distinct: dict[str, int] = {}  # their numbers
-    found: list[int] = []  # the number of every token
-    ends = [0]
-    for start, stop in pairwise((bounds - bounds[0]).tolist()):
-        words = data[start:stop].decode("utf-8", "replace").translate(letters).split()
-        found += [distinct.setdefault(word, len(distinct)) for word in words]
-        ends.append(len(found))
-    numbers, offset = np.array(found, np.int64), np.array(ends, np.int64)
+    in_any_case = Shingling(symbols=shingling.symbols)
+    plain, secret = in_any_case.with_folding(Folding(case=shingling.folds)), keys or _process_keys()
+    stop_words = ops.tokens(_encoded(shingling.stop_words), in_any_case, secret)
+    single = stop_words.offset[:-1][stop_words.lengths == 1]  # a stop word of several tokens matches none
+    listed, tokens = np.unique(ops.asnumpy(stop_words.values[single])), ops.tokens(text, in_any_case, secret)
+    compared, offset = ops.asnumpy(tokens.values), ops.asnumpy(tokens.offset)
+    is_stop = mask_of(find_sorted(listed, compared)[0], len(compared))
+    if shingling.stems is None:
+        values = ops.asnumpy(ops.tokens(text, plain, keys).values)
+    else:
+        own = compared if shingling.folds else ops.asnumpy(ops.tokens(text, plain, secret).values)
+        values = _stem_hashes(ops, text, shingling, plain, own, offset, keys)
+    if shingling.anchor is not None:
+        return _items(ops, Tokens(ops.asarray(values), tokens.offset), is_stop, offset, keys)
+    return Tokens(ops.asarray(values[~is_stop]), ops.asarray(offsets(~is_stop)[offset]))
 
-    listed, folded = _listed(shingling.stop_words, in_any_case), translation(in_any_case)
-    # A stop word of several tokens matches none.
-    is_stop = np.array([word.translate(folded).strip() in listed for word in distinct], np.bool_)[numbers]
-    if shingling.anchor is None and is_stop.any():
-        numbers, offset = numbers[~is_stop], offsets(~is_stop)[offset]
-    stems = list(distinct)
-    if shingling.stems is not None:  # of a token whose stem is not one token, itself
-        pairs = zip(map(shingling.stems, stems), stems, strict=True)
-        stems = [stem if stem.translate(letters).split() == [stem] else word for stem, word in pairs]
-    encoded = [stem.encode() for stem in stems]  # folded tokens, read as they are
-    batch = TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offsets(list(map(len, encoded))))
-    hashes = ops.asnumpy(ops.tokens(batch, shingling.with_folding(Folding(case=False)), keys).values)
-    tokens = Tokens(ops.asarray(hashes[numbers]), ops.asarray(offset))
-    return tokens if shingling.anchor is None else _items(ops, tokens, is_stop, offset, keys)
+
+def _stem_hashes(
+    ops: Backend, text: TextBatch, shingling: Shingling, plain: Shingling, own: Words, offset: Numbers, keys: Keys
+) -> Words:
+    """The hash of the stem of each token, or of the token if its stem is not one token; equal tokens share `own`."""
+    stem_of = shingling.stems
+    assert stem_of is not None
+    _, first, numbers = np.unique(own, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place, row = first[order], row_of(offset, first[order])
+    bounds = ops.asnumpy(ops.token_bounds(text, plain, ops.asarray(row), ops.asarray(place - offset[row])))
+    begin = ops.asnumpy(text.offset - text.offset[:1])[row]
+    data, letters, stems = memoryview(ops.asnumpy(own_values(text))), translation(plain.reading), list[str]()
+    for start, stop in (bounds + begin[:, None]).tolist():
+        word = str(data[start:stop], "utf-8").translate(letters).strip()
+        stem = stem_of(word)
+        stems.append(stem if stem.translate(letters).split() == [stem] else word)
+    hashes = np.empty(len(order), np.uint64)
+    as_they_are = plain.with_folding(Folding(case=False))
+    hashes[order] = ops.asnumpy(ops.tokens(_encoded(stems), as_they_are, keys).values)
+    found: Words = hashes[numbers]
+    return found
+
+
+def _encoded(words: Collection[str]) -> TextBatch:
+    encoded = [word.encode("utf-8", "surrogatepass") for word in words]
+    return TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offsets(list(map(len, encoded))))
+
+
+@cache
+def _process_keys() -> EvidenceKeys:
+    """Keys of this process, under which nobody can write different tokens of equal hashes."""
+    return evidence_keys(chosen_secret(None))
 
 
 class Translation(dict[int, str]):
@@ -141,11 +163,6 @@ class Translation(dict[int, str]):
 
 
 translation = cache(Translation)
-
-
-@lru_cache(maxsize=8)
-def _listed(words: frozenset[str], reading: Reading) -> frozenset[str]:
-    return frozenset(" ".join(word.translate(translation(reading)).split()) for word in words)
 
 
 def _items(ops: Backend, tokens: Tokens, is_stop: NDArray[np.bool_], offset: Numbers, keys: Keys) -> Tokens:

@@ -106,7 +106,7 @@ ALL_READINGS = [shingling_of(unit, 2, *reading) for unit in UNITS for reading in
 any_size = st.one_of(st.sampled_from([1, 2, 3, 5, 9, 63, 64]), st.integers(1, 64))
 shinglings = shinglings_of(any_size)
 WORD_CHOICES: dict[Any, st.SearchStrategy[Any]] = {**CHOICES, "anchor": st.sampled_from([None, "stopwords"])}
-STOP = {"stop": st.sampled_from([["the", "A", "слово", "don't"], ["+", "42", "漢", "b"], []])}
+STOP = {"stop": st.sampled_from([["the", "A", "слово", "don't", "\ud800"], ["+", "42", "漢", "b"], []])}
 word_shinglings = st.builds(
     lambda size, reading, choices: shingling_of("word", size, *reading, **choices),
     *(st.integers(1, 4), st.tuples(st.booleans(), st.booleans()), st.fixed_dictionaries(STOP, optional=WORD_CHOICES)),

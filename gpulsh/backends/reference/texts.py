@@ -101,7 +101,7 @@ def word_hashes(document: list[list[int]], shingling: Shingling, keys: Keys) -> 
     if not shingling.changes_words:
         return [token_hash(token, keys) for token in document]
     reading = shingling.reading._replace(case=True)
-    listed = [code_points(word.encode(), "word", reading) for word in shingling.stop_words]
+    listed = [code_points(word.encode("utf-8", "surrogatepass"), "word", reading) for word in shingling.stop_words]
     stop = {tuple(word[0]) for word in listed if len(word) == 1}
     is_stop = [tuple(classify(point, reading)[1] for point in token) in stop for token in document]
     hashes = [token_hash(_stem(token, shingling), keys) for token in document]

@@ -8,7 +8,7 @@ import pytest
 
 from gpulsh.arrays import Fingerprints, TextBatch, Tokens
 from gpulsh.backends.protocol import NO_DIGEST, WINDOW_PART, Backend
-from gpulsh.params import PLAIN, Reading, Shingling, Unit
+from gpulsh.params import PLAIN, Folding, Reading, Shingling, Unit
 from tests.backends.parity.agreement import REFERENCE, agree, expected, far_array, fewer
 from tests.backends.parity.test_any import bounds_of_tokens, passes_over_text, texts
 from tests.support import naive
@@ -54,6 +54,17 @@ def test_shingles_of_awkward_documents(ops: Backend, unit: Unit, reading: Readin
     every = bytes(range(128))
     rows = [bytes([byte]) for byte in range(256)] + [b""] * 100 + [every, b"a" + b"a".join(bytes([b]) for b in every)]
     check(ops, batch_of(rows), unit, 1, reading)
+
+
+@pytest.mark.parametrize("symbols", [False, True])
+def test_shingles_of_stems(ops: Backend, symbols: bool) -> None:
+    pytest.importorskip("snowballstemmer", reason="the extra text is not installed")
+    rows = [b"The runner's CONNECTIONS, running; connected\xff to runs", b"", "Läufer laufen – connecting!".encode()]
+    text = batch_of([*rows, b"to", *rows[::-1]], b"runn", b"ing")
+    for choices in ({}, {"stop": ["The", "runs"]}, {"anchor": "stopwords", "stop": ["to", "running"]}):
+        shingling = Shingling(size=2, symbols=symbols, stem="porter", **choices)
+        texts(ops, text, shingling)
+        texts(ops, text, shingling.with_folding(Folding(case=False)))
 
 
 @every_unit
