@@ -48,6 +48,7 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["tokens"] = tokens = backend.tokens(text, shingling)
     found["shingles"] = backend.shingles(tokens, shingling.size)
     found["shingle"] = backend.shingle(text, shingling)
+    found["labelled"] = backend.labelled(found["shingle"])
     found["winnow"] = backend.winnow(found["shingle"], 3)
     counts = np.diff(backend.asnumpy(tokens.offset))
     filled = np.flatnonzero(counts)

@@ -118,7 +118,8 @@ def test_an_input_that_becomes_unreadable_is_named(
 def parquet_opened(file: File) -> Iterator[parquet._Source]:
     """Open Parquet through `file.open`, which the test breaks."""
     with reading(file), file.open() as source:
-        yield parquet._Source(file, pq.ParquetFile(source))
+        opened = pq.ParquetFile(source)
+        yield parquet._Source(file, opened, parquet._Footer.of(opened.metadata))
 
 
 def unreadable_at(patch: pytest.MonkeyPatch, task: str, path: Path, error: OSError) -> None:

@@ -131,11 +131,11 @@ def test_many_row_groups_take_linear_time(rows: int, tmp_path: Path, monkeypatch
     monkeypatch.setattr("gpulsh.io.formats.parquet.RUN_ROWS", 1)  # each is a part of its own
     table = pa.table({"text": pa.array(["a"] * rows, pa.string())})
     with pq.ParquetWriter(tmp_path / "a.parquet", table.schema) as out:
-        for _ in range(3000):
+        for _ in range(6000):
             out.write_table(table)
     texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"), readers=2)
     with limited_to(10):
-        assert sum(map(len, texts.batches(1 << 20))) == 3000 * rows
+        assert sum(map(len, texts.batches(1 << 20))) == 6000 * rows
     texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"))
     (*_, last) = texts.partitions(1)[-1].pieces
     with limited_to(10):

@@ -145,6 +145,7 @@ def of_fingerprints(bench: Bench, found: Found) -> list[Measured]:
             counts = ops.frequencies(uniques[0], bench.cupy.zeros(SLOTS, np.uint8))
             work: dict[str, tuple[list[Fingerprints], Callable[[Fingerprints], Any]]] = {
                 "unique": (parts, ops.unique),
+                "labelled": (parts, ops.labelled),
                 "winnow": (parts, lambda one: ops.winnow(one, 10)),
                 "bitmaps": (uniques, ops.bitmaps),
                 "frequencies": (uniques, lambda one, counts=counts: ops.frequencies(one, counts)),

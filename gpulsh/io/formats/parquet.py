@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate, chain, compress, pairwise
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -167,20 +167,33 @@ class Parquet(Format):
         return float(keep.mean()) if total else 1.0
 
 
+class _Footer(NamedTuple):
+    """A footer, and of each row group the rows, the bytes, and the rows before it, then all rows."""
+
+    metadata: pq.FileMetaData
+    counts: Sequence[int]
+    sizes: Sequence[int]
+    starts: Sequence[int]
+
+    @classmethod
+    def of(cls, metadata: pq.FileMetaData) -> _Footer:
+        """The footer that Arrow has read."""
+        groups = _groups(metadata)
+        counts = [group.num_rows for group in groups]
+        return cls(metadata, counts, [group.total_byte_size for group in groups], [0, *accumulate(counts)])
+
+
+def _groups(metadata: pq.FileMetaData) -> list[pq.RowGroupMetaData]:
+    """The footer's entries for all row groups."""
+    return [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+
+
 class _Source:
     """An open file whose row groups are read by number."""
 
-    def __init__(self, file: File, opened: pq.ParquetFile) -> None:
-        self.file, self._opened = file, opened
-        self.metadata, self.schema = opened.metadata, opened.schema_arrow
-        groups = self.groups()
-        self.counts = [group.num_rows for group in groups]
-        self.sizes = [group.total_byte_size for group in groups]
-        self.starts = [0, *accumulate(self.counts)]
-
-    def groups(self) -> list[pq.RowGroupMetaData]:
-        """The footer's entries for all row groups."""
-        return [self.metadata.row_group(number) for number in range(self.metadata.num_row_groups)]
+    def __init__(self, file: File, opened: pq.ParquetFile, footer: _Footer) -> None:
+        self.file, self._opened, self.schema = file, opened, opened.schema_arrow
+        self.metadata, self.counts, self.sizes, self.starts = footer
 
     def paths(self) -> list[str]:
         """The paths of all columns by the schema; a damaged footer may give chunks of a column other ones.
@@ -294,7 +307,7 @@ class _Source:
 
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
-_footers: dict[object, pq.FileMetaData] = {}
+_footers: dict[object, _Footer] = {}
 
 
 @contextmanager
@@ -307,14 +320,17 @@ def _opened(file: File) -> Iterator[_Source]:
             check_room(file.name, FOOTER_COST * size)
         # Nanoseconds, the default for INT96, cannot hold the years that Spark writes, such as 9999.
         how = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
-        opened = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=footer, **how)
-        if footer is None and size - opened.metadata.serialized_size == SIGNATURE:
-            raise DamagedInputError(f"{file.name}: has encrypted columns; write it without encryption")
+        known = footer and footer.metadata
+        opened = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=known, **how)
+        if footer is None:
+            if size - opened.metadata.serialized_size == SIGNATURE:
+                raise DamagedInputError(f"{file.name}: has encrypted columns; write it without encryption")
+            footer = _Footer.of(opened.metadata)
         if key is not None and opened.num_row_groups >= MANY_GROUPS:
             if len(_footers) >= MAX_FOOTERS:
                 _footers.clear()
-            _footers[key] = opened.metadata
-        source = _Source(file, opened)
+            _footers[key] = footer
+        source = _Source(file, opened, footer)
     try:
         yield source
     finally:
@@ -492,7 +508,8 @@ def writer_options(
     source: _Source, codec: OutputCodec | None, added: Sequence[str], text_statistics: bool
 ) -> dict[str, object]:
     """Options of pyarrow.parquet.ParquetWriter for the rows of a file and `added` columns."""
-    chunks = [(path, group.column(place)) for group in source.groups() for place, path in enumerate(source.paths())]
+    groups, paths = _groups(source.metadata), source.paths()
+    chunks = [(path, group.column(place)) for group in groups for place, path in enumerate(paths)]
     with_dictionary = {path for path, chunk in chunks if chunk.has_dictionary_page}
     with_statistics = {
         path
