@@ -23,6 +23,7 @@ MIN_SECONDS, BYTE_SECONDS = 10.0, 1e-5  # of processor time for a page; usual on
 PAGE = struct.Struct("<qqd")  # bytes of a charset and of a page, and the seconds that it may take
 ANSWER = struct.Struct("<?q")  # whether the page is damaged, and bytes of its text or of the reason
 READY = b"+"
+UTF8 = "utf-8"
 CHILD = f"from {__name__} import serve_pages; serve_pages()"
 
 
@@ -46,14 +47,25 @@ def page_text(body: bytes, charset: str | None, *, is_html: bool) -> bytes:
 
 def _text(body: bytes, charset: str | None, is_html: bool) -> bytes:
     from resiliparse.extract.html2text import extract_plain_text
-    from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
+    from resiliparse.parse.encoding import bytes_to_str, map_encoding_to_html5
 
     named = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
-    encoding = named or detect_encoding(body, from_html_meta=is_html) or "utf-8"
-    text: str = bytes_to_str(body, encoding=encoding, errors="replace")
+    text: str = bytes_to_str(body, encoding=named or _encoding(body, is_html), errors="replace")
     if is_html:
         text = extract_plain_text(text, list_bullets=False)
     return text.encode("utf-8", "replace")
+
+
+def _encoding(body: bytes, is_html: bool) -> str:
+    """The encoding that a page names, or that its bytes show."""
+    from resiliparse.parse.encoding import detect_encoding
+
+    found: str = detect_encoding(body, from_html_meta=is_html) or UTF8
+    if found != UTF8 and not body.isascii() and found == detect_encoding(body):  # it is a guess
+        with suppress(UnicodeDecodeError):  # one character of several bytes is too few for uchardet to guess UTF-8
+            body.decode()
+            return UTF8
+    return found
 
 
 def serve_pages() -> None:

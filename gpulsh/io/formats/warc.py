@@ -31,7 +31,7 @@ from gpulsh.io.file import WEB, File, first_line, reading, reason, wrong_row_cou
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, WriteOptions
 from gpulsh.io.formats.blocks import Instant, RecordRows, in_counted_runs, parse_instant
 from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
-from gpulsh.io.formats.web_text import UTF8, Page, content_kind, http_page, require_extra
+from gpulsh.io.formats.web_text import UTF8, Page, charset_of, content_kind, http_page, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.output_codec import NewFile, gzip_member
 from gpulsh.io.rows import Bytes, join_texts
@@ -286,7 +286,7 @@ def _page(file: File, record: Record) -> Page | None:
         return http_page(record.raw, record.size, len(record.raw) == record.whole)
     if kind in ("conversion", "resource", "response") and (of_content := content_kind(content_type)) is not None:
         require_extra(file.name)
-        return Page(of_content)
+        return Page(of_content, charset=charset_of(content_type))
     return None
 
 

@@ -1,7 +1,8 @@
 """The text of web pages as archives hold them, by FastWARC (HTTP) and Resiliparse (character sets, HTML).
 
 A page's text is all that it shows, as in WET files: a guess at its main content could leave the same few words of two
-different pages. HTTP names the character set, otherwise the page does; without either gpulsh detects it from the bytes.
+different pages. The Content-Type of HTTP, or of a record without HTTP, names the character set, otherwise the page.
+Without either gpulsh detects it from the bytes.
 
 Many archives hold bodies that were decoded when they were fetched, with their old headers: an encoding that the body
 does not show is ignored. So are names that HTTP does not know, such as "none" and "utf-8". If WARC-Truncated says that
@@ -28,6 +29,7 @@ Kind = Literal["html", "text"]
 
 CHUNK = re.compile(rb"([0-9A-Fa-f]+)[ \t]*(?:;[^\r\n]*)?\r\n")  # the line before a chunk (RFC 9112, section 7.1)
 MAX_CHUNK_HEADER = 256
+CHARSET = re.compile(r"""(?i);\s*charset\s*=\s*["']?([^\s;"']+)""")
 MARKUP = re.compile(rb"\s*<[!?A-Za-z]")  # begins HTML that has no encoding
 SMALL = 1 << 20  # bytes of a body that takes little memory with any content
 SHOWN = SMALL + (64 << 10)  # bytes of a record in which its headers must end
@@ -126,6 +128,12 @@ def content_kind(content_type: str | None) -> Kind | None:
     if name in ("text/html", "application/xhtml+xml"):
         return "html"
     return "text" if name == "text/plain" else None
+
+
+def charset_of(content_type: str) -> str | None:
+    """The character set that a Content-Type names."""
+    found = CHARSET.search(content_type)
+    return found[1] if found else None
 
 
 def require_extra(name: str) -> None:

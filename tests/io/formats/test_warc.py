@@ -167,6 +167,27 @@ def test_pages_of_equal_text_are_exact_copies(tmp_path: Path) -> None:
     assert [row["row"] for row in evidence(result.output)] == list(range(1, len(PAGES)))
 
 
+ACCENT = "un café " + words(0)  # uchardet guesses no UTF-8 from one character of two bytes
+
+
+@resiliparse
+def test_character_sets_of_pages_with_one_accent(tmp_path: Path) -> None:
+    """They are named by HTTP, by the record, by the page, or by nothing."""
+    named = html(ACCENT, "latin-1", "<meta charset=latin1>")
+    pages = [
+        page("p", html(ACCENT), "text/html; charset=utf-8"),
+        *(record("o", html(ACCENT), "resource", f"text/html; charset={name}") for name in ("utf-8", '"UTF-8"')),
+        record("o", ACCENT.encode("mac-roman"), "resource", "text/plain;x=y; Charset = 'macintosh'"),
+        record("o", html(ACCENT, "mac-roman"), of="text/html;charset=macintosh; x=y"),
+        *(page("o", html(ACCENT), "text/html"), record("o", html(ACCENT), "resource", "text/html")),
+        *(page("o", ACCENT.encode(), "text/plain"), page("o", html(ACCENT), "text/html; charset=none")),
+        *(page("o", named, "text/html"), page("o", html(ACCENT, "latin-1"), "text/html")),
+    ]
+    (tmp_path / "a.warc").write_bytes(b"".join(pages))
+    result = run(tmp_path / "a.warc", tmp_path / "out")
+    assert (result.funnel["documents"], result.funnel["exact_copies"]) == (len(pages), len(pages) - 1)
+
+
 @resiliparse
 def test_pages_without_a_body_are_empty(tmp_path: Path) -> None:
     """A redirect may name the encoding that a page would have."""
