@@ -315,6 +315,8 @@ def _header(content: _Content) -> tuple[dict[str, list[str]], int]:
         name, colon, value = line.partition(":")
         if colon:
             headers.setdefault(name.strip().lower(), []).append(value.strip())
+    if len(headers.get("warc-type", ())) > 1:  # within a line, the next record begins
+        raise _BrokenRecord(content.offset(), "the record is cut short in its header, or has two headers WARC-Type")
     return headers, found.end()
 
 

@@ -304,6 +304,7 @@ GA, GB, GC = (gzip.compress(one, mtime=0) for one in (A, B, C))
 BROKEN: dict[str, tuple[bytes, list[bytes], int, str]] = {
     "cut in content": (A + B[:-40], [A], len(A), "cut short: "),
     "cut in header": (A + B[:50], [A], len(A), "cut short in its header"),
+    "cut in a line of its header": (A + B[:50] + C + A, [A, A], len(A), "two headers WARC-Type"),
     "too long": (A + length_of(B, "99999") + C, [A, C], len(A), "cut short"),
     "too long by a record": (A + length_of(B, str(len(C) + 200)) + C + A, [A, C, A], len(A), "does not end"),
     "too short": (A + length_of(B, "9") + C, [A, C], len(A), "does not end after the 9 bytes"),
