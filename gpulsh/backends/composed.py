@@ -22,7 +22,7 @@ from gpulsh.backends.parts import halves_of_batch, rows_in_part, run_in_fitting_
 from gpulsh.backends.protocol import Backend, Keys, operations
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
-from gpulsh.ragged import find_sorted, mask_of, offsets, own_values, row_of
+from gpulsh.ragged import find_sorted, mask_of, offsets, own_values, row_of, sorted_distinct
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
 
 Operation = Callable[..., Any]
@@ -93,29 +93,35 @@ def _fingerprints(ops: Backend, text: TextBatch, shingling: Shingling, keys: Key
 
 def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys) -> Tokens:
     """The tokens of shingles that depend on words, or with an anchor the hashes of items."""
-    in_any_case = Shingling(symbols=shingling.symbols)
-    plain, secret = in_any_case.with_folding(Folding(case=shingling.folds)), keys or _process_keys()
-    stop_words = ops.tokens(_encoded(shingling.stop_words), in_any_case, secret)
-    single = stop_words.offset[:-1][stop_words.lengths == 1]  # a stop word of several tokens matches none
-    listed, tokens = np.unique(ops.asnumpy(stop_words.values[single])), ops.tokens(text, in_any_case, secret)
+    folded = Shingling(symbols=shingling.symbols)
+    plain = folded.with_folding(Folding(case=shingling.folds))
+    secret = keys or _process_keys()
+    tokens = ops.tokens(text, folded, secret)
     compared, offset = ops.asnumpy(tokens.values), ops.asnumpy(tokens.offset)
-    is_stop = mask_of(find_sorted(listed, compared)[0], len(compared))
-    if shingling.stems is None:
+    stop_words = ops.tokens(_encoded(shingling.stop_words), folded, secret)
+    single = stop_words.offset[:-1][stop_words.lengths == 1]  # a stop word of several tokens matches none
+    stop_hashes = sorted_distinct(ops.asnumpy(stop_words.values[single]))
+    is_stop = mask_of(find_sorted(stop_hashes, compared)[0], len(compared))
+    if (stem_of := shingling.stems) is None:
         values = ops.asnumpy(ops.tokens(text, plain, keys).values)
     else:
         own = compared if shingling.folds else ops.asnumpy(ops.tokens(text, plain, secret).values)
-        values = _stem_hashes(ops, text, shingling, plain, own, offset, keys)
+        values = _stem_hashes(ops, text, stem_of, plain, own, offset, keys)
     if shingling.anchor is not None:
         return _items(ops, Tokens(ops.asarray(values), tokens.offset), is_stop, offset, keys)
     return Tokens(ops.asarray(values[~is_stop]), ops.asarray(offsets(~is_stop)[offset]))
 
 
 def _stem_hashes(
-    ops: Backend, text: TextBatch, shingling: Shingling, plain: Shingling, own: Words, offset: Numbers, keys: Keys
+    ops: Backend,
+    text: TextBatch,
+    stem_of: Callable[[str], str],
+    plain: Shingling,
+    own: Words,
+    offset: Numbers,
+    keys: Keys,
 ) -> Words:
     """The hash of the stem of each token, or of the token if its stem is not one token; equal tokens share `own`."""
-    stem_of = shingling.stems
-    assert stem_of is not None
     _, first, numbers = np.unique(own, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place, row = first[order], row_of(offset, first[order])
