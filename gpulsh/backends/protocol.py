@@ -277,7 +277,7 @@ class Backend:
         """
 
     def labelled(self, fingerprints: Fingerprints) -> Fingerprints:
-        """Every row with the labels of `labels` above: mix64(x + j * GOLDEN) for x after j > 0 equal ones."""
+        """Each row with mix64(x + j * GOLDEN) in place of x if j > 0 earlier fingerprints of the row equal x."""
 
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         """Each row ascending and without repeats."""

@@ -23,7 +23,6 @@ MIN_SECONDS, BYTE_SECONDS = 10.0, 1e-5  # of processor time for a page; usual on
 PAGE = struct.Struct("<qqd")  # bytes of a charset and of a page, and the seconds that it may take
 ANSWER = struct.Struct("<?q")  # whether the page is damaged, and bytes of its text or of the reason
 READY = b"+"
-UTF8 = "utf-8"
 CHILD = f"from {__name__} import serve_pages; serve_pages()"
 
 
@@ -60,11 +59,11 @@ def _encoding(body: bytes, is_html: bool) -> str:
     """The encoding that a page names, or that its bytes show."""
     from resiliparse.parse.encoding import detect_encoding
 
-    found: str = detect_encoding(body, from_html_meta=is_html) or UTF8
-    if found != UTF8 and not body.isascii() and found == detect_encoding(body):  # it is a guess
+    found: str = detect_encoding(body, from_html_meta=is_html) or "utf-8"
+    if found != "utf-8" and not body.isascii() and found == detect_encoding(body):  # it is a guess
         with suppress(UnicodeDecodeError):  # one character of several bytes is too few for uchardet to guess UTF-8
             body.decode()
-            return UTF8
+            return "utf-8"
     return found
 
 

@@ -33,10 +33,10 @@ _SALT = _U(secrets.randbits(64))
 
 @kernel
 def _label_rows(values, offset, salt, known, counts, out):
-    """Of the longest row of n values, `known` uint64 and `counts` uint32 have room for 4n."""
+    """For the longest row of n values, `known` uint64 and `counts` uint32 have two to four times as many places."""
     for row in range(offset.size - 1):
         begin, end = offset[row], offset[row + 1]
-        shift = leading_zeros(_U(max(end - begin, 1))) - _U(1)  # at least twice as many places as values
+        shift = leading_zeros(_U(max(end - begin, 1))) - _U(1)  # more than twice as many places as values
         last = (1 << (64 - np.int64(shift))) - 1
         counts[: last + 1] = 0
         for i in range(begin, end):
@@ -50,7 +50,7 @@ def _label_rows(values, offset, salt, known, counts, out):
 
 
 def _labelled_rows(rows: Fingerprints) -> Fingerprints:
-    offset, room = rows.offset - rows.offset[0], 4 * int(rows.lengths.max(initial=1))
+    offset, room = rows.offset - rows.offset[0], 2 << int(rows.lengths.max(initial=1)).bit_length()
     values = own_values(rows)
     out = np.empty_like(values)
     _label_rows(values, offset, _SALT, np.empty(room, np.uint64), np.empty(room, np.uint32), out)

@@ -29,7 +29,7 @@ Kind = Literal["html", "text"]
 
 CHUNK = re.compile(rb"([0-9A-Fa-f]+)[ \t]*(?:;[^\r\n]*)?\r\n")  # the line before a chunk (RFC 9112, section 7.1)
 MAX_CHUNK_HEADER = 256
-CHARSET = re.compile(r"""(?i);\s*charset\s*=\s*["']?([^\s;"']+)""")
+CHARSET = re.compile(r"""(?i)\bcharset\s*=\s*["']?([^\s;,"']+)""")
 MARKUP = re.compile(rb"\s*<[!?A-Za-z]")  # begins HTML that has no encoding
 SMALL = 1 << 20  # bytes of a body that takes little memory with any content
 SHOWN = SMALL + (64 << 10)  # bytes of a record in which its headers must end
@@ -117,8 +117,8 @@ def http_page(raw: Bytes, size: int, is_whole: bool) -> Page | None:
         [name.strip() for name in headers.get(header, "").split(",")]
         for header in ("transfer-encoding", "content-encoding")
     )
-    # FastWARC takes the headers of HTTP from the length of the content, and leaves quotes around the character set.
-    charset, is_truncated = (record.http_charset or "").strip("\"'"), "WARC-Truncated" in record.headers
+    charset, is_truncated = charset_of(headers.get("content-type", "")), "WARC-Truncated" in record.headers
+    # FastWARC takes the headers of HTTP from the length of the content.
     return Page(kind, record.content_length, charset, transfer, content, is_truncated=is_truncated)
 
 

@@ -173,12 +173,13 @@ ACCENT = "un café " + words(0)  # uchardet guesses no UTF-8 from one character 
 @resiliparse
 def test_character_sets_of_pages_with_one_accent(tmp_path: Path) -> None:
     """They are named by HTTP, by the record, by the page, or by nothing."""
-    named = html(ACCENT, "latin-1", "<meta charset=latin1>")
+    named, mac = html(ACCENT, "latin-1", "<meta charset=latin1>"), html(ACCENT, "mac-roman")
     pages = [
         page("p", html(ACCENT), "text/html; charset=utf-8"),
+        *(page("o", mac, f"text/html; charset{name}") for name in (" = macintosh", "=macintosh,a")),
         *(record("o", html(ACCENT), "resource", f"text/html; charset={name}") for name in ("utf-8", '"UTF-8"')),
         record("o", ACCENT.encode("mac-roman"), "resource", "text/plain;x=y; Charset = 'macintosh'"),
-        record("o", html(ACCENT, "mac-roman"), of="text/html;charset=macintosh; x=y"),
+        record("o", mac, of="text/html;charset=macintosh; x=y"),
         *(page("o", html(ACCENT), "text/html"), record("o", html(ACCENT), "resource", "text/html")),
         *(page("o", ACCENT.encode(), "text/plain"), page("o", html(ACCENT), "text/html; charset=none")),
         *(page("o", named, "text/html"), page("o", html(ACCENT, "latin-1"), "text/html")),
