@@ -225,6 +225,24 @@ def test_earlier_results_are_replaced_after_the_work(lake: Any, inputs: Path, tm
     assert first.report["outputs"] != run(inputs, overwrite=True).report["outputs"]
 
 
+def test_a_run_stops_where_another_one_has_taken_its_output(
+    lake: Any, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload, taken = RemoteFolder._upload, dict[str, bytes]()
+
+    def upload_late(folder: RemoteFolder, outputs: Any) -> None:
+        if not taken:
+            taken[""] = b""
+            run(inputs, overwrite=True, threshold=0.5)
+            taken.update(remote_files(lake))
+        upload(folder, outputs)
+
+    monkeypatch.setattr(RemoteFolder, "_upload", upload_late)
+    with pytest.raises(OutputError, match=f"{URL}: another run began there"):
+        run(inputs)
+    assert remote_files(lake) == {name: content for name, content in taken.items() if name}
+
+
 def test_an_error_leaves_other_files_unchanged(lake: Any, inputs: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"text": 1}\n')
     with pytest.raises(InputError, match="give a string or null"):

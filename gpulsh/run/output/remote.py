@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import posixpath
+import secrets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +53,7 @@ class RemoteFolder:
         if self._there.is_local:
             raise OutputError(f"{url}: is a folder of this machine; give its path")
         self._made = work is None or not os.path.lexists(work)  # `local`
-        self._given = work
+        self._given, self._run = work, secrets.token_hex(8)
         self._replaced: set[str] = set()  # results of earlier runs
         self._report: Mapping[str, Any] = {}  # the report that OUT has
 
@@ -94,6 +95,7 @@ class RemoteFolder:
             _log.warning(Advice(f"{self.url}: --resume with --work {self.local} continues the finished part"))
             return
         with suppress(OutputError):
+            self._refuse_other_run()
             self._there.remove([UNFINISHED])
         self._forget()
 
@@ -116,9 +118,11 @@ class RemoteFolder:
             raise OutputError(
                 f"{self.url}: {min(strange)} appeared during the run, and gpulsh did not write it; move it away first"
             )
+        self._refuse_other_run()
         self._claim(outputs)
         self._there.remove([REPORT])
         self._upload(outputs)
+        self._refuse_other_run()
         self._there.remove(sorted(self._replaced - {REPORT, *outputs}))
         self._there.put(REPORT, self.local / REPORT)
         self._end(report)
@@ -133,6 +137,7 @@ class RemoteFolder:
 
             def upload(name: str) -> str:
                 if name not in done or not self._there.exists(name):
+                    self._refuse_other_run()
                     self._there.put(name, self.local / name)
                 return name
 
@@ -162,8 +167,15 @@ class RemoteFolder:
             with suppress(OSError):
                 self.local.rmdir()
 
+    def _refuse_other_run(self) -> None:
+        """OutputError if another run has begun in OUT, or ended there, since this one did."""
+        if self._there.read(UNFINISHED).get("run") != self._run:
+            raise OutputError(
+                f"{self.url}: another run began there; wait until it ends, then give --overwrite, or another folder"
+            )
+
     def _claim(self, outputs: Sequence[str]) -> None:
-        claim = {MARK: "unfinished", "work": str(self.local.absolute()), "made": self._made}
+        claim = {MARK: "unfinished", "run": self._run, "work": str(self.local.absolute()), "made": self._made}
         claim |= {"outputs": [*outputs, REPORT], "replaced": sorted(self._replaced)}
         with (
             writing(tempfile.gettempdir()),
