@@ -102,11 +102,16 @@ def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Ke
     single = stop_words.offset[:-1][stop_words.lengths == 1]  # a stop word of several tokens matches none
     stop_hashes = sorted_distinct(ops.asnumpy(stop_words.values[single]))
     is_stop = mask_of(find_sorted(stop_hashes, compared)[0], len(compared))
+
+    def hashes(under: Keys) -> Words:
+        again = plain is folded and under is secret
+        found: Words = compared if again else ops.asnumpy(ops.tokens(text, plain, under).values)
+        return found
+
     if (stem_of := shingling.stems) is None:
-        values = ops.asnumpy(ops.tokens(text, plain, keys).values)
+        values = hashes(keys)
     else:
-        own = compared if shingling.folds else ops.asnumpy(ops.tokens(text, plain, secret).values)
-        values = _stem_hashes(ops, text, stem_of, plain, own, offset, keys)
+        values = _stem_hashes(ops, text, stem_of, plain, hashes(secret), offset, keys)
     if shingling.anchor is not None:
         return _items(ops, Tokens(ops.asarray(values), tokens.offset), is_stop, offset, keys)
     return Tokens(ops.asarray(values[~is_stop]), ops.asarray(offsets(~is_stop)[offset]))

@@ -277,7 +277,7 @@ class Backend:
         """
 
     def labelled(self, fingerprints: Fingerprints) -> Fingerprints:
-        """Each row with mix64(x + j * GOLDEN) in place of x if j > 0 earlier fingerprints of the row equal x."""
+        """Each row with the labels of its fingerprints, as `labels` above defines them."""
 
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         """Each row ascending and without repeats."""
