@@ -67,7 +67,7 @@ def without_query(path: str) -> str:
 
 def cannot_open(url: str, error: Exception) -> InputError:
     """The error of a URL; a storage service's own exceptions share no base."""
-    return InputError(missing_package(url) or f"{url}: cannot be opened: {first_line(error)}")
+    return InputError(missing_package(url) or f"{url}: cannot be opened: {store_reason(error)}")
 
 
 IRREGULAR = (
@@ -240,7 +240,7 @@ def _reading_remote(file: File) -> Iterator[None]:
             cause = error.__cause__ or error
             if cause is error or getattr(cause, "status", None) in (404, 410):
                 cause = FileNotFoundError("no such file")
-        why = first_line(cause)
+        why = store_reason(cause)
         if any(part in why for part in ("range requests", "Cannot seek")):
             why = f"its server sends it only as a whole; download it first, or give simplecache::{file.name}"
         elif why == file.path:  # aiohttp tells no more
@@ -250,7 +250,9 @@ def _reading_remote(file: File) -> Iterator[None]:
 
 BUSY = frozenset((408, 429, 500, 502, 503, 504))  # the status of a web server that may answer the same request later
 # Errors of aiohttp after a connection breaks. Others, as of a host that does not exist, will not pass.
-BROKEN = frozenset(("ClientPayloadError", "ClientOSError", "ClientConnectionResetError", "ServerDisconnectedError"))
+BROKEN = frozenset(
+    ("ClientPayloadError", "ClientOSError", "ClientConnectionResetError", "ServerDisconnectedError", "CutShort")
+)
 WAITS = 1, 2, 4, 8  # seconds before each further request
 Result = TypeVar("Result")
 
@@ -272,6 +274,10 @@ def _from_store(file: File, request: Callable[[], Result]) -> Result:
             _log.warning("%s: the server %s; the next request is in %d s", file.name, why, wait)
             time.sleep(wait)
         return request()
+
+
+class CutShort(Exception):
+    """A download that is shorter than the size that its server states."""
 
 
 _ONE_AT_A_TIME = Lock()  # fsspec reads all files of an archive by one handle, and threads would move its position
@@ -312,8 +318,31 @@ def _open_remote(file: File) -> _Remote:
 
     turn = _ONE_AT_A_TIME if isinstance(file.filesystem, AbstractArchiveFileSystem) else nullcontext()
     with turn:
-        opened = _from_store(file, lambda: file.filesystem.open(file.path, "rb", block_size=REMOTE_BLOCK))
+        opened = _from_store(file, lambda: _open_whole(file))
     return _Remote(file, turn, opened)
+
+
+def _open_whole(file: File) -> Any:
+    """The file of fsspec, open. A copy that a cache made of it is whole, or removed: the cache would give it again."""
+    from fsspec.implementations.cached import WholeFileCacheFileSystem
+
+    store, options = file.filesystem, {"mode": "rb", "block_size": REMOTE_BLOCK}
+    if not isinstance(store, WholeFileCacheFileSystem):
+        return store.open(file.path, **options)
+    size = store.fs.size(file.path)
+    try:
+        opened = store.open(file.path, **options)
+        found = os.fstat(opened.fileno()).st_size
+        if size in (found, None):
+            return opened
+        opened.close()
+        raise CutShort(f"its server states {size:,} bytes and sent {found:,}; try later, or download it first")
+    except BaseException:
+        with suppress(OSError):
+            store.pop_from_cache(file.path)  # does nothing for simplecache
+        with suppress(OSError):
+            os.unlink(os.path.join(store.storage[-1], store._mapper(file.path)))
+        raise
 
 
 class _SectionReader(RawIOBase):
@@ -352,6 +381,18 @@ class _SectionReader(RawIOBase):
 def first_line(error: object) -> str:
     """The first line of a library's error, without the full stop; its type where it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+def store_reason(error: BaseException) -> str:
+    """An error of a store or web server in one line."""
+    status, words = getattr(error, "status", None), getattr(error, "message", "")
+    if isinstance(status, int) and words:
+        advice = "; give an address with its credentials, or download it first"
+        return f"its server answered with status {status} {words}{advice if status in (401, 403) else ''}"
+    if type(error).__name__ == "TooManyRedirects":
+        return "its server redirects it again and again; download it first"
+    found = first_line(error)
+    return f"{found}; known are s3, gs, hf, https and others of fsspec" if "Protocol not known" in found else found
 
 
 def reason(file: File, error: InputError) -> str:

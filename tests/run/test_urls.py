@@ -277,7 +277,8 @@ def test_wrong_outputs_are_refused_before_the_work(lake: Any, inputs: Path, tmp_
         "memory://lake/in/out": "is inside the input memory://lake/in;",
         "memory://lake": "holds the input memory://lake/in/x",
         f"file://{tmp_path}/out": "is a folder of this machine; give its path",
-        "nosuch://lake": "cannot be reached or written: Protocol not known: nosuch",
+        "nosuch://lake": "cannot be reached or written: Protocol not known: nosuch; known are s3, gs, hf, https",
+        "https://lake.org/out": "is a web address, which takes no files; give a folder, or s3://, gs:// or hf://",
     }.items():
         with pytest.raises(OutputError, match=message):
             deduplicate_files("memory://lake/in", given, backend="reference")

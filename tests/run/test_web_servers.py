@@ -53,6 +53,31 @@ class Breaking(SimpleHTTPRequestHandler):
         self.wfile.write(part if self.answers % 3 == 0 else part[:1])
 
 
+class CutShort(SimpleHTTPRequestHandler):
+    """The first `cut` files are sent to their first byte. HEAD alone states a size if `states_size`; otherwise each
+    answer is in chunks.
+    """
+
+    cut, states_size = 0, True
+    protocol_version = "HTTP/1.1"
+
+    def send_header(self, keyword: str, value: str) -> None:
+        if keyword != "Content-Length" or (self.states_size and self.command == "HEAD"):
+            super().send_header(keyword, value)
+        elif self.states_size:
+            super().send_header("Connection", "close")
+        else:
+            super().send_header("Transfer-Encoding", "chunked")
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        is_cut = self.cut > 0 and self.path.endswith(".txt")
+        type(self).cut -= is_cut
+        part = source.read(1 if is_cut else -1)
+        chunks = b"%x\r\n%s\r\n%s" % (len(part), part, b"" if is_cut else b"0\r\n\r\n")
+        outputfile.write(part if self.states_size else chunks)
+        self.close_connection = True
+
+
 @contextmanager
 def serving(handler: type[SimpleHTTPRequestHandler], folder: Path) -> Iterator[str]:
     pytest.importorskip("aiohttp")
@@ -78,7 +103,34 @@ def test_a_web_address_may_have_a_query(web: str, inputs: Path, tmp_path: Path) 
     assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize(("refuses", "reason"), [(True, "503, message='Service"), (False, "Response payload is not")])
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (302, "its server redirects it again and again; download it first"),
+        (401, "its server answered with status 401 Unauthorized; give an address with its credentials, or download it"),
+        (500, "its server answered with status 500 Internal Server Error"),
+    ],
+)
+def test_the_answer_of_a_web_server_is_told_once(
+    code: int, reason: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(code)
+            self.send_header("Location", self.path)
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+    monkeypatch.setattr("gpulsh.io.file.WAITS", ())
+    with serving(Refusing, inputs) as address, pytest.raises(InputError) as error:
+        run(f"{address}/a/x.jsonl", tmp_path / "out")
+    assert str(error.value).startswith(f"{address}/a/x.jsonl: cannot be read: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("refuses", "reason"), [(True, "its server answered with status 503 Serv"), (False, "Response payload is not")]
+)
 def test_an_error_of_a_web_server_is_an_input_error(
     refuses: bool, reason: str, web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +161,26 @@ def test_requests_are_repeated_after_a_connection_breaks(
         run(f"{address}/a/x.jsonl", tmp_path / "out")
     assert "/x.jsonl: the server broke the connection; the next request is in 0 s" in caplog.text
     assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("cache", ["simplecache", "filecache"])
+@pytest.mark.parametrize("states_size", [True, False])
+def test_a_cache_keeps_no_copy_that_was_cut_short(
+    states_size: bool, cache: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its documents would be lost."""
+    monkeypatch.setattr("gpulsh.io.file.WAITS", (0, 0))
+    monkeypatch.setattr(CutShort, "states_size", states_size)
+    (inputs / "a.txt").write_text("one document, of which the first byte is one, too")
+    (inputs / "b.txt").write_text("another")
+    with serving(CutShort, inputs) as address:
+        monkeypatch.setattr(CutShort, "cut", 4)
+        run(f"{cache}::{address}/a.txt", tmp_path / "out")
+        assert (tmp_path / "out/data/a.txt").read_bytes() == (inputs / "a.txt").read_bytes()
+        monkeypatch.setattr(CutShort, "cut", 99)
+        reason = "its server states 7 bytes and sent 1; try" if states_size else "Response payload is not completed"
+        with pytest.raises(InputError, match=rf"b\.txt: cannot be read: {reason}"):
+            run(f"{cache}::{address}/b.txt", tmp_path / "none")
 
 
 def test_a_web_server_without_ranges_is_refused(web: str, inputs: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.errors import Advice, GpulshError, OutputError
-from gpulsh.io.file import File, first_line, missing_package
+from gpulsh.io.file import WEB, File, missing_package, store_reason
 from gpulsh.io.files.no_documents import MARK, REPORT
 from gpulsh.run.output.folder import RESULTS, files_of, has_all_parts, listed_results, read_report, refuse_difference
 from gpulsh.run.output.paths import not_empty_error
@@ -53,6 +53,8 @@ class RemoteFolder:
         self.url = self._there.url  # of OUT
         if self._there.is_local:
             raise OutputError(f"{url}: is a folder of this machine; give its path")
+        if url.startswith(WEB):
+            raise OutputError(f"{url}: is a web address, which takes no files; give a folder, or s3://, gs:// or hf://")
         self._made = work is None or not os.path.lexists(work)  # `local`
         self._given, self._run = work, secrets.token_hex(8)
         self._replaced: set[str] = set()  # results of earlier runs
@@ -251,5 +253,5 @@ class UrlFolder:
             raise
         except Exception as error:
             at = f"{self.url}/{name}".rstrip("/")
-            reason = missing_package(self.url) or f"{at}: cannot be reached or written: {first_line(error)}"
+            reason = missing_package(self.url) or f"{at}: cannot be reached or written: {store_reason(error)}"
             raise OutputError(reason) from error
