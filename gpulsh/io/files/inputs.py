@@ -15,7 +15,7 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.file import WEB, File, cannot_open, real_paths, without_query
 from gpulsh.io.files.no_documents import no_documents_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
-from gpulsh.io.files.places import has_parent_parts, refuse_outside, with_distinct_names, with_places
+from gpulsh.io.files.places import CACHES, has_parent_parts, refuse_outside, with_distinct_names, with_places
 from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, no_known_format
@@ -24,7 +24,7 @@ from gpulsh.io.output_codec import OutputCodec
 
 LOGS_OF_TABLES = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}  # hidden folders that list the current files
 ICEBERG = re.compile(r"(?:^|/)metadata/(?:v\d+|\d+-[\da-f-]{36})(?:\.gz)?\.metadata\.json(?:\.gz)?")  # files that do so
-CHAIN = re.compile(r"((?:\w+::)*)(.*?)((?:::.*)?)", re.DOTALL)  # of URLs: caches, path, archive
+CHAIN = re.compile(rf"((?:(?:{'|'.join(CACHES)})::)*)(.*?)((?:::.*)?)", re.DOTALL)  # of URLs: caches, path, archive
 
 _log = logging.getLogger("gpulsh")
 
@@ -200,13 +200,15 @@ def _url(given: str, relative: str, pattern: str = "") -> str:
 
     >>> (
     ...     _url("simplecache::s3://lake/*/*.jsonl", "a/b.jsonl", "/*/*.jsonl"),
-    ...     _url("zip://::a.zip", "b.jsonl"),
+    ...     _url("zip::s3://lake/a.zip", "b.jsonl"),
     ... )
-    ('simplecache::s3://lake/a/b.jsonl', 'zip://b.jsonl::a.zip')
+    ('simplecache::s3://lake/a/b.jsonl', 'zip://b.jsonl::s3://lake/a.zip')
     """
     chain = CHAIN.fullmatch(given)
     assert chain is not None
     cache, inner, archive = chain.groups()
+    if "://" not in inner:  # the whole archive
+        inner += "://"
     folder = inner.rstrip("/").removesuffix(pattern) if pattern else inner
     return f"{cache}{posixpath.join(folder, relative)}{archive}"
 

@@ -18,6 +18,7 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File
 
 LONGEST_NAME = 255  # bytes, of every file system in use
+CACHES = ("simplecache", "filecache", "blockcache", "cached")  # of fsspec: parts of a URL that change no path
 
 Origin = tuple[str, ...]  # the folders of a path
 
@@ -51,7 +52,7 @@ def _origin(file: File) -> Origin:
     if file.filesystem is None:
         path = os.path.abspath(file.name) if os.path.dirname(file.name) else file.name  # a stream's copy is elsewhere
     else:
-        around = file.source.split("::")[1:]
+        around = [part for part in file.source.split("::") if part not in CACHES][1:]
         below = file.path.partition("://")[2] or file.path
         path = "/".join([*reversed([outer.partition("://")[2] or outer for outer in around]), below])
     parts = _plain(path)

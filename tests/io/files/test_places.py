@@ -82,15 +82,21 @@ def test_an_archive_member_of_absolute_name_stays_below_data(here: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "given", ["zip://::a.zip", "zip://*/*.jsonl::a.zip", "simplecache::memory://r", "simplecache::memory://r/*/"]
+    "given",
+    [
+        *("zip://::a.zip", "zip://*/*.jsonl::a.zip", "zip::memory://a.zip", "simplecache::zip::memory://a.zip"),
+        *("simplecache::memory://r", "simplecache::memory://r/*/"),
+    ],
 )
 def test_the_name_of_a_file_opens_it(given: str, here: Path) -> None:
     zipped("a.zip", "p/a.jsonl")
-    fsspec.filesystem("memory").pipe_file("/r/p/a.jsonl", LINE)
+    memory = fsspec.filesystem("memory")
+    memory.put_file("a.zip", "/a.zip")
+    memory.pipe_file("/r/p/a.jsonl", LINE)
     (file,) = find_files([given])
     with fsspec.open(file.name) as opened:
         assert opened.read() == LINE and file.relative == "p/a.jsonl"
-    fsspec.filesystem("memory").rm("/r", recursive=True)
+    memory.rm(["/r", "/a.zip"], recursive=True)
 
 
 def test_keys_that_differ_in_empty_parts_are_refused(here: Path) -> None:

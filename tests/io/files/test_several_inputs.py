@@ -126,6 +126,18 @@ def test_inputs_at_urls_get_distinct_folders(folder: Path) -> None:
         assert below("out/data") == {"books/part.jsonl", "wiki/part.jsonl"}
 
 
+def test_a_cache_of_fsspec_names_no_folder(sources: list[str]) -> None:
+    with bucket() as memory:
+        for name in ("books/part.jsonl", "wiki/part.jsonl"):
+            memory.pipe(f"/bucket/{name}", b'{"text": "the same"}\n')
+        for name in ("a.zip", "b.zip"):
+            memory.put(name, f"/bucket/{name}")
+        run([f"simplecache::memory://bucket/{name}/part.jsonl" for name in ("books", "wiki")])
+        assert below("out/data") == {"books/part.jsonl", "wiki/part.jsonl"}
+        run(["zip://::simplecache::memory://bucket/a.zip", "simplecache::zip::memory://bucket/b.zip"])
+        assert below("out/data") == {"a.zip/p/x.jsonl", "b.zip/p/x.jsonl"}
+
+
 @pytest.mark.parametrize(
     ("paths", "folders"),
     [
