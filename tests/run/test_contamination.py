@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
@@ -199,6 +200,16 @@ def test_contamination_has_the_ids_of_documents_and_items(
     find("train.jsonl", "out", protect="test.jsonl", passages=3, id_column="id", backend="cpu", threads=1)
     found = [(row["item_id"], row["id"]) for row in rows_of(folder / "out")]
     assert found == [("test 2", "10"), ("test 0", "12"), ("test 2", "12")]
+
+
+def test_a_split_of_an_archive_is_named_after_its_file(folder: Path) -> None:
+    write_rows("train.jsonl", ["x q1 q2 q3 y", "alone"])
+    write_rows("test.jsonl", ["q1 q2 q3"])
+    with zipfile.ZipFile("quiz.zip", "w") as archive:
+        archive.write("test.jsonl")
+    run("train.jsonl", "out", protect="zip://::quiz.zip", passages=3)
+    ((benchmark, split),) = [(row["benchmark"], row["split"]) for row in rows_of(folder / "out")]
+    assert (benchmark, split) == ("zip://test.jsonl::quiz.zip", "test")
 
 
 def test_bad_records_are_skipped_in_both_inputs(folder: Path) -> None:

@@ -119,7 +119,7 @@ def write_contamination(context: ScreeningContext, layout: Layout, id_files: Seq
 
     `id_files` is the number of files of ids of each partition.
     """
-    job, splits = context.job, string_array([split_of(file.name) for file in context.job.files])
+    job, splits = context.job, string_array([split_of(file.relative) for file in context.job.files])
     ids = IdColumn.of(job, context.folder, layout, id_files, read_rejected(context.folder, layout))
     schema = result_schema(CONTAMINATION, ids.type)
 
