@@ -30,9 +30,9 @@ _log = logging.getLogger("gpulsh")
 Sections = tuple[tuple[int, int], ...]  # the first byte of each, and the one after its last
 Stamp = list[int | str | None]  # of a file: its size, and its last change; JSON values
 SHARED = 2  # values of a stamp that are the same for a copy, and on each node: some file systems number files by node
-# Fields of remote stores that change when the file is written to.
+# Fields of remote stores and archives that change when the file is written to.
 VERSIONS: tuple[str, ...] = (
-    *("ETag", "etag", "md5Hash", "Content-MD5", "blob_id", "generation", "VersionId"),
+    *("ETag", "etag", "md5Hash", "Content-MD5", "blob_id", "generation", "VersionId", "CRC"),
     *("LastModified", "last_modified", "Last-Modified", "updated", "mtime"),
 )
 

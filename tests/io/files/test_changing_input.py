@@ -6,6 +6,7 @@ is in the last two tests.
 
 import os
 import random
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import ChangedInputError
+from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.stamps import Stamps
 from gpulsh.run import file_run
@@ -150,6 +152,20 @@ def test_stamps_notice_changes_of_size_time_and_file(path: Path) -> None:
     path.unlink()
     with pytest.raises(ChangedInputError, match="is not there any more"):
         stamps.check()
+
+
+def test_stamps_notice_another_text_in_an_archive(folder: Path) -> None:
+    """Its size and time of change are the same, as in archives of programs that write no times."""
+
+    def found(letter: str) -> list[File]:
+        with zipfile.ZipFile("a.zip", "w") as archive:
+            archive.writestr(zipfile.ZipInfo("a.jsonl"), f'{{"text": "{letter}"}}')
+        return find_files(["zip://::a.zip"])
+
+    stamps = Stamps.of(found("a"))
+    Stamps(tuple(found("a")), stamps.known).check()
+    with pytest.raises(ChangedInputError, match="was written to"):
+        Stamps(tuple(found("b")), stamps.known).check()
 
 
 def test_a_changed_input_hides_the_error_it_causes(path: Path) -> None:
