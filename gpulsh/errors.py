@@ -97,6 +97,11 @@ def nearest_name(name: str, known: Iterable[object]) -> str | None:
     return folded[found[0]] if found else None
 
 
+def first_line(error: object) -> str:
+    """The first line of a library's error, without the full stop; its type where it has no message."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 class Advice:
     """The message of a warning, in options of the command; `str` has it for Python."""
 

@@ -1,75 +1,28 @@
-"""One input file, on a disk or in a store, and the errors of a file that cannot be read."""
+"""One input file, on a disk or behind a URL, and the errors of a file that cannot be read."""
 
 from __future__ import annotations
 
-import logging
 import os
-import re
 import stat
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.util import find_spec
-from io import SEEK_SET, BufferedIOBase, BufferedReader, RawIOBase
+from io import SEEK_SET, BufferedReader, RawIOBase
 from itertools import accumulate, islice
 from operator import itemgetter
-from threading import Lock
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
 
-from gpulsh.errors import ChangedInputError, DamagedInputError, Extra, GpulshError, InputError, install_command
+from gpulsh.errors import ChangedInputError, DamagedInputError, GpulshError, InputError, first_line
+from gpulsh.io.urls import StoredFile, without_query
 from gpulsh.memory_limit import fitting_threads, is_out_of_memory, memory_error
-
-_log = logging.getLogger("gpulsh")
 
 Sections = tuple[tuple[int, int], ...]  # the first byte of each, and the one after its last
 Stamp = list[int | str | None]  # of a file: its size, and its last change; JSON values
 SHARED = 2  # values of a stamp that are the same for a copy, and on each node: some file systems number files by node
-# Fields of remote stores and archives that change when the file is written to.
-VERSIONS: tuple[str, ...] = (
-    *("ETag", "etag", "md5Hash", "Content-MD5", "blob_id", "generation", "VersionId", "CRC"),
-    *("LastModified", "last_modified", "Last-Modified", "updated", "mtime"),
-)
-
-REMOTE_BLOCK = 8 << 20  # bytes that fsspec reads ahead; s3fs by itself takes 50 MiB after each column of a row group
-WEB = ("http://", "https://")
-# For each protocol of URLs the package that opens it, and the extra that installs the package.
-PACKAGES: dict[str, tuple[str, Extra]] = {
-    **dict.fromkeys(("s3", "s3a"), ("s3fs", "s3")),
-    **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gs")),
-    **dict.fromkeys(("http", "https"), ("aiohttp", "http")),
-    "hf": ("huggingface_hub", "hf"),
-}
-
-
-def missing_package(url: str) -> str | None:
-    """A message if the package that opens a URL is not installed; None otherwise."""
-    for part in url.split("::"):
-        known = PACKAGES.get(part.partition("://")[0])
-        if known is not None and find_spec(known[0]) is None:
-            return f"{url}: needs the package {known[0]}; {install_command(known[1])}"
-    return None
-
-
-def without_query(path: str) -> str:
-    """The path of a file in a store, without a query or fragment if it is a web address.
-
-    >>> without_query("https://site.org/a.jsonl?token=b/c"), without_query("bucket/a?.jsonl")
-    ('https://site.org/a.jsonl', 'bucket/a?.jsonl')
-    """
-    return re.split("[?#]", path, maxsplit=1)[0] if path.startswith(WEB) else path
-
-
-def cannot_open(url: str, error: Exception) -> InputError:
-    """The error of a URL; a storage service's own exceptions share no base."""
-    return InputError(missing_package(url) or f"{url}: cannot be opened: {store_reason(error)}")
-
-
 IRREGULAR = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -119,13 +72,17 @@ class File:
         """The path without the query of a web address: its end names the format."""
         return self.path if self.filesystem is None else without_query(self.path)
 
+    @property
+    def _stored(self) -> StoredFile:
+        return StoredFile(self.name, self.path, self.filesystem)
+
     def open(self, buffering: int = -1) -> BinaryIO:
         """The file for reading bytes; for a local file, `buffering` is as in `open`."""
         if self.sections:
             whole = replace(self, sections=()).open(buffering=0)
             return BufferedReader(_SectionReader(whole, self.sections))
         if self.filesystem is not None:
-            return cast(BinaryIO, _open_remote(self))
+            return cast(BinaryIO, self._stored.open())
         with reading(self):
             return open(self.path, "rb", buffering, opener=self._handle)
 
@@ -151,7 +108,7 @@ class File:
     def size(self) -> int | None:
         """Bytes of the file; None if a remote store does not know."""
         if self.filesystem is not None:
-            return cast("int | None", _from_store(self, lambda: self.filesystem.size(self.path)))
+            return self._stored.size()
         with reading(self):
             return os.path.getsize(self.path)
 
@@ -168,19 +125,10 @@ class File:
     def stamp(self) -> Stamp:
         """Size, time of change and inode, or a remote store's version: they change when the file is written to."""
         if self.filesystem is not None:
-            return _from_store(self, self._remote_stamp)
+            return self._stored.stamp()
         with reading(self):
             found = os.stat(self.path)
             return [found.st_size, found.st_mtime_ns, None if self.copied else found.st_ino]
-
-    def _remote_stamp(self) -> Stamp:
-        self.filesystem.invalidate_cache(self.path)
-        found = self.filesystem.info(self.path)
-        version = [f"{name} {found[name]}" for name in VERSIONS if found.get(name) is not None]
-        if not version:
-            with suppress(NotImplementedError, AttributeError):
-                version.append(str(self.filesystem.modified(self.path)))
-        return [found.get("size"), ", ".join(version) or None]
 
     def identity(self) -> tuple[object, ...] | None:
         """Path and stamp of a local file; None of a remote file, where a stamp takes long."""
@@ -223,128 +171,6 @@ class reading:  # a class: a small file needs several, and contextlib's take lon
             raise raised(f"{self._file.name}: cannot be read: {first_line(cause)}") from error
 
 
-@contextmanager
-def _reading_remote(file: File) -> Iterator[None]:
-    """Turn every error inside into an InputError with the name of the file: errors of a store share no base, and none
-    of them is about the content.
-    """
-    try:
-        yield
-    except GpulshError:
-        raise
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise memory_error(file.name) from error
-        cause: BaseException = error
-        if error.args == (file.path,):  # fsspec tells no more, whatever a web server's error was
-            cause = error.__cause__ or error
-            if cause is error or getattr(cause, "status", None) in (404, 410):
-                cause = FileNotFoundError("no such file")
-        why = store_reason(cause)
-        if any(part in why for part in ("range requests", "Cannot seek")):
-            why = f"its server sends it only as a whole; download it first, or give simplecache::{file.name}"
-        elif why == file.path:  # aiohttp tells no more
-            why = "not a valid web address"
-        raise InputError(f"{file.name}: cannot be read: {why}") from cause
-
-
-BUSY = frozenset((408, 429, 500, 502, 503, 504))  # the status of a web server that may answer the same request later
-# Errors of aiohttp after a connection breaks. Others, as of a host that does not exist, will not pass.
-BROKEN = frozenset(
-    ("ClientPayloadError", "ClientOSError", "ClientConnectionResetError", "ServerDisconnectedError", "CutShort")
-)
-WAITS = 1, 2, 4, 8  # seconds before each further request
-Result = TypeVar("Result")
-
-
-def _from_store(file: File, request: Callable[[], Result]) -> Result:
-    """The result of a request, made again while a web server is busy or breaks the connection; the clients of other
-    stores do so themselves.
-    """
-    with _reading_remote(file):
-        for wait in WAITS:
-            try:
-                return request()
-            except Exception as error:
-                status = getattr(error, "status", getattr(error.__cause__, "status", None))
-                is_broken = not BROKEN.isdisjoint(type(each).__name__ for each in (error, error.__cause__))
-                if status not in BUSY and not is_broken:
-                    raise
-            why = "broke the connection" if is_broken else f"answered with status {status}"
-            _log.warning("%s: the server %s; the next request is in %d s", file.name, why, wait)
-            time.sleep(wait)
-        return request()
-
-
-class CutShort(Exception):
-    """A download that is shorter than the size that its server states."""
-
-
-_ONE_AT_A_TIME = Lock()  # fsspec reads all files of an archive by one handle, and threads would move its position
-
-
-class _Remote(BufferedIOBase):
-    """A file of a store, open for reading. Any error of the store is an InputError."""
-
-    def __init__(self, file: File, turn: AbstractContextManager[object], opened: Any) -> None:
-        self._file, self._turn, self._opened = file, turn, opened
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        with self._turn:
-            return cast(bytes, _from_store(self._file, lambda: self._opened.read(-1 if size is None else size)))
-
-    def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
-        with _reading_remote(self._file):
-            self._opened.seek(offset, whence)  # which gives None for a web server that states no size
-            return self.tell()
-
-    def tell(self) -> int:
-        return self._opened.tell()  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        if not self.closed:
-            self._opened.close()
-        super().close()
-
-
-def _open_remote(file: File) -> _Remote:
-    from fsspec.archive import AbstractArchiveFileSystem
-
-    turn = _ONE_AT_A_TIME if isinstance(file.filesystem, AbstractArchiveFileSystem) else nullcontext()
-    with turn:
-        opened = _from_store(file, lambda: _open_whole(file))
-    return _Remote(file, turn, opened)
-
-
-def _open_whole(file: File) -> Any:
-    """The file of fsspec, open. A copy that a cache made of it is whole, or removed: the cache would give it again."""
-    from fsspec.implementations.cached import WholeFileCacheFileSystem
-
-    store, options = file.filesystem, {"mode": "rb", "block_size": REMOTE_BLOCK}
-    if not isinstance(store, WholeFileCacheFileSystem):
-        return store.open(file.path, **options)
-    size = store.fs.size(file.path)
-    try:
-        opened = store.open(file.path, **options)
-        found = os.fstat(opened.fileno()).st_size
-        if size in (found, None):
-            return opened
-        opened.close()
-        raise CutShort(f"its server states {size:,} bytes and sent {found:,}; try later, or download it first")
-    except BaseException:
-        with suppress(OSError):
-            store.pop_from_cache(file.path)  # does nothing for simplecache
-        with suppress(OSError):
-            os.unlink(os.path.join(store.storage[-1], store._mapper(file.path)))
-        raise
-
-
 class _SectionReader(RawIOBase):
     """The sections of an open file, end to end."""
 
@@ -378,23 +204,6 @@ class _SectionReader(RawIOBase):
         super().close()
 
 
-def first_line(error: object) -> str:
-    """The first line of a library's error, without the full stop; its type where it has no message."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-
-
-def store_reason(error: BaseException) -> str:
-    """An error of a store or web server in one line."""
-    status, words = getattr(error, "status", None), getattr(error, "message", "")
-    if isinstance(status, int) and words:
-        advice = "; give an address with its credentials, or download it first"
-        return f"its server answered with status {status} {words}{advice if status in (401, 403) else ''}"
-    if type(error).__name__ == "TooManyRedirects":
-        return "its server redirects it again and again; download it first"
-    found = first_line(error)
-    return f"{found}; known are s3, gs, hf, https and others of fsspec" if "Protocol not known" in found else found
-
-
 def reason(file: File, error: InputError) -> str:
     """The error's message without the file's name."""
     return error.message.removeprefix(f"{file.name}: ")
@@ -412,6 +221,7 @@ def wrong_row_count(file: File) -> ChangedInputError:
     return changed_file(file, "holds other rows than at first")
 
 
+Result = TypeVar("Result")
 HEADS_AT_ONCE = 8  # of remote files; each takes some REMOTE_BLOCK
 MAX_WAITING = 1 << 10  # calls
 

@@ -14,7 +14,7 @@ from gpulsh.backends.hashing import mix64
 from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.checks import plural, shown, shown_type
-from gpulsh.errors import InputTypeError, ParameterError
+from gpulsh.errors import InputTypeError, ParameterError, first_line
 from gpulsh.ragged import concat_rows, offsets, row_ranges, run_places
 
 if TYPE_CHECKING:
@@ -125,11 +125,8 @@ def _from_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
         if isinstance(error, OverflowError) or all(issubclass(kind, (int, np.integer)) for kind in kinds):
             items = pa.array([_modulo_64(item) for item in flat], pa.uint64())  # Arrow mixes no integer types of NumPy
         else:
-            from gpulsh.io.file import first_line
-
-            found = first_line(error)
             raise InputTypeError(
-                f"sets holds an item that is not valid: {found}; {ALLOWED}, all of one kind"
+                f"sets holds an item that is not valid: {first_line(error)}; {ALLOWED}, all of one kind"
             ) from error
     if np.bool_ in kinds:  # Arrow makes integers of them among integers
         raise InputTypeError(f"sets holds items of type bool; {ALLOWED}")

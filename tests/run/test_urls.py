@@ -26,10 +26,11 @@ from fsspec.implementations.memory import MemoryFileSystem
 from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, OutputError, ParameterError
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import REMOTE_BLOCK, map_files
+from gpulsh.io.file import map_files
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.stamps import Stamps
+from gpulsh.io.urls import REMOTE_BLOCK
 from gpulsh.memory_limit import memory_limit
 from gpulsh.run.files import FilesResult, deduplicate_files
 from gpulsh.run.output.remote import RemoteFolder

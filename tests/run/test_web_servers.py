@@ -122,7 +122,7 @@ def test_the_answer_of_a_web_server_is_told_once(
 
         do_HEAD = do_GET
 
-    monkeypatch.setattr("gpulsh.io.file.WAITS", ())
+    monkeypatch.setattr("gpulsh.io.urls.WAITS", ())
     with serving(Refusing, inputs) as address, pytest.raises(InputError) as error:
         run(f"{address}/a/x.jsonl", tmp_path / "out")
     assert str(error.value).startswith(f"{address}/a/x.jsonl: cannot be read: {reason}")
@@ -135,7 +135,7 @@ def test_an_error_of_a_web_server_is_an_input_error(
     refuses: bool, reason: str, web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Web, "refuses", refuses)
-    monkeypatch.setattr("gpulsh.io.file.WAITS", (0,))
+    monkeypatch.setattr("gpulsh.io.urls.WAITS", (0,))
     for left in range(0, 10, 3):
         Web.left = left
         with pytest.raises(InputError, match=rf"/x\.jsonl: cannot be (opened|read): {reason}") as error:
@@ -147,7 +147,7 @@ def test_requests_are_repeated_while_a_web_server_is_busy(
     web: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(Web, "busy", True)
-    monkeypatch.setattr("gpulsh.io.file.WAITS", (0, 0))
+    monkeypatch.setattr("gpulsh.io.urls.WAITS", (0, 0))
     run(f"{web}/a/x.jsonl", tmp_path / "out")
     assert "/x.jsonl: the server answered with status 503; the next request is in 0 s" in caplog.text
     assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
@@ -156,7 +156,7 @@ def test_requests_are_repeated_while_a_web_server_is_busy(
 def test_requests_are_repeated_after_a_connection_breaks(
     inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("gpulsh.io.file.WAITS", (0, 0))
+    monkeypatch.setattr("gpulsh.io.urls.WAITS", (0, 0))
     with serving(Breaking, inputs) as address:
         run(f"{address}/a/x.jsonl", tmp_path / "out")
     assert "/x.jsonl: the server broke the connection; the next request is in 0 s" in caplog.text
@@ -169,7 +169,7 @@ def test_a_cache_keeps_no_copy_that_was_cut_short(
     states_size: bool, cache: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its documents would be lost."""
-    monkeypatch.setattr("gpulsh.io.file.WAITS", (0, 0))
+    monkeypatch.setattr("gpulsh.io.urls.WAITS", (0, 0))
     monkeypatch.setattr(CutShort, "states_size", states_size)
     (inputs / "a.txt").write_text("one document, of which the first byte is one, too")
     (inputs / "b.txt").write_text("another")

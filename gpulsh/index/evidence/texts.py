@@ -22,10 +22,11 @@ from gpulsh.checks import is_url, plural
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index.evidence.places import NO_SOURCE, Source
 from gpulsh.index.segment import Segment
-from gpulsh.io.file import File, cannot_open
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import SeekTable, texts_of_rows
 from gpulsh.io.memory.texts import open_texts, texts_named
 from gpulsh.io.rows import Bytes, gather_texts, join_texts, normalized, split_batch
+from gpulsh.io.urls import cannot_open
 from gpulsh.lsh.signing import SMALLEST_SIGNATURE
 from gpulsh.method import Method
 from gpulsh.params import Shingling

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from gpulsh.arrays import on_host, whole_column
 from gpulsh.checks import plural, shown_type
-from gpulsh.errors import DamagedInputError, ParameterError
+from gpulsh.errors import DamagedInputError, ParameterError, first_line
 from gpulsh.io.arrow.buffers import as_one_array
-from gpulsh.io.file import File, first_line
+from gpulsh.io.file import File
 
 BARE = {"string": pa.binary(), "large_string": pa.large_binary()}
 UNITS = {unit: f"datetime64[{other}]" for units, other in (("YMW", "D"), ("hm", "s")) for unit in units}

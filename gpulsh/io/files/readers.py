@@ -8,9 +8,9 @@ from typing import Literal
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError, install_command
+from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError, first_line, install_command
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, first_line, wrong_row_count
+from gpulsh.io.file import File, wrong_row_count
 from gpulsh.io.files.file_texts import FileTexts, HeldTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import Parquet

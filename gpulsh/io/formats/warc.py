@@ -22,12 +22,12 @@ from typing import BinaryIO, Unpack
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.errors import DamagedInputError, InputError, first_line
 from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.texts import strings_of
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression import Compression
-from gpulsh.io.file import WEB, File, first_line, reading, reason, wrong_row_count
+from gpulsh.io.file import File, reading, reason, wrong_row_count
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, WriteOptions
 from gpulsh.io.formats.blocks import Instant, RecordRows, in_counted_runs, parse_instant
 from gpulsh.io.formats.warc_records import Broken, Record, record_bytes, warc_records
@@ -35,6 +35,7 @@ from gpulsh.io.formats.web_text import UTF8, Page, charset_of, content_kind, htt
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.output_codec import NewFile, gzip_member
 from gpulsh.io.rows import Bytes, join_texts
+from gpulsh.io.urls import WEB
 from gpulsh.memory_limit import memory_error
 
 ID = "WARC-Record-ID"

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.errors import Advice, GpulshError, OutputError
-from gpulsh.io.file import WEB, File, missing_package, store_reason
+from gpulsh.io.file import File
 from gpulsh.io.files.no_documents import MARK, REPORT
+from gpulsh.io.urls import WEB, missing_package, store_reason
 from gpulsh.run.output.folder import RESULTS, files_of, has_all_parts, listed_results, read_report, refuse_difference
 from gpulsh.run.output.paths import not_empty_error
 from gpulsh.run.output.work_folder import WORK

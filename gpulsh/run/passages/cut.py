@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.checks import plural
-from gpulsh.errors import GpulshError, InputError, ParameterError
+from gpulsh.errors import GpulshError, InputError, ParameterError, first_line
 from gpulsh.io.arrow.buffers import number_values, string_array, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName, write_kept
-from gpulsh.io.file import File, first_line
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.no_documents import DATA, SHORT
 from gpulsh.io.files.places import Targets
