@@ -194,8 +194,17 @@ class _OpenFile(BufferedIOBase):
         return True
 
     def read(self, size: int | None = -1, /) -> bytes:
+        wanted = -1 if size is None else size
         with self._turn:
-            return cast(bytes, self._file.request(lambda: self._opened.read(-1 if size is None else size)))
+            found = cast(bytes, self._file.request(lambda: self._opened.read(wanted)))
+            end = getattr(self._opened, "size", None)
+            if len(found) != wanted and end is not None and self.tell() < end:
+                name = self._file.name
+                raise InputError(
+                    f"{name}: cannot be read: its server sends less of it than was requested; download it first, or"
+                    f" give simplecache::{name}"
+                )
+            return found
 
     def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
         with self._file.reading():

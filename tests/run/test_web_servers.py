@@ -78,6 +78,20 @@ class CutShort(SimpleHTTPRequestHandler):
         self.close_connection = True
 
 
+class Short(SimpleHTTPRequestHandler):
+    """It answers a range with at most 8 bytes, as RFC 9110 allows."""
+
+    def do_GET(self) -> None:
+        first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+        content = Path(self.translate_path(self.path)).read_bytes()
+        part = content[first : min(last + 1, first + 8)]
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(part)))
+        self.send_header("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(content)}")
+        self.end_headers()
+        self.wfile.write(part)
+
+
 @contextmanager
 def serving(handler: type[SimpleHTTPRequestHandler], folder: Path) -> Iterator[str]:
     pytest.importorskip("aiohttp")
@@ -181,6 +195,18 @@ def test_a_cache_keeps_no_copy_that_was_cut_short(
         reason = "its server states 7 bytes and sent 1; try" if states_size else "Response payload is not completed"
         with pytest.raises(InputError, match=rf"b\.txt: cannot be read: {reason}"):
             run(f"{cache}::{address}/b.txt", tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
+def test_a_web_server_that_sends_less_than_a_range_is_refused(name: str, inputs: Path, tmp_path: Path) -> None:
+    """Otherwise the rest of a text would be left out."""
+    contents = {"txt": b"a text of some words", "jsonl": b'{"text": "one"}\n', "parquet": parquet(["one"])}
+    (inputs / name).write_bytes(contents[name.partition(".")[2]])
+    with (
+        serving(Short, inputs) as address,
+        pytest.raises(InputError, match=rf"{name}: cannot be read: its server sends less of it than was requested"),
+    ):
+        run(f"{address}/{name}", tmp_path / "out", on_error="skip")
 
 
 def test_a_web_server_without_ranges_is_refused(web: str, inputs: Path, tmp_path: Path) -> None:
