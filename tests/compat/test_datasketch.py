@@ -132,7 +132,12 @@ def test_serialized_bytes_equal_datasketch(key: str) -> None:
         other.update(b"b")
         rates = bBitMinHash(full, bits, 0.3).jaccard(bBitMinHash(other, bits, 0.1))
         estimates = [packed.jaccard(bBitMinHash(other, bits)), rates]
-        assert estimates == pytest.approx(KNOWN["bytes"][key][f"{bits} bits estimates"], rel=1e-12)
+        assert estimates == KNOWN["bytes"][key][f"{bits} bits estimates"]
+
+
+def test_the_union_of_a_lean_class_is_lean() -> None:
+    united = LeanMinHash.union(SETS["a"], LeanMinHash(SETS["b"]))  # type: ignore[arg-type]
+    assert type(united) is LeanMinHash and hash(united) == hash(LeanMinHash(MinHash.union(SETS["a"], SETS["b"])))
 
 
 def test_pickles_of_datasketch_1_have_the_legacy_scheme() -> None:
@@ -324,9 +329,13 @@ LEGACY = signature("a", scheme="legacy")
         (lambda: MinHash(2, scheme="affine32", permutations=[[1, 2], [3, 4]]), "even multipliers"),
         (lambda: MinHash(2, scheme="affine32", permutations=[[1], [3]]), "give one for each of 2 values"),
         (lambda: MinHash(hashvalues=[2**32], scheme="affine32"), "exceed scheme 'affine32'; give the scheme"),
+        (lambda: MinHash(hashvalues=[2**64], scheme="affine64"), "exceed scheme 'affine64'; give the scheme"),
+        (lambda: LeanMinHash(seed=1, hashvalues=[-1], scheme="legacy"), "exceed scheme 'legacy'; give the scheme"),
+        (lambda: MinHash(2, scheme="affine32", permutations=[[1, 3], [2, -4]]), "exceed scheme 'affine32'"),
         (lambda: MinHash(hashfunc=identity).update(2**32), "scheme 'affine32' cannot hold"),
         (lambda: MinHash(hashfunc=identity, scheme="affine64").update(-1), "scheme 'affine64' cannot hold"),
         (lambda: MinHash(4).jaccard(MinHash(4, scheme="legacy")), "scheme 'affine32' and 'legacy'"),
+        (lambda: MinHash(4).jaccard(None), "cannot compare signatures of scheme 'affine32' and None"),  # type: ignore[arg-type]
         (lambda: MinHash(4).merge(MinHash(4, seed=2)), "cannot merge signatures of seed 1 and 2"),
         (lambda: MinHash.union(MinHash(4), MinHash(5)), "cannot unite signatures of num_perm 4 and 5"),
         (lambda: MinHash.union(MinHash(4)), "give two or more"),

@@ -53,8 +53,8 @@ class bBitMinHash:
         first, second = (_chance_of_agreement(r, self.b) for r in (self.r, other.r))
         if self.r == other.r == 0.0:
             return (share - first) / (1 - second)
-        both = self.r + other.r
-        one, two = (first * other.r + second * self.r) / both, (first * self.r + second * other.r) / both
+        scale = 1 / (self.r + other.r)  # rounded as in datasketch
+        one, two = (first * other.r + second * self.r) * scale, (first * self.r + second * other.r) * scale
         return (share - one) / (1 - two)
 
     def bytesize(self) -> int:

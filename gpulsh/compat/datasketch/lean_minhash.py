@@ -80,6 +80,11 @@ class LeanMinHash(MinHash):
     def _with(self: Same, hashvalues: Values) -> Same:
         return self._filled(self.seed, hashvalues, self.scheme)
 
+    @classmethod
+    def union(cls: type[Same], *mhs: MinHash) -> Same:
+        """The union of two or more."""
+        return cls(MinHash.union(*mhs))
+
     def __hash__(self) -> int:  # type: ignore[override]
         return hash((self.scheme, self.seed, tuple(self.hashvalues)))
 

@@ -91,9 +91,9 @@ def optimal_bands(
 class MinHashLSH:
     """Finds keys of sets that are probably as similar as `threshold`, by equal bands of their signatures.
 
-    Arguments, attributes and pickles are datasketch's; `storage_config` is of type "dict" alone. All signatures of an
-    index are of one scheme: another is a ParameterError, also where the index was pickled by datasketch 1.x, whose
-    signatures are `legacy`.
+    Arguments, attributes and pickles are datasketch's, but `keys` and `hashtables` are dictionaries, and
+    `storage_config` is of type "dict" alone. All signatures of an index are of one scheme: another is a
+    ParameterError, also where the index was pickled by datasketch 1.x, whose signatures are `legacy`.
 
     >>> index = MinHashLSH(threshold=0.5, num_perm=16)
     >>> one = MinHash(num_perm=16)

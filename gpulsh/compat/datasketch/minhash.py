@@ -162,8 +162,8 @@ class MinHash:
         return float(np.count_nonzero(self.hashvalues == other.hashvalues)) / len(self)
 
     def _check_same(self, other: MinHash, what: str) -> None:
-        schemes = self.scheme, getattr(other, "scheme", None)
-        check_same(f"{what} signatures", scheme=schemes, seed=(self.seed, other.seed), num_perm=(len(self), len(other)))
+        check_same(f"{what} signatures", scheme=(self.scheme, getattr(other, "scheme", None)))
+        check_same(f"{what} signatures", seed=(self.seed, other.seed), num_perm=(len(self), len(other)))
 
     def count(self) -> float:
         """The estimate of the number of different tokens (Cohen 1994)."""
@@ -253,8 +253,12 @@ def check_same(what: str, **facts: tuple[object, object]) -> None:
 
 def scheme_values(given: ArrayLike, scheme: Scheme) -> Values:
     """Numbers in the scheme's type; ParameterError if one does not fit."""
-    values = np.array(given, np.uint64 if not isinstance(given, np.ndarray) else None)
-    if scheme != "legacy" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= _MASKS[scheme]:
+    try:
+        values = np.array(given, np.uint64 if not isinstance(given, np.ndarray) else None)
+        fit = scheme == "legacy" or not values.size or 0 <= int(values.min()) <= int(values.max()) <= _MASKS[scheme]
+    except OverflowError:  # below 0, 2^64 or more, or infinite
+        fit = False
+    if not fit:
         raise ParameterError(f"hashvalues or permutations exceed scheme {scheme!r}; give the scheme that made them")
     return values.astype(_DTYPES[scheme])
 
