@@ -1,7 +1,9 @@
 """The drop-in for datasketch: values, bytes, tables and pickles of 2.0 (`tests.golden.compat.write`), and errors."""
 
 import pickle
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -214,6 +216,18 @@ def test_pickles_of_datasketch_are_read(key: str) -> None:
     for wrong in (index.query, index.add_to_query_buffer, lambda one: index.insert("c", one)):
         with pytest.raises(ValueError, match=f"has scheme '{other.scheme}' and the index has '{scheme}'"):
             wrong(other)
+
+
+def test_a_pickle_takes_the_classes_that_only_datasketch_has_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, part = ModuleType("datasketch"), ModuleType("datasketch.hyperloglog")
+    monkeypatch.setattr(part, "HyperLogLog", object, raising=False)
+    monkeypatch.setitem(sys.modules, "datasketch", whole)
+    monkeypatch.setitem(sys.modules, "datasketch.hyperloglog", part)
+    pickled = b"(cdatasketch.minhash\nMinHash\ncdatasketch.hyperloglog\nHyperLogLog\nt."
+    assert pickles.loads(pickled) == (MinHash, object)
+    monkeypatch.setitem(sys.modules, "datasketch.hyperloglog", None)
+    with pytest.raises(ImportError, match=r"(?<!compat\.)datasketch\.hyperloglog"):
+        pickles.loads(pickled)
 
 
 def test_queries_find_all_rows_that_share_a_band() -> None:

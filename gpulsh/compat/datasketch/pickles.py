@@ -1,10 +1,15 @@
-"""Pickles that datasketch wrote, read as objects of this package, without datasketch."""
+"""Pickles that datasketch wrote, read as objects of this package, without datasketch.
+
+Only classes that this package lacks, such as HyperLogLog, are datasketch's own, and need it.
+"""
 
 from __future__ import annotations
 
 import io
 import pickle
 from typing import IO, Any
+
+OTHERS = ("aio", "experimental", "hnsw", "hyperloglog")  # modules that only datasketch has
 
 
 class Unpickler(pickle.Unpickler):
@@ -13,7 +18,9 @@ class Unpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> Any:
         """The class or function of a name."""
         head, dot, rest = module_name.partition(".")
-        return super().find_class(f"{__package__}{dot}{rest}" if head == "datasketch" else module_name, global_name)
+        if head == "datasketch" and rest.partition(".")[0] not in OTHERS:
+            module_name = f"{__package__}{dot}{rest}"
+        return super().find_class(module_name, global_name)
 
 
 def load(file: IO[bytes]) -> Any:
