@@ -104,6 +104,12 @@ def test_signatures_equal_text_dedup(bits: Any, name: Any, backend: Any) -> None
     assert [[min(value, most) for value in row] for row in rows_of(found)] == known["signatures"][f"{bits} {name}"]
 
 
+def test_without_a_least_length_a_text_without_words_has_the_empty_run() -> None:
+    sketch = compat.TextDedupMinHash(num_perm=4, ngram_size=3, min_length=0, hash="sha1")
+    found = rows_of(sketch.from_texts(["", "?!"], backend="cpu"))
+    assert found == rows_of(sketch.from_tokens([[""], [""]], backend="cpu")) != [[2**32 - 1] * 4] * 2
+
+
 @pytest.mark.parametrize("bits", [32, 64])
 def test_signatures_equal_nemo(bits: Any, backend: Any) -> None:
     known = golden("nemo")
