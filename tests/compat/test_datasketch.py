@@ -137,6 +137,17 @@ def test_serialized_bytes_equal_datasketch(key: str) -> None:
         assert estimates == KNOWN["bytes"][key][f"{bits} bits estimates"]
 
 
+def test_copies_of_a_subclass_have_its_attributes() -> None:
+    class Named(MinHash):
+        def __init__(self, *given: Any, name: str = "none", **options: Any) -> None:
+            super().__init__(*given, **options)
+            self.name = name
+
+    (one,) = Named.bulk([[b"x"]], num_perm=16, name="one")
+    for made in (one, one.copy(), Named.union(one, one)):
+        assert type(made) is Named and made.name == "one" and made == one
+
+
 def test_the_union_of_a_lean_class_is_lean() -> None:
     united = LeanMinHash.union(SETS["a"], LeanMinHash(SETS["b"]))  # type: ignore[arg-type]
     assert type(united) is LeanMinHash and hash(united) == hash(LeanMinHash(MinHash.union(SETS["a"], SETS["b"])))

@@ -192,9 +192,7 @@ class MinHash:
 
     def _with(self: Same, hashvalues: Values) -> Same:
         made = object.__new__(type(self))
-        made.scheme, made.seed, made.hashfunc = self.scheme, self.seed, self.hashfunc
-        made.hashvalues, made.num_perm, made.permutations = hashvalues, self.num_perm, self.permutations
-        made._gpu_mode = self._gpu_mode
+        made.__dict__.update(self.__dict__, hashvalues=hashvalues)
         return made
 
     def __len__(self) -> int:
