@@ -68,6 +68,8 @@ def optimal_bands(
     error up to 511 values, and with an error of about 1e-14 beyond. With `ratio` it is by containment, in sets that are
     `ratio` times as large as the query. Then a containment of t is a Jaccard similarity of t / (1 + ratio - t).
 
+    If false positives weigh 0, only rounding decides: datasketch's choice may have a few bands more or less.
+
     >>> optimal_bands(0.9, 128, 0.5, 0.5)
     (5, 25)
     """
