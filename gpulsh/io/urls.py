@@ -79,6 +79,8 @@ def store_reason(error: BaseException) -> str:
     if type(error).__name__ == "TooManyRedirects":
         return "its server redirects it again and again; download it first"
     found = first_line(error)
+    if isinstance(error, FileNotFoundError) and " " not in found:  # the path alone
+        return "no such file or folder"
     return f"{found}; known are s3, gs, hf, https and others of fsspec" if "Protocol not known" in found else found
 
 

@@ -399,6 +399,8 @@ def test_missing_and_damaged_objects_are_named(bucket: Any, tmp_path: Path) -> N
     for missing in ("s3://crawl/none.parquet", "s3://crawl/none/*.parquet", "s3://nowhere/a.parquet"):
         with pytest.raises(InputError, match=missing.replace("*", r"\*")):
             deduplicate_files(missing, tmp_path / "out", backend="reference")
+    with pytest.raises(InputError, match=r"^zip://::s3://crawl/none\.zip: cannot be opened: no such file or folder$"):
+        deduplicate_files("zip://::s3://crawl/none.zip", tmp_path / "out", backend="reference")
     bucket.pipe_file("crawl/part/z.parquet", b"PAR1 and no more")
     with pytest.raises(DamagedInputError, match=r"s3://crawl/part/z\.parquet: cannot be read"):
         deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference")

@@ -114,6 +114,9 @@ def test_a_web_address_may_have_a_query(web: str, inputs: Path, tmp_path: Path) 
         run(f"{web}/none.jsonl?token=a/b.c", tmp_path / "none")
     with pytest.raises(InputError, match=r"x\.jsonl: cannot be read: not a valid web address$"):
         run("http:///x.jsonl", tmp_path / "none")
+    (inputs / "empty").mkdir()
+    with pytest.raises(InputError, match="/empty/: is of no known format; known are"):
+        run(f"{web}/empty/", tmp_path / "none")
     assert (tmp_path / "out" / "data" / "x.jsonl").read_bytes() == (inputs / "a" / "x.jsonl").read_bytes()
 
 

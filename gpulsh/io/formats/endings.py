@@ -105,7 +105,7 @@ def _last_ending(path: str) -> str:
 
 def _advice(endings: Sequence[str]) -> str:
     """Advice for files with such endings."""
-    others = [ending for ending in endings if ending.lower() not in FOREIGN.keys() | NO_TEXT]
+    others = [ending for ending in endings if ending and ending.lower() not in FOREIGN.keys() | NO_TEXT]
     if others:
         pattern = f"*{others[0]}" if others[0].startswith(".") else others[0]
         return f"give --as-text '{pattern}' to take each such file as one text; {KNOWN}"
