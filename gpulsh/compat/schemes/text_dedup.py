@@ -40,7 +40,7 @@ class TextDedupMinHash(sketches.TokenSketch):
 
     Tokens are the words of a lower-case text, with the letters of this Python's Unicode. Runs of `ngram_size` tokens,
     or all of fewer, are joined by spaces; a text of fewer than `min_length` tokens has none. With
-    `min_length=0` a text without a token has the empty run, as there.
+    `min_length=0`, a text without a token has the empty run, as in text-dedup.
 
     The hash x of a run is the lower 32 bits of XXH3 by `seed`, or the first 32 of SHA-1; with `hash_bits=16`, 16 bits.
     A value is a * x + b in a word of `hash_bits`, modulo 2^61 - 1, 2^32 - 5 or 2^16 - 15. With 64 bits it is cut to
