@@ -499,7 +499,7 @@ def _join_tables(held: list[pa.Table]) -> pa.Table:
 
 def _text_sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """int64 [rows]: bytes of each text of a chunked array, 0 of other types."""
-    if not is_text(column.type):
+    if not is_text(column.type) or pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
     return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
 

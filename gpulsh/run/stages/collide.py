@@ -98,11 +98,11 @@ def _copy_finder(
 
     The hashes are of one range. With True, both are of one INPUT.
     """
-    hashes, positions, ops = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)], context.ops
+    hashes, positions, ops = [np.empty((2, 0), np.uint64)], [np.empty(0, np.int64)], context.ops
     for _, halves, documents in rows_in_range(table, context.folder, layout, part, parts, participants):
-        hashes.append(np.stack(halves, axis=1))
+        hashes.append(np.stack(halves))
         positions.append(documents)
-    whole, position = np.concatenate(hashes), np.concatenate(positions)
+    whole, position = np.concatenate(hashes, axis=1).T, np.concatenate(positions)
     del hashes, positions
 
     def source(rows: Array) -> Array:
