@@ -4,9 +4,11 @@
 
 Makes a Parquet file of URLs, dates and short texts in FOLDER; a fifth of the URLs come twice or more. pyarrow reads
 the URLs and groups the rows by them, with the least row of each group. gpulsh reads the same column, decides, and
-writes the evidence, a row for each dropped document. Each job runs in its own process, in turns. It warms up on a small
-file first, and touches as much memory as a job needs: a virtual machine gets memory from its host then, which may take
-longer than the job. The processor time of all threads counts. Both must drop the same number of rows.
+writes the evidence, a row for each dropped document. Both must drop the same number of rows.
+
+Each job runs in its own process, in turns. It first warms up on a small file, and touches as much memory as a job
+needs. A virtual machine gets memory from its host at the first touch, and that may take longer than the job. The
+processor time of all threads counts.
 
 The record is written to record/<device>/<date>/keys.json and .md.
 """

@@ -99,7 +99,7 @@ def nearest_name(name: str, known: Iterable[object]) -> str | None:
 
 def first_line(error: object) -> str:
     """The first line of a library's error, without the full stop; its type where it has no message."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip().rstrip(".")
 
 
 class Advice:

@@ -5,7 +5,7 @@ Each sketch makes the same signatures as its library, on every backend. `gpulsh.
 
     stored = gpulsh.Signatures(np.array([minhash.hashvalues for minhash in minhashes], np.uint32))
 
-In this type empty sets stay empty, also those of `legacy`, which datasketch has as uint64. `affine64` needs np.uint64.
+In this type empty sets stay empty. datasketch keeps `legacy` as uint64: convert it. `affine64` needs np.uint64.
 
 =============================  =====================================================================================
 `DatasketchMinHash`            datasketch 2.0: `affine32`, `affine64`, and `legacy`, the only scheme of 1.x

@@ -24,6 +24,7 @@ _log = logging.getLogger("gpulsh")
 
 REMOTE_BLOCK = 8 << 20  # bytes that fsspec reads ahead; s3fs by itself takes 50 MiB after each column of a row group
 WEB = ("http://", "https://")
+CACHES = ("simplecache", "filecache", "blockcache", "cached")  # of fsspec: parts of a URL that change no path
 # For each protocol of URLs the package that opens it, and the extra that installs the package.
 PACKAGES: dict[str, tuple[str, Extra]] = {
     **dict.fromkeys(("s3", "s3a"), ("s3fs", "s3")),

@@ -162,6 +162,7 @@ class MinHash:
         return float(np.count_nonzero(self.hashvalues == other.hashvalues)) / len(self)
 
     def _check_same(self, other: MinHash, what: str) -> None:
+        # First the scheme alone: another object has none, and no seed or length either.
         check_same(f"{what} signatures", scheme=(self.scheme, getattr(other, "scheme", None)))
         check_same(f"{what} signatures", seed=(self.seed, other.seed), num_perm=(len(self), len(other)))
 

@@ -48,7 +48,8 @@ def arrow_rows(array: pa.Array) -> Rows:
 
 def text_lengths(array: pa.Array) -> Numbers:
     """int64 [n]: bytes of each value of an array, 0 if they are not text."""
-    return arrow_rows(array).lengths() if is_text(array.type) else np.zeros(len(array), np.int64)
+    has_bytes = is_text(array.type) and not pa.types.is_null(array.type)
+    return arrow_rows(array).lengths() if has_bytes else np.zeros(len(array), np.int64)
 
 
 def empty_rows(count: int) -> Rows:

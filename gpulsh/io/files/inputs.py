@@ -15,13 +15,13 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.file import File, real_paths
 from gpulsh.io.files.no_documents import no_documents_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
-from gpulsh.io.files.places import CACHES, has_parent_parts, refuse_outside, with_distinct_names, with_places
+from gpulsh.io.files.places import has_parent_parts, refuse_outside, with_distinct_names, with_places
 from gpulsh.io.files.read_options import DEFAULTS, ReadOptions
 from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, no_known_format
 from gpulsh.io.formats.text import PlainText, TextLines, warn_of_lines
 from gpulsh.io.output_codec import OutputCodec
-from gpulsh.io.urls import WEB, cannot_open, without_query
+from gpulsh.io.urls import CACHES, WEB, cannot_open, without_query
 
 LOGS_OF_TABLES = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}  # hidden folders that list the current files
 ICEBERG = re.compile(r"(?:^|/)metadata/(?:v\d+|\d+-[\da-f-]{36})(?:\.gz)?\.metadata\.json(?:\.gz)?")  # files that do so

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File
+from gpulsh.io.urls import CACHES
 
 LONGEST_NAME = 255  # bytes, of every file system in use
-CACHES = ("simplecache", "filecache", "blockcache", "cached")  # of fsspec: parts of a URL that change no path
 
 Origin = tuple[str, ...]  # the folders of a path
 

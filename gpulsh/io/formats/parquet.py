@@ -25,7 +25,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import as_one_array, byte_size, filter_rows, take_rows, to_arrow
 from gpulsh.io.arrow.copy_keys import python_copy_keys
 from gpulsh.io.arrow.ids import parquet_type
-from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.arrow.rows import is_text, text_lengths
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
 from gpulsh.io.arrow.validation import check_batch, check_values
 from gpulsh.io.columns import Columns
@@ -475,7 +475,10 @@ def group_tables(
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:
-        ends = np.cumsum(sum((_text_sizes(table.column(name)) for name in large), np.zeros(len(table), np.int64)))
+        sizes = np.zeros(len(table), np.int64)
+        for name in large:
+            sizes += np.concatenate([np.empty(0, np.int64), *map(text_lengths, table.column(name).chunks)])
+        ends = np.cumsum(sizes)
         while len(table):
             stop = min(int(np.searchsorted(ends, GROUP_BYTES - size)) + 1, max_rows - rows)
             held.append(table.slice(0, stop))
@@ -495,13 +498,6 @@ def _join_tables(held: list[pa.Table]) -> pa.Table:
     table = pa.concat_tables(held)
     held.clear()
     return table.combine_chunks()
-
-
-def _text_sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
-    """int64 [rows]: bytes of each text of a chunked array, 0 of other types."""
-    if not is_text(column.type) or pa.types.is_null(column.type):
-        return np.zeros(len(column), np.int64)
-    return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
 
 
 def writer_options(

@@ -35,7 +35,7 @@ from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.checks import plural
-from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
+from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError, first_line
 from gpulsh.io.limits import MIN_MEMORY
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import max_parallel, report_finished
@@ -198,7 +198,7 @@ def _join(address: str | None) -> bool:
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:
-        reason = _first_line(error)
+        reason = first_line(error)
         if address == "local":
             raise BackendError(
                 f"a Ray cluster could not be started on this machine: {reason}{_advice_on_space()}"
@@ -344,7 +344,7 @@ class RayRunner:
             try:
                 answer = ray.get(reference)
             except ray.exceptions.RayTaskError as error:
-                raise BackendError(f"a worker on {member.place} failed: {_first_line(error)}") from error
+                raise BackendError(f"a worker on {member.place} failed: {first_line(error)}") from error
             except ray.exceptions.RayError as error:
                 self._replace(member, request, error)
                 if request is not None:
@@ -410,7 +410,7 @@ class RayRunner:
         step = request.step if request else "begin"
         said = str(error)  # by Ray
         why = re.search(r"No module named [^\n]*|The actor (?:is dead|died) because (?!of )([^.\n]*)", said)
-        reason = _first_line(error) if why is None else why[1] or why[0]
+        reason = first_line(error) if why is None else why[1] or why[0]
         if member.place == SOMEWHERE and (address := re.search(r"\bip(?:: |=)([^\s,)]+)", said)):
             member.place = f"node {address[1]}"
         if request or reason != NODE_LOST:  # until Ray notices a lost node, all new workers may be requested there
@@ -422,12 +422,6 @@ class RayRunner:
                 " memory or fewer threads; all nodes must have this version of gpulsh"
             ) from error
         _log.warning("%s: a worker on %s ended: %s; another worker repeats the task", step, member.place, reason)
-
-
-def _first_line(error: BaseException) -> str:
-    """The first line of an error of Ray."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__).rstrip(".")
 
 
 CONNECT_SECONDS = 10.0  # seconds in which a connection is made

@@ -3,7 +3,7 @@
 `report.json` comes last, so everything that it lists is there. During a run, `_unfinished.json` marks the place:
 another run does not begin in it, and gpulsh knows the files of a killed run as its own. `--overwrite` leaves an earlier
 run's results until the new ones are made, and then removes their `report.json` first. The mark holds a number of its
-run. A run ends with an error if, before a file is uploaded, the number is another one.
+run. Before each upload, a run looks at the number, and ends with an error if it is another run's.
 
 After a kill the local folder has the finished part, and `--resume --work FOLDER` continues it. Files that were uploaded
 before are not uploaded again: a journal in the local folder lists them.

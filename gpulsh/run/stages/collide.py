@@ -273,15 +273,15 @@ def join_prefixes(context: JobContext, layout: Layout, ranges: Ranges, part: int
     forest = _Forest(context, layout)
 
     def connect_all(first: Numbers, holders: Numbers) -> None:
-        """Put the holders of fingerprints with many owners, of which `first` is one each, into a large bucket."""
+        """Put the holders of fingerprints with many owners into a large bucket; `first` is one owner of each."""
         edges = unpack_pairs(sorted_distinct(pack_pairs(first, holders)))
         forest.connect(edges, False)
         members = sorted_distinct(edges[:, 1])
         out.append(Memberships(members, np.zeros_like(members), members))
 
     def possible_pairs() -> Iterator[NDArray[np.uint64]]:
-        """Packed pairs i < j, ascending, each once: those in which the holder has enough fingerprints to contain the
-        owner and, if only contained documents are dropped, comes first in decision order.
+        """Packed pairs i < j, ascending, each once. The holder has enough fingerprints to contain the owner. If only
+        contained documents are dropped, it also comes first in decision order.
         """
         job, least = context.job, min_share(context.job.method.threshold)
         for _, (fingerprints,), found in rows_in_range(tables.POSTINGS, *given):
